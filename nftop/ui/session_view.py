@@ -240,7 +240,8 @@ class SessionView:
         values = self.history.cpu_matrix(metric, cpus, _BEFORE_PARTS, span_s, until_ns)
         ordered = np.sort(values, axis=1)  # NaN last
         middle = np.maximum(np.isfinite(values).sum(axis=1) - 1, 0) // 2
-        return ordered[np.arange(len(cpus)), middle]
+        medians: HistorySeries = ordered[np.arange(len(cpus)), middle]
+        return medians
 
     def _merge(self, frame: Frame, rows: CpuRows) -> CpuRows:
         """Rows of which the first of a culprit stands for all of its CPUs."""

@@ -67,7 +67,7 @@ def _grown(
     """int64 of the shape of `counts`: letters of lost slots that were not there before."""
     values = {name: np.array([row.get(f"tma.{name}", np.nan) for row in before]) for name in _NAMES}
     earlier = apportion(_shares(values), cells)
-    grown = np.maximum(counts - earlier, 0)
+    grown: NDArray[np.int64] = np.maximum(counts - earlier, 0)
     grown[~earlier.any(axis=1)] = 0
     grown[:, _LOST:] = 0
     return grown

@@ -75,7 +75,7 @@ def _that_fit(
     domains: Sequence[CacheDomain], room: int, cells: int | None = None
 ) -> list[CacheDomain]:
     """The first cache, and those whose maps fit beside it; `cells`: of a way."""
-    shown = []
+    shown: list[CacheDomain] = []
     for domain in domains:
         width = map_width(domain, cells) + _GAP
         if (not shown and cells is None) or width <= room:

@@ -34,7 +34,7 @@ def _bar(cpus: CpuTable, cells: int, base: Tone = Tone.PLAIN) -> str:
     return bars(cpus, [1], cells, [base])[0].text
 
 
-def test_letters_of_lost_slots_that_were_not_there_before_are_lit() -> None:
+def test_letters_of_lost_slots_beyond_those_of_before_are_lit() -> None:
     cpus = _cpus([0.1, 0.1, 0.4, 0.4], column(np.full(8, 0.3)), column(np.full(8, 0.1)))
     before = {
         "tma.frontend_bound": 0.1, "tma.bad_speculation": 0.0, "tma.backend_bound": 0.2,
@@ -43,7 +43,8 @@ def test_letters_of_lost_slots_that_were_not_there_before_are_lit() -> None:
     [lit] = bars(cpus, [1], 10, [Tone.PLAIN], [before])
     assert lit.text == "FbMMMCRRRR"
     assert [span.text for span in lit.spans if span.tone is Tone.LIT] == ["b", "MM"]
-    for known in ((), [{}], [{"tma.retiring": 0.7}]):
+    unknown: tuple[list[dict[str, float]], ...] = ([], [{}], [{"tma.retiring": 0.7}])
+    for known in unknown:
         [plain] = bars(cpus, [1], 10, [Tone.PLAIN], known)
         assert plain == bars(cpus, [1], 10, [Tone.PLAIN])[0]
 

@@ -67,7 +67,7 @@ def test_every_way_counts_once_with_all_classes_that_may_fill_it(
     assert shared_text(alone.groups, shares_of(alone.groups, alone.domains[0])) == ""
 
 
-def test_cells_of_ways_are_wider_where_there_is_room_and_no_cache_is_left_out() -> None:
+def test_cells_of_ways_are_wider_as_long_as_no_cache_is_left_out() -> None:
     shown = classes(root=0x7FF, vpp=0x0FF)
     shown = replace(shown, domains=tuple(replace(item, ways=20) for item in shown.domains))
     assert len(shown.domains) == 2

@@ -68,7 +68,7 @@ def test_the_line_of_screens_at_its_widths(width: int, text: str) -> None:
     assert (drawn.text.rstrip(), drawn.width) == (text.rstrip(), width)
 
 
-def test_the_sick_are_counted_where_there_is_room() -> None:
+def test_the_sick_are_counted_if_the_line_is_long_enough() -> None:
     tabs = replace(TABS, sick=(11, 13))
     assert tabs_line(tabs, 80).text.endswith("filter -  sick 11 of 13")
     assert tabs_line(tabs, 51) == tabs_line(TABS, 51)
