@@ -20,8 +20,8 @@ from fnmatch import fnmatchcase
 # Modules that change nothing outside the process whatever of them is used, METHODS aside.
 HARMLESS = frozenset(
     "__future__ abc argparse array bisect collections contextlib csv dataclasses datetime difflib "
-    "enum errno functools html.escape http.HTTPStatus ipaddress itertools json locale math re select "
-    "shlex stat struct textwrap threading tomllib types typing unicodedata weakref msgspec numpy "
+    "enum errno functools html.escape http.HTTPStatus ipaddress itertools json locale math re "
+    "select shlex stat struct textwrap threading tomllib types typing unicodedata weakref msgspec numpy "
     "rich.cells rich.color rich.segment rich.style statistics textual nftop".split()
 )
 # What a layer or a file may use of every other module, and those of METHODS and BUILTINS it may.
