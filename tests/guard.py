@@ -21,8 +21,8 @@ from fnmatch import fnmatchcase
 HARMLESS = frozenset(
     "__future__ abc argparse array bisect collections contextlib csv dataclasses datetime difflib "
     "enum errno functools html.escape http.HTTPStatus ipaddress itertools json locale math re "
-    "select shlex stat struct textwrap threading tomllib types typing unicodedata weakref msgspec numpy "
-    "rich.cells rich.color rich.segment rich.style statistics textual nftop".split()
+    "select shlex stat struct textwrap threading tomllib types typing unicodedata weakref msgspec "
+    "numpy rich.cells rich.color rich.segment rich.style statistics textual nftop".split()
 )
 # What a layer or a file may use of every other module, and those of METHODS and BUILTINS it may.
 MAY: Mapping[str, str] = {

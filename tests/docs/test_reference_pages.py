@@ -40,7 +40,14 @@ _RULES_HEAD = """\
 
 Made from the rules (`nftop/derive/findings/`) by `python -m tests.docs.test_reference_pages`; do
 not edit. `nftop explain RULE` prints the same. [Findings](findings.md) says how they begin, end,
-and become incidents."""
+and become incidents.
+
+A rule is muted, or gets another limit, with `m` and `l` on the findings page (`F`), or in
+`config.toml`:
+
+    [rules.drops]
+    limit = 1000
+    muted = false"""
 
 
 def metrics_page() -> str:
@@ -56,7 +63,9 @@ def rules_page() -> str:
     """`docs/rules.md`: every rule, the most severe first."""
     parts = [_RULES_HEAD]
     for rule in all_rules():
-        facts = [f"- {label}: {_fact(label, text)}" for label, text in rule_facts(rule)]
+        facts = [
+            f"- {label}: {_text(text)}" for label, text in rule_facts(rule) if label != "setting"
+        ]
         parts.append("\n".join([f"## {rule.id}", "", f"{_text(rule.title)}.", "", *facts]))
     return "\n\n".join(parts) + "\n"
 
@@ -77,10 +86,6 @@ def _metric(metric: Metric) -> str:
     ]
     caveat = caveat_of(metric.id) if metric.scope == "package" else ""
     return "\n".join([*lines, *([f"- else: {_text(caveat)}"] if caveat else [])])
-
-
-def _fact(label: str, text: str) -> str:
-    return f"`{text}`" if label == "setting" else _text(text)
 
 
 def _text(text: str) -> str:
