@@ -29,7 +29,7 @@ from nftop.model.struct import replace
 
 # Seconds between two comparisons of the host with what was written.
 CHECK_S = 2.0
-# Without a word from nftop for so long the series ends: nobody watches its limits.
+# Without a word from nftop for so long the series ends: its limits are not watched.
 SILENCE_S = 15.0
 # Words of nftop: `try N`, `alive`, and `end`, which any other word means too.
 TRY, ALIVE, END = b"try", b"alive", b"end"

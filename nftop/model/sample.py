@@ -233,7 +233,7 @@ class DpdkPort:
 
     `rx_queue_packets[q]` is received by queue q; empty if the driver has no queue counters.
     `rx_queue_missed[q]`: dropped in queue q, by drivers that count so; empty if not reported.
-    `link_bits_per_s`: as the driver tells it; None if unknown, or its link is down.
+    `link_bits_per_s`: as the driver reports it; None if unknown, or its link is down.
     `rx_errors`, `tx_errors`: packets that were invalid or could not be sent. `rx_nombuf`: failures
     to get a buffer for a received packet.
     `xstats`: all counters by name (untrusted text); empty unless they are wanted.

@@ -24,7 +24,7 @@ Priority: TypeAlias = Literal["high", "low"]
 # Whether a feature of SST is on; None: not reported by this tool or platform.
 Switch: TypeAlias = bool | None
 
-NOT_READ = Missing(Reason.SOURCE, "no source tells of frequencies here")
+NOT_READ = Missing(Reason.SOURCE, "no source reports frequencies here")
 
 
 @dataclass(frozen=True, slots=True)

@@ -277,7 +277,7 @@ class Banner:
 
 # Interval between checks whether a file has grown.
 _LOOK_S = 0.25
-# A file that did not grow for so many ticks may have been left without its end; a pipe tells.
+# A file that did not grow for so many ticks may have been left without its end; a pipe signals it.
 _LONG_TICKS = 3
 
 

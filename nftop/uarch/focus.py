@@ -101,7 +101,7 @@ def _is_over(topdown: Topdown, ratios: Mapping[str, Reading], name: str) -> bool
 def _unknown(uarch: Uarch) -> Missing:
     if not uarch.probes:
         return Missing(Reason.SOURCE, f"nftop has no probes for this CPU ({uarch.name})")
-    return Missing(Reason.HARDWARE, f"no event of this CPU ({uarch.name}) tells it")
+    return Missing(Reason.HARDWARE, f"no event of this CPU ({uarch.name}) counts it")
 
 
 def _one_row(reading: Reading) -> Column:

@@ -38,7 +38,7 @@ from tests.derive.nf_scene import (
 from tests.derive.scene import START, cpu, forwarding, nf, reason, spinning, tick, two_queues
 from tests.samples import S, app, fold, port, table
 
-UNTOLD = Missing(Reason.SOURCE)
+UNREPORTED = Missing(Reason.SOURCE)
 MAP: QueueMap = {Prefix("nfa"): {(0, 0): Lcore(1), (0, 1): Lcore(2)}}
 
 
@@ -46,7 +46,7 @@ def core(**changes: Any) -> NfCore:
     """It takes a million packets per second and tells nothing else."""
     row = NfCore(
         cpu=Cpu(1), thread="one", packets_per_s=1e6, run_ratio=1.0, wait_ratio=0.0,
-        busy_ratio=UNTOLD, awake_busy_ratio=UNTOLD, nf_cycles_per_s=UNTOLD,
+        busy_ratio=UNREPORTED, awake_busy_ratio=UNREPORTED, nf_cycles_per_s=UNREPORTED,
     )  # fmt: skip
     return replace(row, **changes)
 
@@ -65,8 +65,8 @@ MANY = 2e6 * DROPPING_RATIO  # per second: more than the limit of a million and 
         ({"missed_packets_per_s": MANY, "busy_ratio": 0.9}, False, ()),
         ({"missed_packets_per_s": MANY, "busy_ratio": 0.96}, True, ("busy", "drops")),
         ({"missed_packets_per_s": MANY, "run_ratio": 0.9}, None, ()),
-        ({"missed_packets_per_s": MANY, "run_ratio": UNTOLD}, None, ()),
-        ({"missed_packets_per_s": MANY, "packets_per_s": UNTOLD}, None, ()),
+        ({"missed_packets_per_s": MANY, "run_ratio": UNREPORTED}, None, ()),
+        ({"missed_packets_per_s": MANY, "packets_per_s": UNREPORTED}, None, ()),
         ({"vector_fill_ratio": 0.96}, True, ("vectors",)),
         ({"vector_fill_ratio": 0.94}, None, ()),
         ({"vector_fill_ratio": 1.0, "poll_fill_ratio": 0.5}, None, ()),
@@ -260,7 +260,7 @@ def test_the_room_of_an_nf_is_that_of_its_busiest_core() -> None:
     cores = [Room(0.5, 1e6), Room(0.2, 1e5)]
     room = room_of_all(cores, 4e6)
     assert room.ratio == 0.2 and room.packets_per_s == pytest.approx(1e6)
-    unknown = Room(UNTOLD, UNTOLD)
+    unknown = Room(UNREPORTED, UNREPORTED)
     assert reason(room_of_all([*cores, unknown], 4e6).ratio) is Reason.SOURCE
     assert room_of_all([*cores, unknown, Room(0.0, 0.0)], 4e6) == Room(0.0, 0.0)
     assert reason(room_of_all([], 4e6).ratio) is Reason.IDLE

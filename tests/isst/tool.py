@@ -67,7 +67,7 @@ class Tool:
     state: of the hardware. twins: by CPU the lowest of its core. tree: of cpufreq, where there is
     one. trouble: what happens to each call that sets something: `fail`, `lie`, `silent`, `part`,
     `hang-before`, `hang-after`, `die-before`, `die-after`. deaf: read-outs hang. mute: keys that it
-    does not tell. asked: every call.
+    does not report. requested: every call.
     """
 
     state: State

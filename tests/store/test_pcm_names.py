@@ -70,7 +70,9 @@ def test_another_order_of_columns_gives_the_same_frames() -> None:
     present = recorded([in_another_order(item) for item in here], described()["PcmTable"])
     assert not same(present[0].of_packages, here[0].of_packages)
     assert shown(frames(present)[-1]) == shown(frames(here)[-1])
-    assert "novelty" in present[0].package_fields and np.isnan(present[0].of_cpu("untold")).all()
+    assert (
+        "novelty" in present[0].package_fields and np.isnan(present[0].of_cpu("unreported")).all()
+    )
 
 
 def test_recordings_without_names_have_the_first_ones() -> None:

@@ -240,4 +240,4 @@ def test_no_counts_are_reasons_and_a_table_without_any_has_no_tree() -> None:
         str(Missing(Reason.SOURCE, "nftop has no probes for this CPU (generic)"))
     }
     latency = probes_of("SRF", {"cycles": 1.0}, smt=False)["load_latency_ns"]
-    assert latency == Missing(Reason.HARDWARE, "no event of this CPU (SRF) tells it")
+    assert latency == Missing(Reason.HARDWARE, "no event of this CPU (SRF) counts it")

@@ -121,7 +121,7 @@ def _live_screen(
         )
         if here.gate is not None:
 
-            def acted(text: str, classes: bool) -> None:  # noqa: FBT001 - as the gate tells it
+            def acted(text: str, classes: bool) -> None:  # noqa: FBT001 - as the gate reports it
                 recorder.acted(text, classes=classes)
                 here.on_change()
 

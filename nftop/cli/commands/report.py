@@ -41,7 +41,7 @@ _LOOKS = 3
 _BETWEEN_S, _BETWEEN_NOHZ_FULL_S = 0.6, 1.1
 _CAVEATS = {
     "SIMULATED": "nothing below is of this machine, except nftop itself",
-    "REMOTE": "a server told what is below; self and changes are of this machine, not of that one",
+    "REMOTE": "what is below is of a server; self and changes are of this machine",
     "LAB": "the kernel's interfaces to CPUs are emulated; processes, sockets and devices are this "
     "machine's",
 }

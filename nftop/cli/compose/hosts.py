@@ -36,7 +36,7 @@ from nftop.sources.runtime.self_usage import OwnSource
 from nftop.uarch.table import GENERIC, Uarch, identify, load
 
 _ROOT = Path("/")
-_ONLY_TELLS = "a sensor server only tells: log in on its host to change it"
+_READ_ONLY = "a sensor server is read-only: log in on its host to change it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +223,8 @@ def open_remote(options: argparse.Namespace) -> OpenHost:
         sources,
         load(GENERIC),
         lambda _pollers, _topology: None,
-        no_gate=_ONLY_TELLS,
-        no_frequencies=_ONLY_TELLS,
+        no_gate=_READ_ONLY,
+        no_frequencies=_READ_ONLY,
     )
 
 

@@ -258,7 +258,7 @@ def _set(result: ActionResult, action: SetSchemata) -> None:
 def _mask(result: ActionResult, resource: str, bits: int, domain: int) -> str | None:
     rule, where = result.rules.masks.get(resource), f"{resource} {domain}={bits:x}"
     if rule is None:
-        result.refusals.append(f"{where}: the kernel does not tell the ways of {resource}")
+        result.refusals.append(f"{where}: the kernel does not report the ways of {resource}")
     elif problem := mask_problem(rule, bits):
         result.refusals.append(f"{where}: {problem}")
     else:
@@ -455,7 +455,7 @@ def _switch_io_on(result: ActionResult, switch: Cell, action: SetIoWays) -> bool
     """Switch the ways of I/O on, with every way; False with a refusal."""
     whole = result.rules.masks.get(switch.name)
     if whole is None:
-        result.refusals.append(f"the kernel does not tell the ways of {switch.name}")
+        result.refusals.append(f"the kernel does not report the ways of {switch.name}")
     elif action.enabled is None:
         result.refusals.append("the ways of I/O are not set: io_alloc is disabled (cat io enable)")
     else:

@@ -209,7 +209,7 @@ def _settings(
     lines = sorted({cell.name for cell in cells if cell.name in _LINES})
     rule = rules.masks.get(lines[0])
     if rule is None:
-        raise SweepError(f"the kernel does not tell the ways of {lines[0]}")
+        raise SweepError(f"the kernel does not report the ways of {lines[0]}")
     low, high = request.widths or (1, rule.ways)
     chains = {l3: _chain(rule, max(low, rule.min_bits), high, item) for l3, item in sharing.items()}
     settings, left_out = list[Setting](), list[tuple[int, str]]()

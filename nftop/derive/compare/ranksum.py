@@ -30,7 +30,7 @@ from nftop.model.struct import dataclass
 # noise that persists, with lag-1 correlations up to 0.98, is a `significant` shift less than once
 # in 1000.
 SURE_Z, LIKELY_Z = 3.89, 2.58
-# Persistence beyond this can't be told from drift in as few ticks as there are.
+# Persistence beyond this can't be distinguished from drift in as few ticks as there are.
 MOST_PERSISTENCE = 0.9
 # On either side so many may be wild.
 _WILD_RATIO = 0.05

@@ -111,8 +111,8 @@ def _absent(metric: str, row: CpuFrequency) -> Missing:
         with_hwp = (
             "" if without else " here: it does where the CPU has HWP and firmware leaves it on"
         )
-        return Missing(Reason.HARDWARE, f"{driver} tells no base frequency{without}{with_hwp}")
-    return Missing(Reason.SOURCE, f"{driver} does not tell it")
+        return Missing(Reason.HARDWARE, f"{driver} reports no base frequency{without}{with_hwp}")
+    return Missing(Reason.SOURCE, f"{driver} does not report it")
 
 
 def _priorities(table: CpufreqTable, topology: Topology) -> Mapping[Cpu, Priority]:
@@ -130,12 +130,12 @@ def _setting(
     none = _HYBRID if table.hybrid else _ALIKE
     if row.base_hz is None:
         none = _absent("base_frequency_hz", row)
-    unsaid = Missing(Reason.SOURCE, f"{row.driver or 'its driver'} does not tell it")
+    unreported = Missing(Reason.SOURCE, f"{row.driver or 'its driver'} does not report it")
     no_epp = Missing(Reason.HARDWARE, f"{row.driver or 'its driver'} has no preference here")
     return CpuSetting(
         priority=kinds.get(cpu, none),
-        driver=row.driver or unsaid,
-        governor=row.governor or unsaid,
+        driver=row.driver or unreported,
+        governor=row.governor or unreported,
         epp=row.epp or no_epp,
         cp_class=_cp_class(table, cpu),
         together=tuple(item for item in row.together if item != cpu),

@@ -46,7 +46,7 @@ from nftop.model.struct import dataclass, field, replace
 # New readings of each watched network function that a visit needs, and the most time for them as a
 # multiple of `Timing.measure_s`.
 LEAST_READINGS, _MOST_MEASURE = 8, 3
-# Seconds without a new reading of a watched network function, whose harm nobody would notice.
+# Seconds without a new reading of a watched network function, whose harm would go unnoticed.
 _SILENT_S = 15.0
 # New readings in a row of one network function beyond a harm limit.
 _HARMFUL_READINGS = 2

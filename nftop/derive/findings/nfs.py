@@ -180,8 +180,8 @@ register(
         limit=0.0,
         clear=0.0,
         text="pid {pid} was here until {until}",
-        when="its source answers, and in three ticks has not told of it any more; it ends after "
-        f"{GONE_FOR_S:g} s, or where it is told of again",
+        when="its source answers, and in three ticks has not reported it; it ends after "
+        f"{GONE_FOR_S:g} s, or where it is reported again",
         source="nftop: of what has left there are no numbers, and no row is easily overlooked",
         own="a process that ends, and one that takes its statistics away and stays, look the same",
         at_least_s=0.0,

@@ -337,7 +337,7 @@ register(
 
 
 def empty_poll_ipc(inputs: FindingInputs) -> Measured:
-    """As `core_ipc`, and the share of empty polls: all where no packets come, else as told."""
+    """As `core_ipc`, and the share of empty polls: all where no packets come, else as reported."""
     measured = core_ipc(inputs)
     busy, packets = measured.context["busy"], measured.context["packets"]
     none = packets.present & (packets.values == 0)

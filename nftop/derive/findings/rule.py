@@ -64,7 +64,7 @@ LOADED = Only(
     "the core's network function takes in 100,000 packets a second there or more (an even share of "
     "its sum where that is all that is known)",
 )
-BUSY = Only("busy", 0.5, "it is busy half of the time or more, where it tells that", unknown=True)
+BUSY = Only("busy", 0.5, "it is busy half of the time or more, where it reports that", unknown=True)
 
 
 @dataclass(frozen=True, slots=True)

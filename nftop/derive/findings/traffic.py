@@ -31,7 +31,7 @@ _ON_DEMAND = "Sampled every few ticks, or counted while the Traffic screen is up
 # A sample is of a second or more, and is held until the next.
 _SAMPLED_S = 3.0
 _NO_CORES = Missing(Reason.UNDEFINED, "no network function polls on this package")
-_UNSHARED = Missing(Reason.UNDEFINED, "nobody else may fill its ways")
+_UNSHARED = Missing(Reason.UNDEFINED, "no other class may fill its ways")
 _MIXED = Missing(Reason.UNDEFINED, "other programs run in this class too")
 _ONE_CHANNEL = Missing(Reason.UNDEFINED, "fewer than two memory channels count anything")
 # From these shares of its time on a CPU without a poller is taken to work: to count as somebody
@@ -312,7 +312,7 @@ register(
 
 
 def memory_per_packet(inputs: FindingInputs) -> Measured:
-    """Memory traffic of a class by the packets of those who poll in it, where nobody else works."""
+    """Memory traffic of a class by the packets of its pollers, where nothing else runs."""
     keys, parts, traffic, names = [], [], {}, []
     for index, (group, cache, places) in enumerate(polled_classes(inputs)):
         keys.append(FindingKey(class_text(group, cache), group.clos))
@@ -346,7 +346,7 @@ register(
             Only("packets", 100_000.0, "it takes in 100,000 packets a second or more"),
             Only("traffic", 5e8, "its class moves 500 MB/s or more"),
         ),
-        note="Measured per cache class, and only where nobody else works in it. The paper has "
+        note="Measured per cache class, and only where nothing else runs in it. The paper has "
         "larger frames once: VPP's router with 1518 bytes moves 11.9 GB/s of memory (Figure 21), "
         "at a rate that it does not give.",
     )

@@ -351,7 +351,7 @@ def _by_packets(inputs: CauseInputs, nfs: Sequence[NfRow], devices: str) -> tupl
         if len(nfs) == 1 or share >= _LIKELY_SHARE:
             basis = "" if len(nfs) == 1 else f"it has {share:.0%} of the packets there"
             return inputs.parties.of_nf(first), basis, len(nfs) > 1
-    return Party("device", f"devices of {devices}"), "their counters do not tell NFs apart", False
+    return Party("device", f"devices of {devices}"), "their counters do not distinguish NFs", False
 
 
 def _of_packages(

@@ -19,7 +19,7 @@ from nftop.model.sample import ProcessFacts
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.threads import CpuUse
 
-# Less than this share of a CPU disturbs nobody.
+# Less than this share of a CPU disturbs no poller.
 _LEAST_SHARE = 0.01
 _BUSY_RATIO = 0.05
 # A quarter of a class's memory traffic, and 500 MB/s, to another package.

@@ -17,8 +17,8 @@ from nftop.model.nf.parts import NfPort
 WIRE_BYTES, FCS_BYTES, LEAST_FRAME_BYTES = 20, 4, 64
 
 _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
-_VIRTUAL = Missing(Reason.UNDEFINED, "a virtual device has no link: the speed it tells is none")
-_NO_SPEED = Missing(Reason.SOURCE, "the speed of its link is not told, or its link is down")
+_VIRTUAL = Missing(Reason.UNDEFINED, "a virtual device has no link: the speed it reports is none")
+_NO_SPEED = Missing(Reason.SOURCE, "the speed of its link is not reported, or its link is down")
 _NO_FRAMES = Missing(Reason.IDLE, "no frames, so none whose size is known")
 _NO_LINK = Missing(Reason.UNDEFINED, "no port of it has a link whose speed is known")
 

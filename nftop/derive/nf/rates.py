@@ -159,9 +159,7 @@ def not_bound(thread: str, allowed: Sequence[Cpu]) -> Missing | None:
     if len(allowed) == 1:
         return None
     where = f"may run on CPU {format_cpu_list(allowed)}" if allowed else "may move"
-    return Missing(
-        Reason.SOURCE, f"{thread} polls but {where}, so its cycles can't be told: pin it"
-    )
+    return Missing(Reason.SOURCE, f"{thread} polls but {where}, so its cycles are unknown: pin it")
 
 
 def qualified(name: str, of: str, *, usual: str) -> str:

@@ -36,7 +36,7 @@ _NEAR_ENOUGH = 0.05
 
 NODES_OFF = Missing(
     Reason.SOURCE,
-    "VPP counts nothing per node unless told to: 'per-node-counters on' in its statseg section",
+    "VPP counts nothing per node by default: 'per-node-counters on' in its statseg section",
 )
 _NO_INPUT = Missing(Reason.IDLE, "its input nodes brought no packets since VPP counted last")
 
@@ -214,7 +214,7 @@ VppError: TypeAlias = tuple[str, str]
 _WARMING = Missing(Reason.WARMING)
 _MISMATCH = Missing(Reason.ERROR, "names and counts of its errors do not match")
 _NODES_AT_ITS_PACE = Missing(
-    Reason.SOURCE, "VPP refreshes its counters per node when it likes, and does not tell when"
+    Reason.SOURCE, "VPP refreshes its counters per node when it likes, and does not report when"
 )
 
 

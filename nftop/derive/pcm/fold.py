@@ -88,8 +88,8 @@ def step_energy(
     return EnergyState(at_ns, joules), columns
 
 
-_NOT_READ = Missing(Reason.SOURCE, "only a pcm-sensor-server tells it, and nftop reads none here")
-_NOT_ITS = Missing(Reason.SOURCE, "the server does not tell of this CPU")
+_NOT_READ = Missing(Reason.SOURCE, "only a pcm-sensor-server reports it, and nftop reads none here")
+_NOT_ITS = Missing(Reason.SOURCE, "the server does not report this CPU")
 # A server whose sampling stands still goes on answering with the last second that it has.
 _FROZEN_FROM_S = 10.0
 

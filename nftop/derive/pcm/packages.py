@@ -14,7 +14,7 @@ from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.pcm import PcmTable, column_of
 from nftop.model.struct import dataclass, field
 
-_NO_LINKS = Missing(Reason.SOURCE, "the server tells of no links between packages")
+_NO_LINKS = Missing(Reason.SOURCE, "the server reports no links between packages")
 _NOT_DATA_ALONE = Missing(
     Reason.SOURCE, "the server counts what goes out with all that is no data: see "
     "upi.outgoing_bytes_per_s",
@@ -163,7 +163,7 @@ _IDLE_FROM_S = 10.0
 # the pace of a server that rests.
 _STEPS, _LEAST_STEPS = 7, 3
 _NO_COLLECTOR = Missing(
-    Reason.SOURCE, "this build of the server does not tell it (upstream's do from March 2026 on)"
+    Reason.SOURCE, "this build of the server does not report it (upstream's do from March 2026 on)"
 )
 _NOT_COUNTED = Missing(Reason.HARDWARE, "the server's counters of devices' requests stay at 0")
 _WARMING = Missing(

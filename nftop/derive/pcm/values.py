@@ -18,7 +18,7 @@ from nftop.model.struct import dataclass
 # can't be read.
 _SENTINELS = (-(2.0**31), 100 - 2.0**31, 2.0**64)
 _WRAPPED = 2.0**63  # differences of counters that stepped back, taken without a sign
-UNTOLD = Missing(Reason.SOURCE, "this build of the server does not tell it")
+UNREPORTED = Missing(Reason.SOURCE, "this build of the server does not report it")
 _ONLY_SINCE_START = Missing(
     Reason.SOURCE, "this server gives it as an average since its start only, so not of now"
 )
@@ -28,7 +28,7 @@ _STEPPED_BACK = Missing(Reason.RESET, "a counter of the server's stepped back")
 _BY_REASON: Mapping[int, str] = {
     int(why.reason): why.detail
     for why in (
-        UNTOLD,
+        UNREPORTED,
         _IMPOSSIBLE,
         _STEPPED_BACK,
         Missing(Reason.HARDWARE, "the server says that this CPU or kernel can't tell it"),

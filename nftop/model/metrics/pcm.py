@@ -178,7 +178,7 @@ PCM_PACKAGE_METRICS: tuple[Metric, ...] = (
 )  # fmt: skip
 
 _SAMPLED = (
-    "as pcm-sensor-server tells it, from samples: its collector counts for 1 s (the events by "
+    "as pcm-sensor-server reports it, from samples: its collector counts for 1 s (the events by "
     "turns, scaled up to it), adds that to its totals and rests for 2 s, so that totals grow by a "
     "third of what there is; /persecond has the same totals. They are divided by the seconds that "
     "were counted where the pace of their steps shows that the server rests, else by all (Intel "

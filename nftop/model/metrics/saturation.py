@@ -53,7 +53,7 @@ _ROOM = Metric(
     unit=Unit.RATIO,
     scope="cpu",
     meaning="How much more the core can take: the share of its time that is left. None is left "
-    "where it drops packets or its vectors are full; unknown where the NF does not tell its busy "
+    "where it drops packets or its vectors are full; unknown where the NF does not report its busy "
     "time.",
     formula="1 - busy_ratio of the NF; 0 where saturated_by has vectors or drops",
     origin="busy_ratio, saturated_by",
@@ -102,7 +102,7 @@ SATURATION_NF_METRICS: tuple[Metric, ...] = (
         scope="nf",
         meaning="How much more the network function can take: what is left of its busiest core, "
         "since more packets come to all its cores as they do now. None where a core drops packets "
-        "or its vectors are full; unknown where one does not tell its busy time.",
+        "or its vectors are full; unknown where one does not report its busy time.",
         formula="min(room_ratio of its cores)",
     ),
     replace(

@@ -7,7 +7,7 @@ from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 
 NO_MONITOR = Missing(Reason.UNDEFINED, "its threads have no monitoring group: M makes one")
-NOT_REPORTED = Missing(Reason.SOURCE, "it does not tell")
+NOT_REPORTED = Missing(Reason.SOURCE, "not reported by it")
 NO_PORT_LOSSES = Missing(
     Reason.UNDEFINED, "only DPDK's telemetry and VPP have this counter of ports"
 )

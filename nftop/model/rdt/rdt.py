@@ -154,7 +154,7 @@ class CacheDomain:
     def capacity_bytes(self, cbm: Cbm) -> float | Missing:
         """The size of the ways of a mask."""
         if self.size_bytes is None:
-            return Missing(Reason.SOURCE, "the kernel does not tell the size of this cache")
+            return Missing(Reason.SOURCE, "the kernel does not report the size of this cache")
         return cbm.bytes(self.size_bytes)
 
 

@@ -40,7 +40,7 @@ Past = Callable[[str, Package, int, float], NDArray[np.float32]]
 _NAME, _CELL = 5, 8
 _LEAST_SPARK, _MOST_SPARK = 12, 60
 _TABLE_LEAST, _DETAIL_LEAST, _BLANKS_FROM = 5, 6, 30  # lines
-_UNTOLD = Missing(Reason.SOURCE)
+_UNREPORTED = Missing(Reason.SOURCE)
 _BY_ID = {metric.id: metric for metric in PCM_PACKAGE_METRICS}
 # From left to right with their priority.
 _OF_PACKAGES: tuple[tuple[str, int], ...] = (
@@ -180,7 +180,7 @@ def _packages(
     lines = [head]
     for index, row in enumerate(packages):
         cells = [
-            number_cell(row.readings.get(col.key, _UNTOLD), _BY_ID[col.key].unit, col.width)
+            number_cell(row.readings.get(col.key, _UNREPORTED), _BY_ID[col.key].unit, col.width)
             for col in shown
         ]
         graph = " " + spark_text(series[index], top) if known else ""
@@ -196,7 +196,7 @@ def _absences(
     state = frame.sources.get("pcm")
     reported = state.detail if state is not None and state.reason is not Reason.PRESENT else None
     of_packages = (
-        (metric.label, package.readings.get(metric.id, _UNTOLD), f"s{package.package}")
+        (metric.label, package.readings.get(metric.id, _UNREPORTED), f"s{package.package}")
         for package in frame.packages
         for metric in POWER_PACKAGE_METRICS
     )

@@ -235,7 +235,7 @@ def accelerator_lines(frame: Frame, width: int) -> list[Line]:
     return lines
 
 
-_UNTOLD = Missing(Reason.SOURCE)
+_UNREPORTED = Missing(Reason.SOURCE)
 # History of a metric of a package: number of points, seconds.
 Past = Callable[[str, Package, int, float], NDArray[np.float32]]
 
@@ -460,7 +460,7 @@ def _titles(
 def _cell(package: PackageRow, row: TrafficRow, at: int) -> Span:
     if at < len(row.metrics):
         metric = row.metrics[at]
-        reading = package.readings.get(metric.id, _UNTOLD)
+        reading = package.readings.get(metric.id, _UNREPORTED)
         return number_cell(
             reading, metric.unit, _CELL, estimate=metric.id in package.estimates, fine=True
         )

@@ -154,7 +154,7 @@ class _Matrix(NamedTuple):
 class Ring:
     """The last `ticks` ticks of some metrics by row. Safe between one writer and readers.
 
-    Rows are told apart by a key, that of a CPU, say. Memory: ticks x metrics x rows x 4 bytes;
+    Rows are distinguished by a key, that of a CPU, say. Memory: ticks x metrics x rows x 4 bytes;
     where that is more than MOST_BYTES there are fewer ticks, LEAST_TICKS at least.
     """
 
@@ -373,7 +373,7 @@ _SLOTS = tuple(
 )
 _SLOT_TICKS, _SLOT_SPACING_NS = 60, 10_000_000_000
 _OF_PACKAGES = tuple(metric.id for metric in (*PACKAGE_METRICS, *PCM_PACKAGE_METRICS))
-_UNTOLD = Missing(Reason.SOURCE)
+_UNREPORTED = Missing(Reason.SOURCE)
 
 
 class TickHistory:
@@ -414,7 +414,7 @@ class TickHistory:
         rows = frame.packages
         if rows:
             readings = [
-                [row.readings.get(metric, _UNTOLD) for row in rows] for metric in _OF_PACKAGES
+                [row.readings.get(metric, _UNREPORTED) for row in rows] for metric in _OF_PACKAGES
             ]
             self._packages.append(
                 frame.monotonic_ns,

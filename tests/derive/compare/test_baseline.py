@@ -155,8 +155,8 @@ def test_what_a_nic_drops_is_offered_too() -> None:
 def test_drops_that_only_one_of_the_two_has_are_not_in_the_load() -> None:
     levels = {**base_of().levels, "drop_packets_per_s": BaselineLevel(4e6, 0.0, 30)}
     then = base_of(saturated=None, levels=levels)
-    untold = {"cpp": 500.0, "drop_packets_per_s": Missing(Reason.SOURCE)}
-    now = vpp(readings={**untold, "rx_packets_per_s": 8.4e6}, saturated=None)
+    unreported = {"cpp": 500.0, "drop_packets_per_s": Missing(Reason.SOURCE)}
+    now = vpp(readings={**unreported, "rx_packets_per_s": 8.4e6}, saturated=None)
     assert number(nf_vs_base(now, then)) == pytest.approx(0.25)
     now = vpp(
         readings={"cpp": 500.0, "rx_packets_per_s": 8.4e6, "drop_packets_per_s": 4e6},

@@ -127,13 +127,13 @@ def test_drops_are_offered_too() -> None:
         now = {"rx_packets_per_s": rx, "drop_packets_per_s": drop, "cpp": 376.0 * by}
         return {"fwd": now, "vpp": now}
 
-    def untold(one: Frame) -> Frame:
+    def unreported(one: Frame) -> Frame:
         """Both were busy before; of `vpp`, which dropped, it is not known after."""
         before = one.monotonic_ns < START_NS + 60 * SECOND_NS
         full = {"fwd": before, "vpp": True if before else None}
         return replace(one, nfs=tuple(replace(nf, saturated=full[nf.name]) for nf in one.nfs))
 
-    frames, history = [untold(item) for item in Story(shown=shown).frames(150)], TickHistory()
+    frames, history = [unreported(item) for item in Story(shown=shown).frames(150)], TickHistory()
     for frame in frames:
         history.append(frame)
     verdict = verdict_of(history.window(frames[-1]), START_NS + 60 * SECOND_NS, ("vpp", "ovs"))
@@ -165,10 +165,10 @@ def test_a_core_that_drops_once_is_not_known_to_be_busy_all_the_time() -> None:
         drops = 2e6 if tick in (50, 80) else 0.0
         return {"vpp": {"rx_packets_per_s": 10e6, "drop_packets_per_s": drops}}
 
-    def untold(one: Frame) -> Frame:
+    def unreported(one: Frame) -> Frame:
         return replace(one, nfs=tuple(replace(nf, saturated=None) for nf in one.nfs))
 
-    frames, history = [untold(item) for item in Story(shown=shown).frames(100)], TickHistory()
+    frames, history = [unreported(item) for item in Story(shown=shown).frames(100)], TickHistory()
     for frame in frames:
         history.append(frame)
     result = verdict_of(history.window(frames[-1]), START_NS + 60 * SECOND_NS, ("vpp", "ovs"))

@@ -20,10 +20,10 @@ from nftop.render.cores.table import table_lines
 from tests.frames import bare, frame
 
 NAMES = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
-UNTOLD = missing(8, Missing(Reason.SOURCE, "no level 2"))
+UNREPORTED = missing(8, Missing(Reason.SOURCE, "no level 2"))
 
 
-def _cpus(level_1: list[float], memory: Column = UNTOLD, core: Column = UNTOLD) -> CpuTable:
+def _cpus(level_1: list[float], memory: Column = UNREPORTED, core: Column = UNREPORTED) -> CpuTable:
     cpus = frame(8, tma=True).cpus
     reports = {f"tma.{n}": column(np.full(8, v)) for n, v in zip(NAMES, level_1, strict=True)}
     reports |= {"tma.memory_bound": memory, "tma.core_bound": core}

@@ -234,8 +234,8 @@ def test_a_share_is_of_all_threads_or_not_reported() -> None:
     first, second = nf.threads[:2]
     reports = replace(first, packets_per_s=3e6), replace(second, packets_per_s=1e6)
     assert _shares(nf, reports) == ["75%", "25%"]
-    untold = reports[0], replace(second, packets_per_s=Missing(Reason.SOURCE))
-    assert _shares(nf, untold) == [Reason.SOURCE.mark, Reason.SOURCE.mark]
+    unreported = reports[0], replace(second, packets_per_s=Missing(Reason.SOURCE))
+    assert _shares(nf, unreported) == [Reason.SOURCE.mark, Reason.SOURCE.mark]
 
 
 def _shares(nf: NfRow, threads: tuple[NfThread, ...]) -> list[str]:

@@ -185,7 +185,7 @@ def test_requests_that_a_server_samples_are_explained_with_how_and_by_which_sour
         for row in base.packages
     ]
     text = flat(text_of(explain_package_lines(replace(base, packages=tuple(rows)), [metric], 100)))
-    assert "from pcm, as pcm-sensor-server tells it, from samples" in text
+    assert "from pcm, as pcm-sensor-server reports it, from samples" in text
     assert "pcm-pcie-collector.h" in text
     assert "pcm-pcie-collector.h" in explain_metric(metric.id)
     assert "else: " not in explain_metric("memory.read_bytes_per_s")

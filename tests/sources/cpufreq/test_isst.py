@@ -103,7 +103,7 @@ def test_of_several_levels_the_one_in_use_counts() -> None:
     assert isinstance(state, SstState)
     (row,) = state.packages
     assert (row.level, row.bf, row.bf_supported) == (3, False, True)
-    # Where it does not tell which that is, nothing is guessed.
+    # Where it does not report which that is, nothing is guessed.
     assert isinstance(answers(as_json(info)), Missing)
 
 

@@ -96,8 +96,8 @@ def test_a_network_functions_sample() -> None:
     assert misses == (2.0 * 3 + 4.0 * 1) / 4
     sends = nf_sample(base, replace(fwd, direction="tx", readings=lossy))
     assert sends[:2] == [14.89e6, 14.89e6], "what it could not take in is not what it sends"
-    untold = nf_sample(base, replace(vpp, saturated=None, cpp_clock=None))
-    assert np.isnan([untold[7], untold[8], untold[6]]).all()
+    unreported = nf_sample(base, replace(vpp, saturated=None, cpp_clock=None))
+    assert np.isnan([unreported[7], unreported[8], unreported[6]]).all()
     partly = with_cells(base, "ipc", {2: Missing(Reason.TAKEN)})
     assert np.isnan(nf_sample(partly, fwd)[5]), "a part is not passed off as the whole"
 

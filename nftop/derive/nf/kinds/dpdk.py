@@ -63,7 +63,7 @@ _NO_DROPS = Missing(Reason.SOURCE, "what the application itself drops only it kn
 # The application reports their number; the length of nftop's message must not depend on it.
 _MOST_QUEUES = 256
 _ONLY_TOTAL = Missing(
-    Reason.SOURCE, "DPDK does not tell which lcore polls which queue; see the NF's total"
+    Reason.SOURCE, "DPDK does not report which lcore polls which queue; see the NF's total"
 )
 
 
@@ -261,7 +261,7 @@ def _counts_twice(app: DpdkApp) -> Missing | None:
         return None
     return Missing(
         Reason.SOURCE,
-        f"port {bond.port} ({bond.name}) is made of others, and this DPDK does not tell of "
+        f"port {bond.port} ({bond.name}) is made of others, and this DPDK does not report "
         "which: their packets would count twice",
     )
 

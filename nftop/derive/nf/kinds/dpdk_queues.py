@@ -169,7 +169,7 @@ def attribute(
     # a command to paste.
     option = shlex.quote(f"{app.prefix}:(port,queue,lcore),...")
     how = (
-        f"{len(pollers)} lcores poll and DPDK does not tell which queue is whose: only the "
+        f"{len(pollers)} lcores poll and DPDK does not report which queue is whose: only the "
         f"application's total is known; --queue-map {option} says it"
     )
     return Attribution(how, pollers, uncounted=uncounted)

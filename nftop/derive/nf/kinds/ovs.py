@@ -39,14 +39,14 @@ from nftop.model.struct import dataclass, field, replace
 # Counter (a field of `OvsPmd`) and core of the PMD thread.
 OvsCounter: TypeAlias = tuple[str, int]
 
-_UNTOLD = Missing(Reason.SOURCE, "this OVS does not count it for its PMD threads")
+_UNREPORTED = Missing(Reason.SOURCE, "this OVS does not count it for its PMD threads")
 _CLEARED = Missing(Reason.RESET, "its statistics were cleared, and OVS has none to tell yet")
 _ONLY_PASSES = Missing(
     Reason.SOURCE,
     "OVS before 2.10 counts passes through its flow tables, of which a packet may take several",
 )
 _NO_CYCLES = Missing(
-    Reason.IDLE, "OVS tells a PMD thread's cycles only once it has received a packet"
+    Reason.IDLE, "OVS reports a PMD thread's cycles only once it has received a packet"
 )
 _NO_BUSY = Missing(
     Reason.SOURCE,
@@ -188,7 +188,7 @@ def _uncounted(what: str, pmd: OvsPmd) -> Missing:
         return _NO_CYCLES
     if what == "rx_packets" and pmd.used_cycles is not None:
         return _ONLY_PASSES
-    return _UNTOLD
+    return _UNREPORTED
 
 
 def _of_its_queues(pmd: OvsPmd) -> Reading:
@@ -253,8 +253,8 @@ def _lookups(rates: _PmdRates, pmds: Sequence[OvsPmd]) -> dict[str, Reading]:
     tables = [table for table in LOOKUPS if any(table in pmd.hits for pmd in pmds)]
     hits = {table: summed(table) for table in LOOKUPS}
     upcalls = summed("upcalls")
-    untold = emc if isinstance(emc := hits["emc"], Missing) else _UNTOLD
-    cached = total((hits[table] for table in tables if table in CACHES), untold)
+    unreported = emc if isinstance(emc := hits["emc"], Missing) else _UNREPORTED
+    cached = total((hits[table] for table in tables if table in CACHES), unreported)
     every = total([*(hits[table] for table in tables), upcalls])
     return {
         "cache_hit_ratio": quotient(cached, every),

@@ -85,7 +85,7 @@ _BOND_NODE = "bond-input"
 _NO_INTERFACES = Missing(Reason.UNDEFINED, "it has no interfaces")
 _HIDDEN_BOND = Missing(
     Reason.SOURCE,
-    "it has a bond, and no name tells which interface that is: its packets would count twice",
+    "it has a bond, and no name shows which interface that is: its packets would count twice",
 )
 
 
@@ -229,14 +229,14 @@ def _hides_a_bond(interfaces: VppInterfaces, nodes: VppNodes | None) -> bool:
 
 _NO_CYCLES = Missing(Reason.SOURCE, "VPP does not count the cycles of a thread, only of its nodes")
 _NO_QUEUES = Missing(
-    Reason.SOURCE, "VPP's stats segment does not tell which thread polls which queue"
+    Reason.SOURCE, "VPP's stats segment does not report which thread polls which queue"
 )
 _SHARED_DROPS = Missing(
     Reason.SOURCE,
     "VPP counts drops by interface, and several of its threads receive from one that drops",
 )
 _NO_FRAME = Missing(Reason.UNDEFINED, "it consists of other interfaces, or is a tunnel: no frames")
-_NO_SPEED = Missing(Reason.SOURCE, "VPP's stats segment does not tell the speed of a link")
+_NO_SPEED = Missing(Reason.SOURCE, "VPP's stats segment does not report the speed of a link")
 _NOWHERE = Missing(
     Reason.SOURCE, "some of its threads were not found, so their CPUs are not known: run as root"
 )

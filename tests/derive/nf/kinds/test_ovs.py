@@ -114,8 +114,8 @@ def test_before_2_10_cycles_are_reported_and_packets_are_not() -> None:
 
     frame = fold(START, at(1), at(2))[-1]
     assert cpu(frame, "busy_ratio") == pytest.approx(0.7)
-    untold = cpu(frame, "rx_packets_per_s")
-    assert isinstance(untold, Missing) and "before 2.10" in untold.message
+    unreported = cpu(frame, "rx_packets_per_s")
+    assert isinstance(unreported, Missing) and "before 2.10" in unreported.message
     assert reason(cpu(frame, "cpp")) is Reason.SOURCE
 
 
