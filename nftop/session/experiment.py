@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Sequence
+from itertools import islice
 from typing import TypeAlias
 
-from nftop.control.interface import SeriesGate
+from nftop.control.interface import ClassGate, SeriesGate
 from nftop.derive.experiment.curve import curve_of
 from nftop.derive.experiment.engine import (
     ExperimentState,
@@ -39,6 +40,32 @@ class ExperimentResult:
     state: ExperimentState
     curve: Curve
     receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentHost:
+    """A host on which an experiment runs: its frames, and the gate to its classes.
+
+    Attributes:
+        stop: ends the frames; from any thread. now_ns: the frames' clock.
+        accelerated: minutes of its clock take seconds.
+    """
+
+    frames: Generator[Frame, None, None]
+    gate: ClassGate
+    stop: Callable[[], None]
+    now_ns: Callable[[], int]
+    accelerated: bool = False
+
+
+# Frames until network functions, rates and classes are known.
+_FIRST_FRAMES = 4
+
+
+def first_frame(host: ExperimentHost) -> Frame | None:
+    """A frame with rates of every network function; None if there are no frames."""
+    frames = list(islice(host.frames, _FIRST_FRAMES))
+    return frames[-1] if frames else None
 
 
 # Called after every frame, and after every setting that was written.

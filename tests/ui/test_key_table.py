@@ -28,7 +28,6 @@ RESERVED: dict[str, tuple[tuple[str, str], ...]] = {
         ("P", "screenshot"),
     ),
     "page": (("T", "sweep of the culprit's ways"),),
-    "editor": (("T", "sweep of the selected class's ways"),),
 }
 
 
