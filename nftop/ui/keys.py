@@ -166,6 +166,7 @@ CHANGE: tuple[KeyRow, ...] = (
 )  # fmt: skip
 EDIT: tuple[KeyRow, ...] = (
     KeyRow("e", "edit", "e", "edit the cache classes", hint=("e", "edit"), rank=4, when=EDITS),
+    KeyRow("T", "sweep", "T", "find the mask of the selected class by experiment"),
 )
 PRIORITIES: tuple[KeyRow, ...] = (
     KeyRow("e", "edit", "e", "pin or release core frequencies",

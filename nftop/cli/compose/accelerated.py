@@ -7,7 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 from nftop.model.clock import NS_PER_S
-from nftop.session.experiment import Accelerated, ExperimentHost, SteppedClock
+from nftop.session.accelerated import Accelerated, SteppedClock
+from nftop.session.experiment import ExperimentHost
 
 if TYPE_CHECKING:  # numpy comes with it
     from nftop.sim.world import World

@@ -20,8 +20,9 @@ from tests.sim.hosts import Frozen, S
 from tests.ui.editing import drafted, is_drafting, select
 from tests.ui.harness import Running, running
 
+CPUS = 24
 DEMO = argparse.Namespace(
-    scenario="noisy", simulated_cpus=24, simulated_host="", queue_map={}, interval_s=1.0
+    scenario="noisy", simulated_cpus=CPUS, simulated_host="", queue_map={}, interval_s=1.0
 )
 TENANT = Cell("schemata", "tenant", "L3", 0)
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=["80x24", "120x36"])
@@ -29,7 +30,7 @@ SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=["80x24", "12
 
 @cache
 def shown() -> tuple[Frozen, Frame]:
-    host = Frozen("noisy")
+    host = Frozen("noisy", CPUS)
     host.tick(70 * S)
     return host, host.tick(S)
 
@@ -51,7 +52,8 @@ async def planned(
         await run.until(lambda: is_drafting(run))
         select(run, "tenant")
         await run.press("T")
-        await run.until(lambda: view(run).stage == "planned")
+        await run.until(lambda: view(run).stage == "planned" or bool(view(run).why))
+        assert view(run).stage == "planned", run.text
         if ways:
             await run.press("n", *ways, "enter")
             first = int(ways.split("-")[0])
