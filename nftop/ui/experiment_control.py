@@ -5,9 +5,9 @@ It changes the host through the gate only, as `change_control` does: a guard wri
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
@@ -60,6 +60,32 @@ class ExperimentView:
     accelerated: bool = False
 
 
+class _FrameQueue:
+    """Frames between two threads, in order."""
+
+    def __init__(self) -> None:
+        self._frames: deque[Frame] = deque()
+        self._is_over = False
+        self._condition = threading.Condition()
+
+    def put(self, frame: Frame) -> None:
+        with self._condition:
+            self._frames.append(frame)
+            self._condition.notify()
+
+    def end(self) -> None:
+        """No more frames are wanted."""
+        with self._condition:
+            self._is_over = True
+            self._condition.notify()
+
+    def get(self) -> Frame | None:
+        """The next frame; None: it is over, or none has come for too long."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._frames or self._is_over, _SILENCE_S)
+            return None if self._is_over or not self._frames else self._frames.popleft()
+
+
 class ExperimentControl:
     """One experiment at a time. `prepare` and `run` block: call them in threads."""
 
@@ -84,7 +110,7 @@ class ExperimentControl:
         self._wrote = wrote
         self._now_ns = now_ns
         self._host: ExperimentHost | None = None
-        self._frames: queue.SimpleQueue[Frame | None] = queue.SimpleQueue()
+        self._frames = _FrameQueue()
         self._lock = threading.Lock()
         self._drawn_s = 0.0
         self._closing = False
@@ -126,7 +152,7 @@ class ExperimentControl:
             if self.view.stage != "planned" or self._closing:
                 return False
             self.view = replace(self.view, stage="running")
-        self._frames = queue.SimpleQueue()
+        self._frames = _FrameQueue()
         self._on_change()
         return True
 
@@ -169,26 +195,21 @@ class ExperimentControl:
     def _end_frames(self) -> None:
         if self._host is not None:
             self._host.stop()
-        self._frames.put(None)
+        self._end_queue()
+
+    def _end_queue(self) -> None:
+        self._frames.end()
 
     def _opened(self) -> ExperimentHost:
         if self._open_host is not None:
             return self._open_host()
         if self.gate is None:
             raise SweepError("this host cannot be changed from here")
-        return ExperimentHost(
-            self._queued(), self.gate, lambda: self._frames.put(None), self._now_ns
-        )
+        return ExperimentHost(self._queued(), self.gate, self._end_queue, self._now_ns)
 
     def _queued(self) -> Generator[Frame, None, None]:
         """Frames of the host shown, while the experiment runs."""
-        while True:
-            try:
-                frame = self._frames.get(timeout=_SILENCE_S)
-            except queue.Empty:
-                return
-            if frame is None:
-                return
+        while (frame := self._frames.get()) is not None:
             yield frame
 
     def _drop_host(self) -> None:

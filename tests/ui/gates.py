@@ -131,8 +131,8 @@ class MemoryGate:
     ) -> ThreadGuardedSeries:
         """The guard is a thread, which runs the code of the guard's process."""
         self._wait()
-        asked = Requester("tester")
-        return ThreadGuardedSeries(self.host, self.journal, proposal, settings, asked)
+        requester = Requester("tester")
+        return ThreadGuardedSeries(self.host, self.journal, proposal, settings, requester)
 
     def _wait(self) -> None:
         self.threads.append(threading.current_thread())

@@ -70,7 +70,7 @@ def test_done(snapshot: SnapshotAssertion, size: tuple[int, int]) -> None:
     assert text(lines) == snapshot
 
 
-def test_before_the_first_visit_there_is_an_empty_curve() -> None:
+def test_before_the_first_visit_the_curve_is_empty() -> None:
     lines = text(course_lines(CourseFacts(PLAN, ExperimentState(), Curve(())), 80, 23))
     assert "baseline" in lines
     assert [word for word in lines.split() if word in ("001", "003")] == []

@@ -147,7 +147,7 @@ async def test_widths_that_make_no_sense_keep_the_plan(text: str) -> None:
         assert view(run).plan is before
 
 
-async def test_a_network_function_that_is_not_there_is_named() -> None:
+async def test_an_unknown_network_function_is_named() -> None:
     async with planned() as run:
         await run.press("w", *"nobody", "enter")
         await run.until(lambda: bool(view(run).why))
