@@ -39,10 +39,11 @@ CHANGERS = {
     "cli/compose/gates.py",
     "cli/compose/hosts.py",
     "cli/commands/sst.py",
-    "cli/commands/sweep.py",
 }
 READERS = CHANGERS | {
     "cli/parsers/cat_actions.py",
+    "cli/commands/sweep.py",
+    "cli/compose/accelerated.py",
     "cli/confirmation.py",
     "cli/compose/classes_host.py",
     "cli/commands/report.py",
@@ -59,8 +60,10 @@ SCREENS = {
         "options",
         "editor_model",
         "change_control",
+        "experiment_control",
         "screens/confirm",
         "screens/editor",
+        "screens/experiment",
         "screens/incident",  # the draft that would mend it, for the editor
         "screens/priority",
     )
@@ -97,8 +100,9 @@ def test_only_commands_that_ask_first_change_the_host(inside: bool) -> None:
         ),
         ("serve", {"ui/screens/confirm.py"}),
         ("revert", {"cli/confirmation.py", "ui/change_control.py"}),
-        ("begin_series", {"session/experiment.py"}),
-        ("try_setting", {"session/experiment.py"}),
+        # The screen's control reports what a session does after the operator's word.
+        ("begin_series", {"session/experiment.py", "ui/experiment_control.py"}),
+        ("try_setting", {"session/experiment.py", "ui/experiment_control.py"}),
     ],
 )
 def test_a_change_is_requested_where_it_is_confirmed_and_nowhere_else(

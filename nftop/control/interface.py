@@ -100,14 +100,6 @@ class Gate(Protocol):
         """Make the change; with `keep_within_s` None it is kept at once."""
 
 
-class ClassGate(Gate, Protocol):
-    """Changes of a host that may have cache classes."""
-
-    @property
-    def host(self) -> ClassView:
-        """The classes. May raise AbsentError."""
-
-
 class SeriesGate(Protocol):
     """Settings of a host that are tried in turn. May block, and raise OSError."""
 
@@ -118,3 +110,11 @@ class SeriesGate(Protocol):
 
         `proposal` has the state before them, and every value that they may write.
         """
+
+
+class ClassGate(Gate, SeriesGate, Protocol):
+    """Changes of a host that may have cache classes."""
+
+    @property
+    def host(self) -> ClassView:
+        """The classes. May raise AbsentError."""

@@ -1,15 +1,12 @@
-"""An experiment on a host: frames drive it, the guard writes its settings and restores.
-
-`Accelerated` has frames of the simulated host on a clock that is stepped: minutes take seconds.
-"""
+"""An experiment on a host: frames drive it, the guard writes its settings and restores."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
+from itertools import islice
 from typing import TypeAlias
 
-from nftop.control.interface import SeriesGate
+from nftop.control.interface import ClassGate, SeriesGate
 from nftop.derive.experiment.curve import curve_of
 from nftop.derive.experiment.engine import (
     ExperimentState,
@@ -18,14 +15,10 @@ from nftop.derive.experiment.engine import (
     ended,
     written,
 )
-from nftop.derive.fold import FoldState, step
 from nftop.model.change import Receipt
-from nftop.model.clock import NS_PER_S
 from nftop.model.experiment import Curve, Experiment
 from nftop.model.frame import Frame
-from nftop.model.sample import Sample, SourceReading
 from nftop.model.struct import dataclass, replace
-from nftop.sources.base import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +32,32 @@ class ExperimentResult:
     state: ExperimentState
     curve: Curve
     receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentHost:
+    """A host on which an experiment runs: its frames, and the gate to its classes.
+
+    Attributes:
+        stop: ends the frames; from any thread. now_ns: the frames' clock.
+        accelerated: minutes of its clock take seconds.
+    """
+
+    frames: Generator[Frame, None, None]
+    gate: ClassGate
+    stop: Callable[[], None]
+    now_ns: Callable[[], int]
+    accelerated: bool = False
+
+
+# Frames until network functions, rates and classes are known.
+_FIRST_FRAMES = 4
+
+
+def first_frame(host: ExperimentHost) -> Frame | None:
+    """A frame with rates of every network function; None if there are no frames."""
+    frames = list(islice(host.frames, _FIRST_FRAMES))
+    return frames[-1] if frames else None
 
 
 # Called after every frame, and after every setting that was written.
@@ -94,61 +113,3 @@ def run_experiment(
     if state.ended not in ("clear", "rounds"):  # too few visits to recommend anything
         curve = replace(curve, recommended=None, tolerated=None, decided=False)
     return ExperimentResult(state, curve, receipt)
-
-
-class SteppedClock:
-    """CLOCK_MONOTONIC of an accelerated host: it moves only from frame to frame."""
-
-    def __init__(self, begin_ns: int = NS_PER_S) -> None:
-        self._now_ns = begin_ns
-
-    def now_ns(self) -> int:
-        return self._now_ns
-
-    def advance(self, seconds: float) -> None:
-        self._now_ns += round(seconds * NS_PER_S)
-
-
-class Accelerated:
-    """Frames of simulated sources, `interval_s` apart on their clock, `pause_s` in real time."""
-
-    def __init__(
-        self,
-        sources: Sequence[Source],
-        start: FoldState,
-        clock: SteppedClock,
-        *,
-        interval_s: float = 1.0,
-        pause_s: float = 0.0,
-        wall_ns: int = 0,
-    ) -> None:
-        """`wall_ns`: time of day of the first frame; `start`: the first state of the fold."""
-        self._sources = sources
-        self._start = start
-        self._clock = clock
-        self._interval_s, self._pause_s = interval_s, pause_s
-        self._offset_ns = wall_ns - clock.now_ns()
-        self._stopped = threading.Event()
-
-    @property
-    def interval_s(self) -> float:
-        return self._interval_s
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def frames(self) -> Generator[Frame, None, None]:
-        """A frame per step until `stop`. The first has no rates yet."""
-        state = self._start
-        while not self._stopped.is_set():
-            at_ns = self._clock.now_ns()
-            readings = {
-                source.name: SourceReading(source.read(), at_ns, 0) for source in self._sources
-            }
-            sample = Sample(
-                at_ns + self._offset_ns, at_ns, round(self._interval_s * NS_PER_S), readings
-            )
-            state, frame = step(state, sample)
-            yield frame
-            self._clock.advance(self._interval_s)
-            self._stopped.wait(self._pause_s)

@@ -225,7 +225,11 @@ class NftopApp(App[None]):
         self._countdown: Timer | None = None
         self._quit_warned = False  # of the change that is not kept
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.changes = ChangeControl(self._options.gate, self._post_change)
+        self.changes = ChangeControl(
+            self._options.gate,
+            self._post_change,
+            experiment_host=self._options.experiment_host,
+        )
         self._main = MainScreen(feed, history, self._options, self.changes)
 
     def on_mount(self) -> None:
@@ -381,9 +385,17 @@ class NftopApp(App[None]):
             self._main.post_message(PastFrame(frame, past.generation))
 
     def _consume(self) -> None:
+        try:
+            self._pass_on()
+        finally:
+            self.changes.experiment.stop()
+
+    def _pass_on(self) -> None:
+        """Give every frame to the history, the screens and the experiment."""
         remembers = isinstance(self._feed, Player)
         for frame in self._feed.frames():
             if not remembers:
                 self._history.append(frame)
                 self._options.events.append(frame)
+            self.changes.experiment.take(frame)
             self._main.post_message(FrameReady(frame))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias
 
 from nftop.control.interface import ClassGate, PendingChange
@@ -26,6 +26,8 @@ from nftop.render.frame.changes import (
     settling_lines,
     unkept_lines,
 )
+from nftop.session.experiment import ExperimentHost
+from nftop.ui.experiment_control import ExperimentControl
 
 Phase: TypeAlias = Literal["none", "applying", "unkept", "settling"]
 _LOOK_S = 0.2  # reaction time to a key, and period of polling the guard
@@ -92,15 +94,22 @@ class ChangeControl:
         *,
         keep_within_s: float = KEEP_WITHIN_S,
         clock: Callable[[], float] = time.monotonic,
+        experiment_host: Callable[[], ExperimentHost] | None = None,
     ) -> None:
         """`gate`: None if nothing can be changed. `tell`: called when `state` changes.
+
+        `experiment_host`: opens the host for experiments; None: the one that is shown.
 
         `left`: receipt of a change that was pending when the application ended; None if it was
         kept as requested.
         `own_changes`: writes and reverts made here, oldest first.
         `last`: receipt of the last change that ended, and whether its time had expired.
+        `experiment`: the one under way, or the last one.
         """
         self.gate = gate
+        self.experiment = ExperimentControl(
+            gate, tell, open_host=experiment_host, wrote=self._tried
+        )
         self.keep_within_s = keep_within_s
         self.state = PendingState()
         self.left: Receipt | None = None
@@ -116,7 +125,7 @@ class ChangeControl:
 
     def begin(self) -> bool:
         """Reserve the control for a change; True: call `serve` for it."""
-        if self.state.phase != "none" or self._closing:
+        if self.state.phase != "none" or self._closing or self.experiment.busy:
             return False
         self._keeps = self._expired = False
         self._heard.clear()
@@ -181,6 +190,8 @@ class ChangeControl:
     def quit_warning(self) -> str:
         """What quitting now would do to the change that is not kept; "" without one."""
         state = self.state
+        if self.experiment.busy:
+            return "an experiment runs: q again ends it, restores and quits"
         if state.phase == "applying":
             return "a change is being written: q again quits and takes it back unless it is final"
         if state.phase != "unkept":
@@ -204,6 +215,7 @@ class ChangeControl:
     def close(self) -> None:
         """End: a change that is not kept is reverted, now or once it is applied."""
         self._closing = True
+        self.experiment.close()
         self._heard.set()
 
     def lines(self, width: int, height: int) -> list[Line]:
@@ -293,6 +305,11 @@ class ChangeControl:
         """Record own writes since `began_ns`, so that they are not attributed to others."""
         one = OwnChange(changes, began_ns, time.monotonic_ns())
         self.own_changes = (*self.own_changes, one)[-_MOST_OWN:]
+
+    def _tried(self, changes: Sequence[Change], began_ns: int) -> None:
+        """Record writes of an experiment; readers of classes read again."""
+        self._wrote(tuple(changes), began_ns)
+        self._now(changed=self.state.changed + 1)
 
     def _may_have_reverted(self, changes: tuple[Change, ...], began_ns: int) -> None:
         """Record the writes of a revert, whether it was complete or not."""

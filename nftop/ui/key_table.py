@@ -17,6 +17,7 @@ from nftop.ui.keys import (
     CONFIRM,
     DOCTOR,
     EDITOR,
+    EXPERIMENT,
     FINDINGS,
     HELP,
     INCIDENT,
@@ -37,6 +38,7 @@ _DIALOGS: Mapping[str, tuple[KeyRow, ...]] = {
     "sort_menu": SORT_MENU,
     "column_menu": COLUMN_MENU,
     "editor": EDITOR,
+    "experiment": EXPERIMENT,
     "confirm": CONFIRM,
     "priority": PRIORITY,
 }
@@ -51,6 +53,7 @@ _TITLES = {
     "sort_menu": "Sort menu",
     "column_menu": "Column chooser",
     "editor": "Editor of cache classes",
+    "experiment": "Experiment (sweep)",
     "confirm": "Preview of a change",
     "priority": "Editor of a core's frequencies",
 }

@@ -18,9 +18,22 @@ from nftop.render.frame.footer import Hint
 # State of the application on which hints of keys depend: `past` that a moment of the past of a live
 # session is shown, `edits` that classes can be edited,
 # `pending` that a change is not kept yet, `records` that there is a recorder,
-# `incident` that one is on the page, `draft` that a draft would mend it.
+# `incident` that one is on the page, `draft` that a draft would mend it;
+# of an experiment: `planned` that it waits for the operator's word, `running`, `measured` that it
+# is over, `offer` that it recommends something.
 Mode: TypeAlias = Literal[
-    "live", "replay", "past", "edits", "records", "pending", "incident", "draft"
+    "live",
+    "replay",
+    "past",
+    "edits",
+    "records",
+    "pending",
+    "incident",
+    "draft",
+    "planned",
+    "running",
+    "measured",
+    "offer",
 ]
 
 
@@ -153,6 +166,7 @@ CHANGE: tuple[KeyRow, ...] = (
 )  # fmt: skip
 EDIT: tuple[KeyRow, ...] = (
     KeyRow("e", "edit", "e", "edit the cache classes", hint=("e", "edit"), rank=4, when=EDITS),
+    KeyRow("T", "sweep", "T", "find the mask of the selected class by experiment"),
 )
 PRIORITIES: tuple[KeyRow, ...] = (
     KeyRow("e", "edit", "e", "pin or release core frequencies",
@@ -362,12 +376,39 @@ EDITOR: tuple[KeyRow, ...] = (
     KeyRow("z", "reset", "z", "discard the draft"),
     KeyRow("r", "reload", "r", "read the host again; keep the draft"),
     KeyRow("d", "diff", "d", "all changes of the draft", hint=("d", "diff"), rank=8),
+    KeyRow("T", "sweep", "T", "find the mask of the selected class by experiment",
+        hint=("T", "sweep"), rank=5),
     HELP_KEY,
     KeyRow("escape", "close", "Esc", "back; asks if the draft is changed",
         hint=("Esc", "back"), rank=1),
     KeyRow("y", "copy", "y", "copy the draft's commands to the clipboard",
         hint=("y", "copy"), rank=9),
     KeyRow("q,f10", "quit", "q F10", "quit nftop; asks if the draft is changed"),
+    *CHANGE,
+)  # fmt: skip
+PLANNED: frozenset[Mode] = frozenset({"planned"})
+OFFER: frozenset[Mode] = frozenset({"offer"})
+EXPERIMENT: tuple[KeyRow, ...] = (
+    KeyRow("y", "start", "y", "start it: the masks that are shown are tried",
+        hint=("y", "start"), rank=1, when=PLANNED),
+    KeyRow("n", "ask_ways", "n", "numbers of ways to try (1-8); empty: all",
+        hint=("n", "ways"), rank=3, when=PLANNED, asks=True),
+    KeyRow("w", "ask_watch", "w", "network functions to watch (vpp,ovs); empty: all at its caches",
+        hint=("w", "watch"), rank=4, when=PLANNED, asks=True),
+    KeyRow("e", "draft", "e", "open the recommended mask as a draft in the editor",
+        hint=("e", "draft"), rank=1, when=OFFER),
+    KeyRow("t", "draft", "t", "open the mask within the tolerance as a draft", 1,
+        ("t", "tolerance"), rank=4, when=OFFER),
+    KeyRow("c", "copy", "c", "copy the command that sets the recommended mask (OSC 52)",
+        hint=("c", "copy"), rank=5, when=OFFER),
+    KeyRow("T", "again", "T", "plan it again", hint=("T", "again"), rank=6,
+        when=frozenset({"measured"})),
+    KeyRow("tab", "swap", "Tab", "graphs of the next network function",
+        hint=("Tab", "NF"), rank=7, when=frozenset({"running", "measured"})),
+    *SCROLL,
+    HELP_KEY,
+    KeyRow("escape,q,f10", "close", "Esc q", "back; while it runs: end it and restore",
+        hint=("Esc", "back"), rank=0),
     *CHANGE,
 )  # fmt: skip
 CONFIRM: tuple[KeyRow, ...] = (

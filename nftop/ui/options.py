@@ -10,6 +10,7 @@ from nftop.control.profile.profile import Listing
 from nftop.model.check import Check
 from nftop.model.struct import dataclass, field
 from nftop.render.base.text import locale_is_utf8
+from nftop.session.experiment import ExperimentHost
 from nftop.session.feed import PastControl
 from nftop.store.history.events import EventHistory
 from nftop.store.recording.recorder import Recorder
@@ -42,6 +43,7 @@ class Options:
         columns: keeps the columns chosen on screen; None: they last for the session.
         past: goes back in a live session; None: nothing is kept.
         events: what happened, for the timeline.
+        experiment_host: opens the host on which experiments run; None: the one that is shown.
     """
 
     color: bool = True
@@ -61,6 +63,7 @@ class Options:
     columns: ColumnsFile | None = None
     past: PastControl | None = None
     events: EventHistory = field(default_factory=EventHistory)
+    experiment_host: Callable[[], ExperimentHost] | None = None
 
 
 def options_from(

@@ -16,12 +16,8 @@ from nftop.derive.fold import FoldState
 from nftop.model.change import SetSchemata, State
 from nftop.model.experiment import Experiment, HarmLimits, Timing
 from nftop.model.frame import Frame
-from nftop.session.experiment import (
-    Accelerated,
-    ExperimentResult,
-    SteppedClock,
-    run_experiment,
-)
+from nftop.session.accelerated import Accelerated, SteppedClock
+from nftop.session.experiment import ExperimentResult, run_experiment
 from nftop.sources.simulated import simulated_host
 
 CPUS = 24

@@ -12,8 +12,9 @@ from nftop.control.guard_client import start_guard
 from nftop.control.journal import Journal
 from nftop.control.journal_entry import Entry, Requester
 from nftop.control.rules import Rules
+from nftop.control.simulated import ThreadGuardedSeries
 from nftop.derive.cache.table import CacheState, step_cache
-from nftop.model.change import Action, Proposal, Receipt, State, parts
+from nftop.model.change import Action, Change, Proposal, Receipt, State, parts
 from nftop.model.frame import Frame, SourceState
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.missing import Reason
@@ -124,6 +125,14 @@ class MemoryGate:
         if keep_within_s is None:
             self.pending[-1].keep()
         return self.pending[-1]
+
+    def begin_series(
+        self, proposal: Proposal, settings: Sequence[Sequence[Change]]
+    ) -> ThreadGuardedSeries:
+        """The guard is a thread, which runs the code of the guard's process."""
+        self._wait()
+        requester = Requester("tester")
+        return ThreadGuardedSeries(self.host, self.journal, proposal, settings, requester)
 
     def _wait(self) -> None:
         self.threads.append(threading.current_thread())

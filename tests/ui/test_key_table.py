@@ -23,12 +23,8 @@ TAKEN = {"ctrl+a", "ctrl+b", "ctrl+s", "ctrl+q", "ctrl+c", "ctrl+z", "ctrl+backs
 
 # Keys that have an owner but no action yet, by screen: another action must not take them.
 RESERVED: dict[str, tuple[tuple[str, str], ...]] = {
-    "main": (
-        ("T", "sweep of the selected class's ways"),
-        ("P", "screenshot"),
-    ),
+    "main": (("P", "screenshot"),),
     "page": (("T", "sweep of the culprit's ways"),),
-    "editor": (("T", "sweep of the selected class's ways"),),
 }
 
 

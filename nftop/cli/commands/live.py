@@ -230,6 +230,7 @@ def options_of(here: OpenHost, options: argparse.Namespace) -> Options:
         no_gate=here.no_gate,
         no_frequencies=here.no_frequencies,
         rw=options.rw or here.host.simulated,
+        experiment_host=here.experiment_host,
         profiles={name: parse(name, text) for name, text in texts.items()},
     )
 

@@ -7,27 +7,25 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Generator
 from contextlib import closing
-from itertools import islice
 from typing import TextIO
 
 from nftop.cli.commands.apply import BADGE, OTHER, demand_privilege, ending, needs
+from nftop.cli.compose.accelerated import accelerated_host
 from nftop.cli.compose.classes_host import wants_json
 from nftop.cli.compose.hosts import open_requested
 from nftop.cli.confirmation import EndedError, confirm, print_receipt
 from nftop.cli.parsers.cat_actions import UsageError
 from nftop.cli.signals import stopping
 from nftop.control.backend import CLASSES
-from nftop.control.gate import BackendClassGate
-from nftop.control.journal import unfinished
+from nftop.control.interface import ClassGate
+from nftop.control.journal import FileJournal, unfinished
 from nftop.control.resctrl.sweep import SweepError, SweepRequest, plan_sweep, set_command
 from nftop.derive.experiment.engine import ExperimentState
 from nftop.export.output import FAILURE, OK, put, say
 from nftop.model.experiment import Experiment, HarmLimits, Timing
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import class_directory, class_name
-from nftop.model.struct import dataclass
 from nftop.render.base.text import printable
 from nftop.render.experiment.text import (
     end_text,
@@ -37,34 +35,16 @@ from nftop.render.experiment.text import (
     visit_lines,
 )
 from nftop.session.experiment import (
-    Accelerated,
+    ExperimentHost,
     ExperimentResult,
-    SteppedClock,
+    first_frame,
     run_experiment,
 )
 
-# Frames until network functions, rates and classes are known.
-_FIRST_FRAMES = 4
-# The simulated neighbour has filled its ways so long after the scenario's last step.
-_STEADY_S = 15.0
 # Slower frames leave the guard alone for too long.
 _MOST_INTERVAL_S = 5.0
 _ACCELERATED = "accelerated clock: minutes of the simulated host take seconds"
 _MEASURED = frozenset({"clear", "rounds"})
-
-
-@dataclass(frozen=True, slots=True)
-class ExperimentHost:
-    """Frames of a host and the gate to its classes.
-
-    Attributes:
-        stop: ends the frames; from any thread. now_ns: the frames' clock.
-    """
-
-    frames: Generator[Frame, None, None]
-    gate: BackendClassGate
-    stop: Callable[[], None]
-    now_ns: Callable[[], int]
 
 
 def _columns() -> int:
@@ -88,14 +68,14 @@ def sweep(options: argparse.Namespace) -> int:
 
 def _opened(options: argparse.Namespace) -> ExperimentHost:
     """The host of the command line. Raises EndedError, UsageError."""
-    if options.scenario is not None:
-        return _accelerated(options)
     try:
+        if options.scenario is not None:
+            return accelerated_host(options)
         here = open_requested(options)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    gate = None if here.gate is None else here.gate.gates.get(CLASSES)
-    if gate is None:
+    gate = None if here.gate is None else here.gate
+    if gate is None or CLASSES not in gate.gates:
         raise EndedError(here.no_gate or "no cache classes here", FAILURE)
     feed = here.feed(
         interval_s=options.interval_s, cpus=options.cpu_list, queue_map=options.queue_map
@@ -103,36 +83,10 @@ def _opened(options: argparse.Namespace) -> ExperimentHost:
     return ExperimentHost(feed.frames(), gate, feed.stop, time.monotonic_ns)
 
 
-def _accelerated(options: argparse.Namespace) -> ExperimentHost:
-    """The simulated host on a stepped clock, after the last step of its scenario."""
-    from nftop.control.simulated import simulated_gates  # noqa: PLC0415 - numpy comes with it
-    from nftop.derive.fold import FoldState  # noqa: PLC0415
-    from nftop.sources.simulated import simulated_host  # noqa: PLC0415
-
-    clock = SteppedClock()
-    try:
-        demo = simulated_host(
-            options.scenario,
-            options.simulated_cpus,
-            processor=options.simulated_host,
-            clock_ns=clock.now_ns,
-        )
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    steps = demo.model.scenario.steps
-    if steps:
-        clock.advance(steps[-1].at_s + _STEADY_S)
-    start = FoldState(demo.host, demo.model.layout.topology, demo.uarch, options.queue_map)
-    feed = Accelerated(
-        demo.sources, start, clock, interval_s=options.interval_s, wall_ns=time.time_ns()
-    )
-    gate = simulated_gates(demo.world).gates[CLASSES]
-    return ExperimentHost(feed.frames(), gate, feed.stop, clock.now_ns)
-
-
 def _swept(options: argparse.Namespace, host: ExperimentHost) -> int:
-    if not needs(options) and unfinished(host.gate.journal):
-        raise EndedError(unfinished(host.gate.journal), FAILURE)
+    cut_off = "" if host.accelerated or needs(options) else unfinished(FileJournal())
+    if cut_off:
+        raise EndedError(cut_off, FAILURE)
     with stopping(host.stop) as signals:
         frame = _first_frame(host)
     if signals:
@@ -141,7 +95,7 @@ def _swept(options: argparse.Namespace, host: ExperimentHost) -> int:
     out = sys.stderr if wants_json(options) else sys.stdout
     ways = {line: rule.ways for line, rule in host.gate.host.rules().masks.items()}
     put(out, "\n".join(plan_text(plan, ways, _columns())) + "\n")
-    if options.scenario is not None:
+    if host.accelerated:
         put(out, f"{BADGE}: {_ACCELERATED}\n")
     if options.dry_run:
         return OK
@@ -177,13 +131,13 @@ class _Report:
 
 def _first_frame(host: ExperimentHost) -> Frame:
     """A frame with rates of every network function. Raises EndedError if there are no frames."""
-    frames = list(islice(host.frames, _FIRST_FRAMES))
-    if not frames:
+    frame = first_frame(host)
+    if frame is None:
         raise EndedError("the host gave no numbers", FAILURE)
-    return frames[-1]
+    return frame
 
 
-def _planned(options: argparse.Namespace, frame: Frame, gate: BackendClassGate) -> Experiment:
+def _planned(options: argparse.Namespace, frame: Frame, gate: ClassGate) -> Experiment:
     """The plan of the command line. Raises EndedError, OSError."""
     percent = options.tolerance_percent, options.most_cpp_percent
     seed = time.time_ns() % 1_000_000 if options.seed is None else options.seed
@@ -200,7 +154,8 @@ def _planned(options: argparse.Namespace, frame: Frame, gate: BackendClassGate) 
         commands=(_command(options, gate.program, seed),),
     )
     try:
-        return plan_sweep(request, frame, gate.host.state(), gate.host.rules(), gate.host.identity)
+        identity = gate.propose(()).identity
+        return plan_sweep(request, frame, gate.host.state(), gate.host.rules(), identity)
     except SweepError as error:
         raise EndedError(str(error), FAILURE) from None
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 
+from nftop.cli.compose.accelerated import accelerated_host
 from nftop.control.backend import CLASSES
 from nftop.control.cpufreq.cpufreq import CPUFREQ
 from nftop.control.doctor import notice
@@ -24,6 +25,7 @@ from nftop.model.sample import Sample
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Capacity, Host, Topology
 from nftop.render.base.text import printable
+from nftop.session.experiment import ExperimentHost
 from nftop.session.live import Live
 from nftop.sources.base import PollerAware, Refreshable, Source
 from nftop.sources.host.topology import read_cpuid, read_host, read_topology
@@ -36,6 +38,8 @@ from nftop.sources.runtime.self_usage import OwnSource
 from nftop.uarch.table import GENERIC, Uarch, identify, load
 
 _ROOT = Path("/")
+# Real time between frames of the demo's experiment, whose curve grows before the operator's eyes.
+_EXPERIMENT_PAUSE_S = 0.02
 _READ_ONLY = "a sensor server is read-only: log in on its host to change it"
 
 
@@ -49,6 +53,7 @@ class OpenHost:
         gate: changes it; `no_gate`, `no_frequencies`: why classes or frequencies can't be changed.
         notice: text to show besides the values.
         on_change: called after nftop has changed it: sources read their rare files next.
+        experiment_host: opens the host on which experiments run; None: this one.
     """
 
     host: Host
@@ -62,6 +67,7 @@ class OpenHost:
     no_frequencies: str = ""
     notice: Callable[[], str] | None = None
     on_change: Callable[[], None] = lambda: None
+    experiment_host: Callable[[], ExperimentHost] | None = None
 
     def feed(
         self,
@@ -194,6 +200,9 @@ def open_demo(options: argparse.Namespace) -> OpenHost:
         demo.uarch,
         lambda _pollers, _topology: None,
         gate=simulated_gates(demo.world),
+        experiment_host=partial(
+            accelerated_host, options, like=demo.world, pause_s=_EXPERIMENT_PAUSE_S
+        ),
     )
 
 

@@ -127,6 +127,13 @@ def set_command(plan: Experiment, setting: int, program: str) -> str:
     return f"{program} cat set --group {name} {' '.join(words)}"
 
 
+def set_actions(plan: Experiment, setting: int) -> tuple[SetSchemata, ...]:
+    """Actions of a draft that sets the masks of a setting."""
+    masks = tuple((int(l3), bits) for l3, bits in plan.settings[setting].masks.items())
+    lines = {change.cell.name for item in plan.settings for change in item.changes}
+    return tuple(SetSchemata(plan.group, line, masks) for line in sorted(lines & set(_LINES)))
+
+
 def _caches(request: SweepRequest, frame: Frame, state: State) -> tuple[L3Domain, ...]:
     """Caches in which the class has a mask, and a CPU in effect if that is known."""
     cells = [cell for cell in state if cell.kind == "schemata" and cell.group == request.group]

@@ -180,7 +180,7 @@ def left_text(state: ExperimentState, plan: Experiment) -> str:
 
 def limit_lines(plan: Experiment, baseline: Visit, width: int) -> list[str]:
     """The limits on drops and on packets, once the baseline is known."""
-    text = f"limit: {_count(drop_limit(plan, baseline))} drops/s of all watched together"
+    text = f"limit: {count_text(drop_limit(plan, baseline))} drops/s of all watched together"
     names = ", ".join(printable(plan.watch[key]) for key in without_drops(baseline))
     fall = f"{plan.limits.drop_ratio:.0%}"
     whole = f"{text}; {names} has no drop counters: {fall} fewer packets/s" if names else text
@@ -188,9 +188,9 @@ def limit_lines(plan: Experiment, baseline: Visit, width: int) -> list[str]:
 
 
 def _levels(name: str, nf: NfLevels) -> str:
-    drops = f", {_count(nf.drop_packets_per_s)} drop/s" if nf.drop_packets_per_s else ""
-    cpp = f", CPP {_plain(nf.cpp)}" if math.isfinite(nf.cpp) else ""
-    return f"{printable(name)} {_mpps(nf.packets_per_s)} Mpps{cpp}{drops}"
+    drops = f", {count_text(nf.drop_packets_per_s)} drop/s" if nf.drop_packets_per_s else ""
+    cpp = f", CPP {plain_text(nf.cpp)}" if math.isfinite(nf.cpp) else ""
+    return f"{printable(name)} {mpps_text(nf.packets_per_s)} Mpps{cpp}{drops}"
 
 
 def end_text(state: ExperimentState) -> str:
@@ -213,14 +213,19 @@ def result_text(plan: Experiment, curve: Curve, width: int) -> list[str]:
     if curve.recommended is None:
         notes.append("no width is recommended: none is known to cost nothing")
     else:
-        notes.append(f"recommended: {_described(plan, curve.recommended)}, {_claim(plan)}")
+        notes.append(f"recommended: {recommended_text(plan, curve.recommended)}")
     if curve.tolerated is not None and curve.tolerated != curve.recommended:
         ratio = plan.tolerance_ratio
-        notes.append(f"within {ratio:.1%}: {_described(plan, curve.tolerated)}")
+        notes.append(f"within {ratio:.1%}: {described(plan, curve.tolerated)}")
     if not curve.decided:
         labels = ", ".join(plan.settings[item].label for item in curve.undecided)
         notes.append(f"not decided: {labels}" if labels else "not decided")
     return [*lines, *(line for note in notes for line in _wrapped(note, width))]
+
+
+def recommended_text(plan: Experiment, setting: int) -> str:
+    """The recommended setting, and what it is."""
+    return f"{described(plan, setting)}, {_claim(plan)}"
 
 
 def _claim(plan: Experiment) -> str:
@@ -230,7 +235,7 @@ def _claim(plan: Experiment) -> str:
     return "the largest that costs no watched network function anything"
 
 
-def _described(plan: Experiment, setting: int) -> str:
+def described(plan: Experiment, setting: int) -> str:
     """A setting with its masks, and what they share with devices."""
     one = plan.settings[setting]
     masks = ", ".join(f"L3 {l3} {bits:x}" for l3, bits in one.masks.items())
@@ -251,7 +256,7 @@ def _tables(plan: Experiment, curve: Curve, width: int) -> list[str]:
         if len(blocks[-1]) > len(blocks[0][:3]) and _cells([*blocks[-1], *group]) > width:
             blocks.append(_widths(plan, curve))
         blocks[-1] += group
-    effects = ["EFFECT", *(_effect(plan, item) for item in curve.results)]
+    effects = ["EFFECT", *(effect_text(plan, item) for item in curve.results)]
     room = width - _cells(blocks[-1]) - 2
     if room < min(max(map(cells, effects)), _LEAST_EFFECT):
         blocks.append(_widths(plan, curve))
@@ -282,20 +287,20 @@ def _of_nf(plan: Experiment, curve: Curve, key: str) -> _Columns:
     nfs = [item.nfs[key] for item in curve.results]
     name = truncate(plan.watch[key], _MOST_NAME)
     return [
-        [f"{name} Mpps", *(_mpps(nf.packets_per_s.value) for nf in nfs)],
-        ["±", *(_mpps(nf.packets_per_s.half) for nf in nfs)],
-        ["CPP", *(_plain(nf.cpp.value) for nf in nfs)],
-        ["DROP/s", *(_count(nf.drop_packets_per_s) for nf in nfs)],
-        ["MISS/pkt", *(_plain(nf.llc_misses_per_packet, 2) for nf in nfs)],
+        [f"{name} Mpps", *(mpps_text(nf.packets_per_s.value) for nf in nfs)],
+        ["±", *(mpps_text(nf.packets_per_s.half) for nf in nfs)],
+        ["CPP", *(plain_text(nf.cpp.value) for nf in nfs)],
+        ["DROP/s", *(count_text(nf.drop_packets_per_s) for nf in nfs)],
+        ["MISS/pkt", *(plain_text(nf.llc_misses_per_packet, 2) for nf in nfs)],
     ]
 
 
 def _of_class(plan: Experiment, curve: Curve) -> _Columns:
     name, results = truncate(class_name(plan.group), _MOST_NAME), curve.results
     return [
-        [f"{name} MiB", *(_plain(item.occupancy_bytes / _MIB, 1) for item in results)],
-        ["GB/s", *(_plain(item.memory_bytes_per_s / _GB, 1) for item in results)],
-        ["IPC", *(_plain(item.ipc, 2) for item in results)],
+        [f"{name} MiB", *(plain_text(item.occupancy_bytes / _MIB, 1) for item in results)],
+        ["GB/s", *(plain_text(item.memory_bytes_per_s / _GB, 1) for item in results)],
+        ["IPC", *(plain_text(item.ipc, 2) for item in results)],
     ]
 
 
@@ -304,7 +309,7 @@ def _cells(columns: _Columns) -> int:
     return sum(max(map(cells, column)) for column in columns) + 2 * (len(columns) - 1)
 
 
-def _effect(plan: Experiment, item: SettingResult) -> str:
+def effect_text(plan: Experiment, item: SettingResult) -> str:
     """`nothing`, or the network functions that it costs something and how much."""
     words = [
         f"{printable(plan.watch[key])} {nf.effect}{_amount(nf)}"
@@ -340,13 +345,16 @@ def _table(columns: _Columns, effects: Sequence[str], room: int) -> list[str]:
     return lines
 
 
-def _mpps(value: float) -> str:
+def mpps_text(value: float) -> str:
+    """Packets per second in millions; `-` if unknown."""
     return f"{value / 1e6:.2f}" if math.isfinite(value) else "-"
 
 
-def _plain(value: float, places: int = 0) -> str:
+def plain_text(value: float, places: int = 0) -> str:
+    """A number with so many places; `-` if unknown."""
     return f"{value:.{places}f}" if math.isfinite(value) else "-"
 
 
-def _count(value: float) -> str:
+def count_text(value: float) -> str:
+    """A rate with an SI prefix; `-` if unknown."""
     return number(value, Unit.PER_S, 8) if math.isfinite(value) else "-"

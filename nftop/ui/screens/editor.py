@@ -39,6 +39,7 @@ from nftop.ui.messages import PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
+from nftop.ui.screens.experiment import ExperimentScreen
 from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
@@ -122,6 +123,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         self._acts: Mapping[str, Callable[[], object]] = {
             "preview": self._preview,
             "diff": self._diff,
+            "sweep": self._sweep,
             "help": self._help,
             "reload": self._read,
             "copy": self._copy,
@@ -305,6 +307,20 @@ class EditorScreen(BannerScreen[EditorModel | None]):
 
         page = PageScreen(source, self._options, self.changes, toggle="d")
         self.app.push_screen(page, lambda _: self.paint())
+
+    def _sweep(self) -> None:
+        """Open the experiment with the selected class; its answer is added to the draft."""
+        model, frame = self._model, self._session.newest
+        if model is None or frame is None:
+            return
+        screen = ExperimentScreen(model.selection.group, self.changes, self._session, self._options)
+        self.app.push_screen(screen, partial(self._swept, model))
+
+    def _swept(self, model: EditorModel, wanted: Sequence[ClassAction] | None) -> None:
+        if wanted:
+            model.begin_with(wanted)
+        self._read()
+        self.paint()
 
     def _help(self) -> None:
         self.open_help("editor", self._options)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
+from nftop.model.change import ClassAction
 from nftop.model.frame import Frame
 from nftop.model.incident import Incident
 from nftop.model.remedy import Remedy
@@ -11,6 +15,7 @@ from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import monitor_preview
 from nftop.ui.screens.editor import EditorScreen
+from nftop.ui.screens.experiment import ExperimentScreen
 from nftop.ui.screens.priority import PriorityScreen
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView
@@ -54,6 +59,43 @@ class EditorOpener:
         )
         self._main.app.push_screen(screen, self._edited)
         return ""
+
+    def sweep(self, view: ScreenView) -> str:
+        """Open the experiment with the view's class; returns why it cannot."""
+        why = self._why_not()
+        if why:
+            return why
+        group, l3 = view.editor_start
+        screen = ExperimentScreen(group, self._main.changes, self._session, self._options)
+        self._main.app.push_screen(screen, partial(self._swept, group, l3))
+        return ""
+
+    def _swept(self, group: str, l3: int | None, wanted: Sequence[ClassAction] | None) -> None:
+        """Open the editor with the offer of an experiment as its draft."""
+        gate = self._main.changes.gate
+        if not wanted or gate is None:
+            self._main.paint()
+            return
+        screen = EditorScreen(
+            gate,
+            self._main.changes,
+            self._session,
+            self._options,
+            group=group,
+            l3=l3,
+            wanted=wanted,
+        )
+        self._main.app.push_screen(screen, self._edited)
+
+    def _why_not(self) -> str:
+        """Why classes can't be changed now; "" if they can."""
+        if self._session.past is not None:
+            return IN_THE_PAST
+        options = self._options
+        if self._main.changes.gate is None or options.no_gate:
+            return f"no classes to edit: {options.no_gate or _NOTHING}"
+        missing = _why_no_classes(self._session.newest)
+        return f"no classes to edit: {missing}" if missing else ""
 
     def drafted(self, plan: Remedy, incident: Incident) -> str:
         """Open the class editor with the draft of a remedy; returns why it cannot."""

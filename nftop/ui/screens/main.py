@@ -155,6 +155,7 @@ class MainScreen(BannerScreen[None]):
             "copy": lambda _: self._copy(),
             "incident": lambda _: self._incident(),
             "edit": lambda _: self._edit(),
+            "sweep": lambda _: self.say(self._editing.sweep(self._view)),
             "help": lambda _: self._help(),
             "meter": lambda _: self.say(self._editing.monitor(self._view)),
             "choose": lambda _: self._view.choose_workload(),

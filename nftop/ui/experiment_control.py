@@ -1,0 +1,303 @@
+"""The experiment under way: planned, run and ended in threads of its own; shared by all screens.
+
+It changes the host through the gate only, as `change_control` does: a guard writes and restores.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from nftop.control.interface import ClassGate, PendingSeries
+from nftop.control.resctrl.sweep import SweepError, SweepRequest, plan_sweep
+from nftop.derive.experiment.curve import curve_of
+from nftop.derive.experiment.engine import ExperimentState
+from nftop.model.change import Change, Proposal, Receipt
+from nftop.model.error_text import describe_error
+from nftop.model.experiment import Curve, Experiment
+from nftop.model.frame import Frame
+from nftop.model.struct import dataclass, field, replace
+from nftop.session.experiment import (
+    ExperimentHost,
+    ExperimentResult,
+    first_frame,
+    run_experiment,
+)
+
+Stage: TypeAlias = Literal["none", "planning", "planned", "running", "ending", "done"]
+# Without a frame for so long the experiment ends; the guard gives up earlier.
+_SILENCE_S = 20.0
+# Seconds between two drawings while only time passes.
+_DRAW_S = 0.2
+# Experiments need a reading every so many seconds: else the guard hears too little.
+MOST_INTERVAL_S = 5.0
+_SLOW = "an experiment needs a reading every {:g} s at least: d sets the delay"
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentView:
+    """The experiment as screens show it.
+
+    Attributes:
+        stage: `planned`: it waits for the operator's word; `ending`: the guard restores.
+        why: why there is no plan, or why it could not begin; "" otherwise.
+        ways: of the caches, by line of schemata.
+        curve: of the visits so far.
+        result: once it is over.
+        accelerated: it runs on a simulated host whose minutes take seconds.
+    """
+
+    stage: Stage = "none"
+    why: str = ""
+    plan: Experiment | None = None
+    ways: Mapping[str, int] = field(default_factory=dict)
+    state: ExperimentState = field(default_factory=ExperimentState)
+    curve: Curve = field(default_factory=lambda: Curve(()))
+    result: ExperimentResult | None = None
+    accelerated: bool = False
+
+
+class _FrameQueue:
+    """Frames between two threads, in order."""
+
+    def __init__(self) -> None:
+        self._frames: deque[Frame] = deque()
+        self._is_over = False
+        self._condition = threading.Condition()
+
+    def put(self, frame: Frame) -> None:
+        with self._condition:
+            self._frames.append(frame)
+            self._condition.notify()
+
+    def end(self) -> None:
+        """No more frames are wanted."""
+        with self._condition:
+            self._is_over = True
+            self._condition.notify()
+
+    def get(self) -> Frame | None:
+        """The next frame; None: it is over, or none has come for too long."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._frames or self._is_over, _SILENCE_S)
+            return None if self._is_over or not self._frames else self._frames.popleft()
+
+
+class ExperimentControl:
+    """One experiment at a time. `prepare` and `run` block: call them in threads."""
+
+    def __init__(
+        self,
+        gate: ClassGate | None,
+        tell: Callable[[], None],
+        *,
+        open_host: Callable[[], ExperimentHost] | None = None,
+        wrote: Callable[[Sequence[Change], int], None] = lambda _changes, _began_ns: None,
+        now_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """`tell`: called when `view` changes. `wrote`: receives writes to the host shown.
+
+        `open_host`: the host to run on, if not the one shown, whose frames `take` receives.
+        `now_ns`: the clock of these frames. `gate`: None if nothing can be changed.
+        """
+        self.view = ExperimentView()
+        self.gate = gate
+        self._on_change = tell
+        self._open_host = open_host
+        self._wrote = wrote
+        self._now_ns = now_ns
+        self._host: ExperimentHost | None = None
+        self._frames = _FrameQueue()
+        self._lock = threading.Lock()
+        self._drawn_s = 0.0
+        self._closing = False
+
+    @property
+    def busy(self) -> bool:
+        """Whether settings are being tried, or the state before them restored."""
+        return self.view.stage in ("running", "ending")
+
+    def take(self, frame: Frame) -> None:
+        """A frame of the host shown; from any thread."""
+        if self.busy:
+            self._frames.put(frame)
+
+    def prepare(self, request: SweepRequest, frame: Frame) -> None:
+        """Plan a sweep: nothing is written. `frame`: of the host shown."""
+        if self.busy:
+            return
+        self._drop_host()
+        self._show(ExperimentView("planning"))
+        try:
+            host = self._opened()
+            seen = first_frame(host) if host.accelerated else frame
+            if seen is None or (seen.interval_s or 0.0) > MOST_INTERVAL_S:
+                raise SweepError(_SLOW.format(MOST_INTERVAL_S))
+            gate = host.gate
+            rules = gate.host.rules()
+            plan = plan_sweep(request, seen, gate.host.state(), rules, gate.propose(()).identity)
+        except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
+            self._show(ExperimentView("none", why=_text(error)))
+            return
+        ways = {line: rule.ways for line, rule in rules.masks.items()}
+        self._host = host
+        self._show(ExperimentView("planned", "", plan, ways, accelerated=host.accelerated))
+
+    def begin(self) -> bool:
+        """Reserve the control for a run of the plan; True: call `run` for it."""
+        with self._lock:
+            if self.view.stage != "planned" or self._closing:
+                return False
+            self.view = replace(self.view, stage="running")
+        self._frames = _FrameQueue()
+        self._on_change()
+        return True
+
+    def run(self) -> None:
+        """Run the plan to its end; the state before it is restored."""
+        host, plan = self._host, self.view.plan
+        if host is None or plan is None:
+            return
+        gate = host.gate if host.accelerated else _ReportingGate(host.gate, self._wrote)
+        try:
+            result = run_experiment(plan, host.frames, gate, host.now_ns, self._moved)
+        except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
+            self._show(replace(self.view, stage="done", why=_text(error)))
+            return
+        finally:
+            host.frames.close()
+        self._show(
+            replace(self.view, stage="done", state=result.state, curve=result.curve, result=result)
+        )
+
+    def stop(self) -> None:
+        """End it soon: the guard restores the state before it."""
+        with self._lock:
+            if self.view.stage == "running":
+                self.view = replace(self.view, stage="ending")
+        self._end_frames()
+        self._on_change()
+
+    def forget(self) -> None:
+        """Drop the plan or the result."""
+        if not self.busy:
+            self._drop_host()
+            self._show(ExperimentView())
+
+    def close(self) -> None:
+        """The application ends: so does the experiment."""
+        self._closing = True
+        self._end_frames()
+
+    def _end_frames(self) -> None:
+        if self._host is not None:
+            self._host.stop()
+        self._end_queue()
+
+    def _end_queue(self) -> None:
+        self._frames.end()
+
+    def _opened(self) -> ExperimentHost:
+        if self._open_host is not None:
+            return self._open_host()
+        if self.gate is None:
+            raise SweepError("this host cannot be changed from here")
+        return ExperimentHost(self._queued(), self.gate, self._end_queue, self._now_ns)
+
+    def _queued(self) -> Generator[Frame, None, None]:
+        """Frames of the host shown, while the experiment runs."""
+        while (frame := self._frames.get()) is not None:
+            yield frame
+
+    def _drop_host(self) -> None:
+        host, self._host = self._host, None
+        if host is not None:
+            host.stop()
+            host.frames.close()
+
+    def _moved(self, state: ExperimentState) -> None:
+        """In the thread of the run, after every frame."""
+        before, plan = self.view, self.view.plan
+        if plan is None:
+            return
+        curve = before.curve
+        news = len(state.visits) != len(before.state.visits)
+        if news:
+            curve = curve_of(plan, state.visits)
+        with self._lock:
+            self.view = replace(self.view, state=state, curve=curve)
+        now_s = time.monotonic()
+        if news or state.phase != before.state.phase or now_s - self._drawn_s >= _DRAW_S:
+            self._drawn_s = now_s
+            self._on_change()
+
+    def _show(self, view: ExperimentView) -> None:
+        with self._lock:
+            self.view = view
+        self._on_change()
+
+
+class _ReportingGate:
+    """A gate whose writes are reported, so that they are not attributed to others."""
+
+    def __init__(self, gate: ClassGate, wrote: Callable[[Sequence[Change], int], None]) -> None:
+        self._gate = gate
+        self._wrote = wrote
+
+    def begin_series(
+        self, proposal: Proposal, settings: Sequence[Sequence[Change]]
+    ) -> PendingSeries:
+        return _ReportingSeries(self._gate.begin_series(proposal, settings), proposal, self._wrote)
+
+
+class _ReportingSeries:
+    """A series that reports each setting, and at the end what restores the state before it."""
+
+    def __init__(
+        self,
+        series: PendingSeries,
+        proposal: Proposal,
+        wrote: Callable[[Sequence[Change], int], None],
+    ) -> None:
+        self._series = series
+        self._proposal = proposal
+        self._wrote = wrote
+        self._is_over = False
+
+    @property
+    def receipt(self) -> Receipt:
+        return self._series.receipt
+
+    def try_setting(self, number: int) -> Receipt:
+        began_ns = time.monotonic_ns()
+        receipt = self._series.try_setting(number)
+        self._wrote(receipt.changes, began_ns)
+        return self._ended(receipt, began_ns)
+
+    def alive(self) -> None:
+        self._series.alive()
+
+    def end(self) -> Receipt:
+        began_ns = time.monotonic_ns()
+        return self._ended(self._series.end(), began_ns)
+
+    def settled(self, seconds: float) -> Receipt | None:
+        began_ns = time.monotonic_ns()
+        receipt = self._series.settled(seconds)
+        return None if receipt is None else self._ended(receipt, began_ns)
+
+    def _ended(self, receipt: Receipt, began_ns: int) -> Receipt:
+        if receipt.outcome != "applied" and not self._is_over:
+            self._is_over = True
+            back = [Change(item.cell, item.new, item.old) for item in self._proposal.changes]
+            self._wrote(back, began_ns)
+        return receipt
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return describe_error(error)
+    return str(error) or type(error).__name__

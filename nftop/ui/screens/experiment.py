@@ -1,0 +1,323 @@
+"""An experiment on screen: what it will do, the curve as it grows, the offer at its end."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+
+from nftop.control.resctrl.sweep import SweepRequest, set_actions, set_command
+from nftop.model.change import ClassAction
+from nftop.model.experiment import Experiment
+from nftop.model.rdt.rdt import class_name
+from nftop.model.struct import replace
+from nftop.render.base.line import Line, Span, Tone, line
+from nftop.render.experiment.page import CourseFacts, course_lines, plan_lines
+from nftop.render.frame.header import alert_lines, badge_lines
+from nftop.ui.change_control import ChangeControl
+from nftop.ui.experiment_control import ExperimentView
+from nftop.ui.keys import EXPERIMENT, KeyRow, Mode, bindings
+from nftop.ui.messages import PromptAnswer
+from nftop.ui.options import Options
+from nftop.ui.screens.base import BannerScreen
+from nftop.ui.session_view import SessionView
+from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
+from nftop.ui.widgets.prompt import Prompt
+
+_LOCKED = "read-only: this is what it would do; start nftop with --rw to start it"
+_PENDING = "one change at a time: the present one is to be kept or taken back first"
+_ACCELERATED = " ACCELERATED "
+_NOTE = "a simulated host of its own, on an accelerated clock: its minutes take seconds"
+
+
+class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
+    """Result: actions for the draft, if the offer is taken."""
+
+    AUTO_FOCUS: ClassVar[str | None] = ""
+    BINDINGS: ClassVar[list[BindingType]] = bindings(EXPERIMENT)
+
+    def __init__(
+        self, group: str, changes: ChangeControl, session: SessionView, options: Options
+    ) -> None:
+        """`group`: directory of the class to sweep."""
+        super().__init__()
+        self.changes = changes
+        self._control = changes.experiment
+        self._session = session
+        self._options = options
+        self._request = SweepRequest(group)
+        self._message = ""
+        self._asking = False
+        self._top = 0
+        self._chosen = 0
+        # Lines of the plan shown so far, and those that must be before it can start.
+        self._seen, self._masks = 0, 0
+        self._acts: Mapping[str, Callable[[int], object]] = {
+            "start": lambda _: self._start(),
+            "close": lambda _: self._close(),
+            "draft": self._draft,
+            "copy": lambda _: self._copy(),
+            "again": lambda _: self._prepare(),
+            "swap": lambda _: self._swap(),
+            "help": lambda _: self.open_help("experiment", self._options),
+            "ask_ways": lambda _: self._ask("ways", "numbers of ways to try (1-8)"),
+            "ask_watch": lambda _: self._ask("watch", "network functions to watch (vpp,ovs)"),
+        }
+
+    def compose(self) -> ComposeResult:
+        plain = self._options.ascii_only
+        yield ChangeBanner(ascii_only=plain)
+        yield Lines(ascii_only=plain, id="experiment")
+        yield Footer(ascii_only=plain)
+        yield Prompt()
+
+    def on_mount(self) -> None:
+        if not self._control.busy:
+            self._prepare()
+
+    def on_resize(self) -> None:
+        self._seen = 0  # the lines have changed
+        self.paint()
+
+    def on_key(self, event: events.Key) -> None:
+        if not self._asking:
+            self.say_unbound(event)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
+        # The key that opens the prompt is typed inside it.
+        return not (self._asking and action == "act")
+
+    def on_prompt_answer(self, message: PromptAnswer) -> None:
+        self._asking = False
+        if message.text is not None:
+            self._answer(message.about, message.text.strip())
+        self.paint()
+
+    @property
+    def modes(self) -> set[Mode]:
+        view, modes = self._view, super().modes
+        if view.stage == "planned":
+            modes.add("planned")
+        elif view.stage in ("running", "ending"):
+            modes.add("running")
+        elif view.stage == "done":
+            modes.add("measured")
+            if self._offers(0) is not None:
+                modes.add("offer")
+        return modes
+
+    @property
+    def key_rows(self) -> tuple[KeyRow, ...]:
+        if not self._control.busy:
+            return EXPERIMENT
+        return tuple(
+            replace(row, hint=("Esc", "end it, restore")) if row.action == "close" else row
+            for row in EXPERIMENT
+        )
+
+    def action_act(self, action: str, by: int) -> None:
+        self._message = ""
+        if action in self._acts:
+            self._acts[action](by)
+        else:
+            self._top += by * (max(1, self.size.height - 2) if action == "page" else 1)
+        if self.is_current:
+            self.paint()
+
+    def say(self, message: str) -> None:
+        self._message = message
+        self.paint()
+
+    def paint(self) -> None:
+        taken = self.show_banner()
+        if taken is None:
+            return
+        width, height = self.size.width, max(0, self.size.height - 1 - taken)
+        view = self._view
+        lines = self._lines(view, width, height)
+        self._top = max(0, min(self._top, len(lines) - height))
+        shown = lines[self._top : self._top + height]
+        self.query_one("#experiment", Lines).show(shown, height)
+        if view.stage == "planned" and view.plan is not None:
+            # A `y` typed ahead must not start what was not shown.
+            self.call_after_refresh(self._is_painted, view.plan, self._top + len(shown))
+        more = len(lines) > height
+        position = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}" if more else ""
+        self.show_footer(position=position, message=self._message, height=int(not self._asking))
+
+    # Drawing
+
+    @property
+    def _view(self) -> ExperimentView:
+        return self._control.view
+
+    @property
+    def _badges(self) -> list[Line]:
+        frame = self._session.newest
+        badges = [] if frame is None else badge_lines(frame.host)
+        accelerated = [line(Span(_ACCELERATED, Tone.BADGE))] * self._view.accelerated
+        return [*badges, *accelerated]
+
+    def _lines(self, view: ExperimentView, width: int, height: int) -> list[Line]:
+        if view.plan is None or (view.why and view.stage != "done"):
+            badges = [item for badge in self._badges for item in (badge, " ")]
+            head = line(*badges, Span("Experiment: sweep of ", Tone.STRONG),
+                        class_name(self._request.group))  # fmt: skip
+            why = view.why or "planning: measuring the network functions, reading the classes"
+            return [head, *alert_lines(why, width=width)]
+        if view.stage == "planned":
+            lines, self._masks = plan_lines(
+                view.plan,
+                view.ways,
+                width,
+                self._badges,
+                obstacle=self._obstacle(),
+                note=_NOTE * view.accelerated,
+            )
+            return lines
+        lines = course_lines(self._facts(view, view.plan), width, height)
+        return [*lines, *(alert_lines(view.why, width=width) if view.why else [])]
+
+    def _facts(self, view: ExperimentView, plan: Experiment) -> CourseFacts:
+        receipt = None if view.result is None else view.result.receipt
+        chosen = self._offers(0)
+        command = ""
+        if chosen is not None and plan.settings[chosen].changes and self._control.gate is not None:
+            command = set_command(plan, chosen, self._control.gate.program)
+        outcome = "" if receipt is None else receipt.outcome
+        return CourseFacts(
+            plan,
+            view.state,
+            view.curve,
+            outcome=outcome or ("failed" if view.stage == "done" else ""),
+            sentences=() if receipt is None else receipt.sentences,
+            chosen=self._chosen,
+            command=command,
+            badges=self._badges,
+            ending=view.stage == "ending",
+        )
+
+    def _is_painted(self, plan: Experiment, upto: int) -> None:
+        if plan is self._view.plan:
+            self._seen = max(self._seen, upto)
+
+    def _obstacle(self) -> str:
+        """Why it cannot start; "" if it can."""
+        if not self._options.rw:
+            return _LOCKED
+        return _PENDING if self.changes.state.phase != "none" else ""
+
+    def _offers(self, by: int) -> int | None:
+        """The recommended setting, or with `by` the one within the tolerance; None: neither."""
+        view = self._view
+        if view.stage != "done" or view.result is None:
+            return None
+        if view.result.receipt.outcome != "reverted":
+            return None
+        curve = view.result.curve
+        return curve.tolerated if by else curve.recommended
+
+    # Actions of keys
+
+    def _prepare(self) -> None:
+        frame = self._session.newest
+        if self._control.busy:
+            self.say("it runs: Esc ends it")
+            return
+        self._seen = self._top = 0
+        if frame is None:
+            self.say("waiting for the first tick")
+            return
+        # A new order each time; the plan shows its seed.
+        request = replace(self._request, seed=frame.wall_ns % 1_000_000)
+        program = "" if self._control.gate is None else self._control.gate.program
+        request = replace(request, commands=(_command(request, program),))
+        self.app.run_worker(
+            partial(self._control.prepare, request, frame),
+            name="experiment-plan",
+            thread=True,
+            exit_on_error=False,
+        )
+
+    def _start(self) -> None:
+        obstacle = self._obstacle()
+        if self._view.stage != "planned":
+            obstacle = "there is no plan to start"
+        elif not obstacle and self._seen < self._masks:
+            obstacle = "masks continue below: read them first" if self._seen else "not shown yet"
+        if obstacle or not self._control.begin():
+            self.say(obstacle or "nftop is ending")
+            return
+        self._top = 0
+        # A worker of the application: it outlives this screen.
+        self.app.run_worker(self._control.run, name="experiment", thread=True, exit_on_error=False)
+
+    def _close(self) -> None:
+        if self._control.busy:
+            self._control.stop()
+        else:
+            self._control.forget()
+            self.dismiss(None)
+
+    def _draft(self, by: int) -> None:
+        view, setting = self._view, self._offers(by)
+        if setting is None or view.plan is None:
+            self.say("there is no recommended mask")
+            return
+        if not view.plan.settings[setting].changes:
+            self.say("that is the present mask: there is nothing to change")
+            return
+        actions = set_actions(view.plan, setting)
+        self._control.forget()
+        self.dismiss(actions)
+
+    def _copy(self) -> None:
+        view = self._view
+        command = "" if view.plan is None else self._facts(view, view.plan).command
+        if command:
+            self.copy([command], "command")
+        else:
+            self.say("there is no command to copy")
+
+    def _swap(self) -> None:
+        self._chosen += 1
+
+    def _ask(self, about: str, label: str) -> None:
+        if self._view.stage not in ("planned", "none"):
+            self.say("it runs or is over: T plans it again")
+            return
+        self._asking = True
+        self.paint()
+        self.query_one(Prompt).ask(about, label)
+
+    def _answer(self, about: str, text: str) -> None:
+        if about == "watch":
+            names = tuple(filter(None, (name.strip() for name in text.split(","))))
+            self._request = replace(self._request, watch=names)
+        else:
+            low, _, high = text.partition("-")
+            numbers = (low.strip(), (high or low).strip())
+            if text and not all(item.isascii() and item.isdigit() for item in numbers):
+                self._message = f"{text!r} is not N-M, numbers of ways such as 1-8"
+                return
+            widths = (int(numbers[0]), int(numbers[1])) if text else None
+            if widths is not None and not 1 <= widths[0] < widths[1] <= 64:
+                self._message = "1 to 64 ways, two at least, the least first, such as 1-8"
+                return
+            self._request = replace(self._request, widths=widths)
+        self._prepare()
+
+
+def _command(request: SweepRequest, program: str) -> str:
+    """The equivalent command line, for the history."""
+    words = ["cat", "sweep", "--group", class_name(request.group)]
+    if request.widths is not None:
+        words += ["--ways", "{}-{}".format(*request.widths)]
+    if request.watch:
+        words += ["--watch", ",".join(request.watch)]
+    return f"{program} {shlex.join([*words, '--seed', str(request.seed)])}"
