@@ -19,6 +19,7 @@ from nftop.model.change import Receipt
 from nftop.model.experiment import Curve, Experiment
 from nftop.model.frame import Frame
 from nftop.model.struct import dataclass, replace
+from nftop.store.history.experiments import ExperimentLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,8 @@ def run_experiment(
     gate: SeriesGate,
     now_ns: Callable[[], int],
     progress: Progress = lambda _: None,
+    *,
+    log: ExperimentLog | None = None,
 ) -> ExperimentResult:
     """Run an experiment to its end, or to that of the frames; the state before is restored.
 
@@ -79,6 +82,7 @@ def run_experiment(
         gate: through which its settings are written.
         now_ns: the clock of the frames, CLOCK_MONOTONIC on a host.
         progress: receives the state.
+        log: notes its steps in a recording.
 
     Raises OSError: the gate could not begin; nothing was written.
     """
@@ -97,6 +101,8 @@ def run_experiment(
                 if series.try_setting(command).outcome != "applied":
                     break
                 state = written(state, now_ns())
+            if log is not None:
+                log.visited(state.visits)
             progress(state)
             if command == "finish":
                 break
@@ -109,6 +115,8 @@ def run_experiment(
     finally:
         # Whatever happened: the state before is restored.
         receipt = series.end()
+    if log is not None:
+        log.finished(state.ended or "stopped", state.detail, receipt.outcome)
     curve = curve_of(plan, state.visits)
     if state.ended not in ("clear", "rounds"):  # too few visits to recommend anything
         curve = replace(curve, recommended=None, tolerated=None, decided=False)

@@ -98,7 +98,7 @@ class RecordingSurvey:
         scan, began_s, number = Scan(self._data, samples=False), self._cpu_s(), 0
         while (item := scan.next()) is not None:
             if isinstance(item, Marker):
-                self._events.mark(item.text, item.wall_ns, kind=item.kind)
+                self._events.mark(item.text, item.wall_ns, kind=item.kind, detail=item.detail)
             number += 1
             if number % _AT_ONCE == 0 and not self._pause(began_s):
                 return False

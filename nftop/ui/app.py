@@ -229,6 +229,7 @@ class NftopApp(App[None]):
             self._options.gate,
             self._post_change,
             experiment_host=self._options.experiment_host,
+            note=None if self._options.recorder is None else self._options.recorder.experiment,
         )
         self._main = MainScreen(feed, history, self._options, self.changes)
 

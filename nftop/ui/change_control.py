@@ -27,6 +27,7 @@ from nftop.render.frame.changes import (
     unkept_lines,
 )
 from nftop.session.experiment import ExperimentHost
+from nftop.store.history.experiments import NoteStep
 from nftop.ui.experiment_control import ExperimentControl
 
 Phase: TypeAlias = Literal["none", "applying", "unkept", "settling"]
@@ -95,10 +96,12 @@ class ChangeControl:
         keep_within_s: float = KEEP_WITHIN_S,
         clock: Callable[[], float] = time.monotonic,
         experiment_host: Callable[[], ExperimentHost] | None = None,
+        note: NoteStep | None = None,
     ) -> None:
         """`gate`: None if nothing can be changed. `tell`: called when `state` changes.
 
         `experiment_host`: opens the host for experiments; None: the one that is shown.
+        `note`: notes their steps in a recording.
 
         `left`: receipt of a change that was pending when the application ended; None if it was
         kept as requested.
@@ -108,7 +111,7 @@ class ChangeControl:
         """
         self.gate = gate
         self.experiment = ExperimentControl(
-            gate, tell, open_host=experiment_host, wrote=self._tried
+            gate, tell, open_host=experiment_host, wrote=self._tried, note=note
         )
         self.keep_within_s = keep_within_s
         self.state = PendingState()

@@ -26,6 +26,7 @@ from nftop.session.experiment import (
     first_frame,
     run_experiment,
 )
+from nftop.store.history.experiments import ExperimentLog, NoteStep
 
 Stage: TypeAlias = Literal["none", "planning", "planned", "running", "ending", "done"]
 # Without a frame for so long the experiment ends; the guard gives up earlier.
@@ -97,11 +98,13 @@ class ExperimentControl:
         open_host: Callable[[], ExperimentHost] | None = None,
         wrote: Callable[[Sequence[Change], int], None] = lambda _changes, _began_ns: None,
         now_ns: Callable[[], int] = time.monotonic_ns,
+        note: NoteStep | None = None,
     ) -> None:
         """`tell`: called when `view` changes. `wrote`: receives writes to the host shown.
 
         `open_host`: the host to run on, if not the one shown, whose frames `take` receives.
-        `now_ns`: the clock of these frames. `gate`: None if nothing can be changed.
+        `now_ns`: the clock of these frames. `note`: notes steps in a recording.
+        `gate`: None if nothing can be changed.
         """
         self.view = ExperimentView()
         self.gate = gate
@@ -109,6 +112,7 @@ class ExperimentControl:
         self._open_host = open_host
         self._wrote = wrote
         self._now_ns = now_ns
+        self._note = note
         self._host: ExperimentHost | None = None
         self._frames = _FrameQueue()
         self._lock = threading.Lock()
@@ -163,7 +167,10 @@ class ExperimentControl:
             return
         gate = host.gate if host.accelerated else _ReportingGate(host.gate, self._wrote)
         try:
-            result = run_experiment(plan, host.frames, gate, host.now_ns, self._moved)
+            log = None
+            if self._note is not None:
+                log = ExperimentLog(plan, self._note, accelerated=host.accelerated)
+            result = run_experiment(plan, host.frames, gate, host.now_ns, self._moved, log=log)
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
             self._show(replace(self.view, stage="done", why=_text(error)))
             return

@@ -409,6 +409,7 @@ EXPERIMENT: tuple[KeyRow, ...] = (
     HELP_KEY,
     KeyRow("escape,q,f10", "close", "Esc q", "back; while it runs: end it and restore",
         hint=("Esc", "back"), rank=0),
+    *TIME,
     *CHANGE,
 )  # fmt: skip
 CONFIRM: tuple[KeyRow, ...] = (

@@ -5,27 +5,35 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import shutil
 import signal
 import sys
-from contextlib import AbstractContextManager
+import threading
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 from nftop.cli.signals import handling
 from nftop.derive.compare.intervals_report import comparison
 from nftop.derive.compare.metric import SAMPLES_NEEDED
+from nftop.derive.experiment.curve import curve_of
 from nftop.export.json.compare import comparison_json
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
 from nftop.export.report.content import report_blocks
 from nftop.export.report.pages import html_report, markdown_report
 from nftop.export.tables.outputs import Outputs, OutputsError
 from nftop.export.tables.tables import TABLES
+from nftop.model.rdt.rdt import class_name
 from nftop.render.base.text import printable
+from nftop.render.experiment.text import result_text
 from nftop.render.pages.compare import comparison_text, interval_line
 from nftop.session.compare import notes, side
 from nftop.session.interval import Cut, named, opened, ticks
+from nftop.session.markers import all_markers
 from nftop.session.reader import NoMomentError, NoRecordingError
 from nftop.session.report import collect
 from nftop.store.folders import caller, open_file, write_new
+from nftop.store.format.records import Marker
+from nftop.store.history.experiments import RecordedExperiment, with_step
 
 BAD_RECORDING = 4
 _MOST_DOCTOR = 1 << 20
@@ -33,6 +41,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def compare(options: argparse.Namespace) -> int:
+    if options.b is None:
+        return _compared_rounds(options)
     cuts: list[Cut] = []
     try:
         for text in (options.a, options.b):
@@ -51,6 +61,31 @@ def compare(options: argparse.Namespace) -> int:
     finally:
         for cut in cuts:
             cut.data.close()
+
+
+def _compared_rounds(options: argparse.Namespace) -> int:
+    """The settings of a recorded experiment, compared by its visits and rounds."""
+    if options.form == "json":
+        return fail("--json: give two intervals; the JSON of an experiment is that of cat sweep",
+                    USAGE)  # fmt: skip
+    cut = _opened(options.a)
+    if isinstance(cut, int):
+        return cut
+    known: RecordedExperiment | None = None
+    with closing(cut.data):
+        for marker in all_markers(cut.data, threading.Event()):
+            if isinstance(marker, Marker) and marker.wall_ns <= cut.to_ns:
+                known = with_step(known, marker.detail)
+    if known is None:
+        return fail(f"{printable(options.a)} has no experiment: give two intervals", USAGE)
+    curve = curve_of(known.plan, known.visits)
+    width = shutil.get_terminal_size().columns
+    rounds = max((visit.round for visit in known.visits), default=0)
+    ended = "not ended" if known.ended is None else f"ended ({known.ended}), {known.outcome}"
+    head = f"experiment of {class_name(known.plan.group)}: {rounds} rounds, {ended}"
+    lines = [printable(head), *result_text(known.plan, curve, width)]
+    put(sys.stdout, "\n".join(lines) + "\n")
+    return OK
 
 
 def _say_if_short(name: str, cut: Cut) -> None:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import shutil
 import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import TextIO
+from pathlib import Path
+from typing import Any, TextIO
 
 from nftop.cli.commands.apply import BADGE, OTHER, demand_privilege, ending, needs
 from nftop.cli.compose.accelerated import accelerated_host
 from nftop.cli.compose.classes_host import wants_json
 from nftop.cli.compose.hosts import open_requested
+from nftop.cli.compose.recorders import DescribedHost, header_of
 from nftop.cli.confirmation import EndedError, confirm, print_receipt
 from nftop.cli.parsers.cat_actions import UsageError
 from nftop.cli.signals import stopping
@@ -26,6 +30,7 @@ from nftop.export.output import FAILURE, OK, put, say
 from nftop.model.experiment import Experiment, HarmLimits, Timing
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import class_directory, class_name
+from nftop.model.sample import Sample
 from nftop.render.base.text import printable
 from nftop.render.experiment.text import (
     end_text,
@@ -34,12 +39,17 @@ from nftop.render.experiment.text import (
     result_text,
     visit_lines,
 )
+from nftop.render.frame.header import recorded
 from nftop.session.experiment import (
     ExperimentHost,
     ExperimentResult,
     first_frame,
     run_experiment,
 )
+from nftop.store.folders import caller
+from nftop.store.history.experiments import ExperimentLog
+from nftop.store.recording.recorder import Recorder
+from nftop.store.recording.sink import FileSink, exists
 
 # Slower frames leave the guard alone for too long.
 _MOST_INTERVAL_S = 5.0
@@ -60,17 +70,58 @@ def sweep(options: argparse.Namespace) -> int:
             raise UsageError(f"-d: a sweep needs a reading every {_MOST_INTERVAL_S:g} s at least")
         if options.dry_run and wants_json(options):
             raise UsageError("--json: the plan of a sweep is text, its result is JSON")
-        host = _opened(options)
-        with closing(host.frames):
-            ended[0] = _swept(options, host)
+        if options.output is not None and exists(Path(options.output).absolute()):
+            raise UsageError(f"{options.output} exists, and no recording is written over")
+        record = None if options.output is None or options.dry_run else _SweepRecord(options)
+        try:
+            host = _opened(options, record)
+            with closing(host.frames):
+                ended[0] = _swept(options, host, record)
+        finally:
+            if record is not None:
+                record.close()
     return ended[0]
 
 
-def _opened(options: argparse.Namespace) -> ExperimentHost:
+class _SweepRecord:
+    """The recording of a sweep: samples, and its steps at the time of the last one."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._recorder: Recorder | None = None
+        self._newest: Sample | None = None
+
+    def begin(self, here: DescribedHost) -> Callable[[Sample], None]:
+        """Begin the recording of a host; what receives its samples."""
+        self._recorder = Recorder(header_of(here, self._options))
+        self._recorder.start(
+            FileSink(Path(self._options.output).absolute(), owner=caller(os.environ))
+        )
+        return self._take
+
+    def note(self, text: str, detail: Mapping[str, Any]) -> None:
+        if self._recorder is not None and self._newest is not None:
+            newest = self._newest
+            self._recorder.experiment(text, detail, newest.wall_ns, newest.monotonic_ns)
+
+    def close(self) -> None:
+        """End the recording, and say what became of it."""
+        done = None if self._recorder is None else self._recorder.close()
+        if done is not None:
+            problem = f"; {done.problem}" if done.problem else ""
+            say(f"nftop: {recorded(done.name, done.ticks, done.size)}{problem}")
+
+    def _take(self, sample: Sample) -> None:
+        self._newest = sample
+        if self._recorder is not None:
+            self._recorder.take(sample)
+
+
+def _opened(options: argparse.Namespace, record: _SweepRecord | None) -> ExperimentHost:
     """The host of the command line. Raises EndedError, UsageError."""
     try:
         if options.scenario is not None:
-            return accelerated_host(options)
+            return accelerated_host(options, taken=None if record is None else record.begin)
         here = open_requested(options)
     except ValueError as error:
         raise UsageError(str(error)) from None
@@ -78,12 +129,15 @@ def _opened(options: argparse.Namespace) -> ExperimentHost:
     if gate is None or CLASSES not in gate.gates:
         raise EndedError(here.no_gate or "no cache classes here", FAILURE)
     feed = here.feed(
-        interval_s=options.interval_s, cpus=options.cpu_list, queue_map=options.queue_map
+        interval_s=options.interval_s,
+        cpus=options.cpu_list,
+        queue_map=options.queue_map,
+        on_sample=None if record is None else record.begin(here),
     )
     return ExperimentHost(feed.frames(), gate, feed.stop, time.monotonic_ns)
 
 
-def _swept(options: argparse.Namespace, host: ExperimentHost) -> int:
+def _swept(options: argparse.Namespace, host: ExperimentHost, record: _SweepRecord | None) -> int:
     cut_off = "" if host.accelerated or needs(options) else unfinished(FileJournal())
     if cut_off:
         raise EndedError(cut_off, FAILURE)
@@ -103,7 +157,10 @@ def _swept(options: argparse.Namespace, host: ExperimentHost) -> int:
         confirm("start? [y/N] ")
     with stopping(host.stop) as signals:
         report = _Report(plan, out)
-        result = run_experiment(plan, host.frames, host.gate, host.now_ns, report.show)
+        log = None
+        if record is not None:
+            log = ExperimentLog(plan, record.note, accelerated=host.accelerated)
+        result = run_experiment(plan, host.frames, host.gate, host.now_ns, report.show, log=log)
     _print_result(options, plan, result, host.gate.program)
     if result.receipt.outcome != "reverted":
         return OTHER

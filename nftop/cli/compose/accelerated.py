@@ -4,21 +4,40 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nftop.model.clock import NS_PER_S
+from nftop.model.struct import dataclass
+from nftop.model.topology import Host, Topology
 from nftop.session.accelerated import Accelerated, SteppedClock
 from nftop.session.experiment import ExperimentHost
+from nftop.uarch.table import Uarch
 
 if TYPE_CHECKING:  # numpy comes with it
+    from nftop.model.sample import Sample
     from nftop.sim.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class SteppedHost:
+    """What a recording's header says of the host."""
+
+    host: Host
+    topology: Topology
+    uarch: Uarch
+
 
 # The simulated neighbour has filled its ways so long after the scenario's last step.
 _STEADY_S = 15.0
 
 
 def accelerated_host(
-    options: argparse.Namespace, *, like: World | None = None, pause_s: float = 0.0
+    options: argparse.Namespace,
+    *,
+    like: World | None = None,
+    pause_s: float = 0.0,
+    taken: Callable[[SteppedHost], Callable[[Sample], None]] | None = None,
 ) -> ExperimentHost:
     """The simulated host of the command line, after the last step of its scenario.
 
@@ -26,6 +45,7 @@ def accelerated_host(
         options: of the command line.
         like: a simulated host whose classes and age it has; None: those of the scenario.
         pause_s: real time between frames.
+        taken: of the host, what receives its samples.
 
     Raises ValueError: no such scenario, or a CPU that the host can't have.
     """
@@ -56,6 +76,9 @@ def accelerated_host(
         interval_s=1.0 if like is not None else options.interval_s,
         pause_s=pause_s,
         wall_ns=time.time_ns(),
+        on_sample=(lambda _: None)
+        if taken is None
+        else taken(SteppedHost(demo.host, demo.model.layout.topology, demo.uarch)),
     )
     gate = simulated_gates(demo.world)
     return ExperimentHost(feed.frames(), gate, feed.stop, clock.now_ns, accelerated=True)

@@ -7,19 +7,34 @@ import os
 import platform
 import sys
 import time
+from typing import Protocol
 
 from nftop import __version__
-from nftop.cli.compose.hosts import OpenHost
 from nftop.model.baseline import Baselines
 from nftop.model.metrics.catalogue import METRICS
+from nftop.model.topology import Host, Topology
 from nftop.render.base.text import printable
 from nftop.store.folders import caller
 from nftop.store.format.records import Header
 from nftop.store.recording.sink import FileSink, default_file
+from nftop.uarch.table import Uarch
+
+
+class DescribedHost(Protocol):
+    """What a recording's header says of a host."""
+
+    @property
+    def host(self) -> Host: ...
+
+    @property
+    def topology(self) -> Topology: ...
+
+    @property
+    def uarch(self) -> Uarch: ...
 
 
 def header_of(
-    here: OpenHost, options: argparse.Namespace, baselines: Baselines | None = None
+    here: DescribedHost, options: argparse.Namespace, baselines: Baselines | None = None
 ) -> Header:
     """Facts of a recording of this host; `baselines` at its begin."""
     return Header(

@@ -208,6 +208,10 @@ def _add_sweep(deeds: Commands) -> None:
         "--json", action="store_true",
         help="the result as one JSON object, schema nftop.experiment/1",
     )  # fmt: skip
+    sweep.add_argument(
+        "-o", dest="output", metavar="FILE", default=None,
+        help="record it into a new file: nftop replay shows the curve growing (key T)",
+    )  # fmt: skip
     choice = sweep.add_mutually_exclusive_group()
     choice.add_argument("--yes", action="store_true", help="start without asking")
     choice.add_argument("--dry-run", action="store_true", help="only show what it would do")

@@ -140,6 +140,7 @@ not recorded; 4 no recording, or a damaged one
 examples:
   nftop compare edge.nftop@03:00,03:10 edge.nftop@03:20,03:30
   nftop compare before.nftop after.nftop --json
+  nftop compare sweep.nftop
 """
 _EXPORT = f"""\
 Tidy tables, one row per tick and item: cpus, nfs, groups, monitors, packages, findings, actions,
@@ -174,9 +175,10 @@ examples:
 
 def add_interval_commands(commands: Commands) -> None:
     compare = _add(commands, "compare", "compare two intervals of recordings", _COMPARE)
-    for name in ("a", "b"):
-        compare.add_argument(name, metavar=f"{name.upper()}[@FROM,TO]",
-                             help="a recording, or an interval of it")  # fmt: skip
+    compare.add_argument("a", metavar="A[@FROM,TO]", help="a recording, or an interval of it")
+    compare.add_argument("b", metavar="B[@FROM,TO]", nargs="?", default=None,
+                         help="the other one; without it: the experiment in A, its settings "
+                         "compared by rounds")  # fmt: skip
     compare.add_argument("--json", dest="form", action="store_const", const="json",
                          help="one JSON object, schema nftop.compare/1")  # fmt: skip
     export = _add(commands, "export", "a recording as CSV, JSON Lines or Parquet", _EXPORT)

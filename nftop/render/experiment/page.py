@@ -65,6 +65,7 @@ class CourseFacts:
         command: that sets the recommended mask; "" without one.
         badges: of a host that is not a real local one.
         ending: the guard restores.
+        recorded: it is a recording's, up to the tick that is shown.
     """
 
     plan: Experiment
@@ -76,6 +77,7 @@ class CourseFacts:
     command: str = ""
     badges: Sequence[Line] = field(default_factory=tuple)
     ending: bool = False
+    recorded: bool = False
 
 
 def plan_lines(
@@ -153,7 +155,7 @@ def _head(facts: CourseFacts, width: int) -> list[Line]:
         f"  sweep of {class_name(plan.group)}, {ways[0]}-{ways[-1]} ways, watching {watched}",
     )
     lines = [crop(title, width), *_state_lines(facts, width)]
-    if state.visits and not facts.outcome:
+    if state.visits and not facts.outcome and not facts.recorded:
         text = (
             f"ends it: more than {count_text(drop_limit(plan, state.visits[0]))} drops/s, "
             f"CPP above {plan.limits.cpp_ratio:+.0%}; "
@@ -182,6 +184,9 @@ def _state_lines(facts: CourseFacts, width: int) -> list[Line]:
                 width,
             )
         ]
+    if facts.recorded:
+        text = f"recorded: {len(state.visits)} visits so far, round {state.round}"
+        return [line(Span(text, Tone.STRONG))]
     if facts.ending:
         return [line(Span("ending: the guard restores the masks of before", Tone.WARN))]
     if state.phase == "baseline":

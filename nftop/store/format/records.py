@@ -83,7 +83,8 @@ class Marker:
     Attributes:
         kind: `marker`: by the operator; `action`: a change of the host that nftop made on request;
             `change`: an observed change of cache classes, by any program; `finding`: the first tick
-            that has one; `baseline`: kept or dropped, valid from the next tick on.
+            that has one; `baseline`: kept or dropped, valid from the next tick on; `experiment`: a
+            step of one, see `store/history/experiments.py`.
         text: for the operator (untrusted). detail: for programs.
     """
 
@@ -105,7 +106,8 @@ class DroppedTicks:
 Record: TypeAlias = Header | Tick | Marker | DroppedTicks
 Note: TypeAlias = Marker | DroppedTicks
 BASELINE = "baseline"
-MARKERS = ("marker", "action", "change", "finding", BASELINE)
+EXPERIMENT = "experiment"
+MARKERS = ("marker", "action", "change", "finding", BASELINE, EXPERIMENT)
 
 
 def framed(body: bytes) -> bytes:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from threading import Lock
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -19,11 +21,15 @@ from nftop.model.incident import Incident
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import replace
 from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
+from nftop.store.format.records import EXPERIMENT
+from nftop.store.history.experiments import RecordedExperiment, with_step
 
 HOURS_KEPT = 4
 STRIP_NS = 600_000_000_000
 # Events that are kept; of more the oldest of the most frequent kind are left out.
 MOST_EVENTS = 1000
+# Steps of experiments that are kept.
+_MOST_STEPS = 2000
 # A tool writes group by group: changes so near to each other are one event.
 TOGETHER_NS = 3_000_000_000
 _NO_NF = Missing(Reason.SOURCE, "no network function was found")
@@ -81,6 +87,7 @@ class EventHistory:
         self._changes_seen: dict[int, str] = {}  # event by wall time of the tick that showed it
         self._noticed: tuple[Noticed, ...] = ()
         self._open: frozenset[str] = frozenset()
+        self._steps: list[tuple[int, Mapping[str, Any]]] = []  # of experiments, by wall time
         self._unknown: Missing | None = None
         self.first_ns: int | None = None
         self.last_ns: int | None = None
@@ -104,12 +111,21 @@ class EventHistory:
                     self._take_change(item)
             self._forget()
 
-    def mark(self, text: str, wall_ns: int, *, kind: str = "marker") -> None:
-        """Keep a marker; with `kind` one of a recording's: `change` and `finding` are kept too.
+    def mark(
+        self,
+        text: str,
+        wall_ns: int,
+        *,
+        kind: str = "marker",
+        detail: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Keep a marker; with `kind` one of a recording's: `change`, `finding`, `experiment`.
 
-        Other kinds are left out. `text` is untrusted.
+        Other kinds are left out. `text` and `detail` are untrusted.
         """
         with self._lock:
+            if kind == EXPERIMENT and len(self._steps) < _MOST_STEPS:
+                self._steps.append((wall_ns, detail))
             if kind == "marker":
                 event = TimelineEvent(
                     "marker", f"marker@{wall_ns}", wall_ns, wall_ns, EventState.MOMENT, text=text
@@ -127,6 +143,15 @@ class EventHistory:
                     )
                 )
             self._forget()
+
+    def experiment(self, wall_ns: int) -> RecordedExperiment | None:
+        """The last experiment that had begun at this time, as far as it was then; None: none."""
+        with self._lock:
+            steps = [detail for at_ns, detail in self._steps if at_ns <= wall_ns]
+        known: RecordedExperiment | None = None
+        for detail in steps:
+            known = with_step(known, detail)
+        return known
 
     def events(self, first_ns: int, last_ns: int) -> tuple[TimelineEvent, ...]:
         """Events that touch the time between two wall times, by their begin."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from nftop.derive.fold import FoldState, checkpoint
 from nftop.model.baseline import Baselines
@@ -18,7 +18,7 @@ from nftop.model.rdt.rdt import ROOT, IoWays, ResctrlGroup, ResctrlTable
 from nftop.model.sample import Sample
 from nftop.model.struct import dataclass, replace
 from nftop.store.format.encoder import Chunk, Encoder
-from nftop.store.format.records import BASELINE, DroppedTicks, Header, Marker, Note
+from nftop.store.format.records import BASELINE, EXPERIMENT, DroppedTicks, Header, Marker, Note
 from nftop.store.history.flight import FlightRecorder
 from nftop.store.reading.seekpoint import unpacked
 from nftop.store.recording.sink import Sink
@@ -169,6 +169,19 @@ class Recorder:
         if classes:
             self._jobs.put(self._acts)
         self._note("action", text, None)
+
+    def experiment(
+        self, text: str, detail: Mapping[str, Any], wall_ns: int = 0, monotonic_ns: int = 0
+    ) -> None:
+        """Note a step of an experiment, now or at the time of a sample."""
+        marker = Marker(
+            EXPERIMENT,
+            wall_ns or time.time_ns(),
+            monotonic_ns or time.monotonic_ns(),
+            text,
+            detail,
+        )
+        self._jobs.put(lambda: self._put_note(marker, marker.wall_ns, marker.monotonic_ns))
 
     def record_finding(self, finding: Finding, wall_ns: int, monotonic_ns: int) -> None:
         """Note the first tick that has a finding, after `take` of its sample."""

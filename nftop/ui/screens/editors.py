@@ -10,6 +10,7 @@ from nftop.model.frame import Frame
 from nftop.model.incident import Incident
 from nftop.model.remedy import Remedy
 from nftop.render.base.text import printable
+from nftop.store.history.experiments import RecordedExperiment
 from nftop.ui.editor_model import EditorModel
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
@@ -62,6 +63,8 @@ class EditorOpener:
 
     def sweep(self, view: ScreenView) -> str:
         """Open the experiment with the view's class; returns why it cannot."""
+        if self._session.player is not None:
+            return self._recorded()
         why = self._why_not()
         if why:
             return why
@@ -86,6 +89,23 @@ class EditorOpener:
             wanted=wanted,
         )
         self._main.app.push_screen(screen, self._edited)
+
+    def _recorded(self) -> str:
+        """Open the recording's experiment, as far as it is by now; returns why it cannot."""
+        session = self._session
+
+        def known() -> RecordedExperiment | None:
+            frame = session.frame
+            return None if frame is None else session.events.experiment(frame.wall_ns)
+
+        experiment = known()
+        if experiment is None:
+            return "the recording has no experiment up to here"
+        screen = ExperimentScreen(
+            experiment.plan.group, self._main.changes, session, self._options, recorded=known
+        )
+        self._main.app.push_screen(screen, lambda _: self._main.paint())
+        return ""
 
     def _why_not(self) -> str:
         """Why classes can't be changed now; "" if they can."""

@@ -12,13 +12,16 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from nftop.control.resctrl.sweep import SweepRequest, set_actions, set_command
+from nftop.derive.experiment.curve import curve_of
+from nftop.derive.experiment.engine import ExperimentState
 from nftop.model.change import ClassAction
-from nftop.model.experiment import Experiment
+from nftop.model.experiment import Curve, Experiment
 from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import replace
 from nftop.render.base.line import Line, Span, Tone, line
 from nftop.render.experiment.page import CourseFacts, course_lines, plan_lines
 from nftop.render.frame.header import alert_lines, badge_lines
+from nftop.store.history.experiments import RecordedExperiment
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.experiment_control import ExperimentView
 from nftop.ui.keys import EXPERIMENT, KeyRow, Mode, bindings
@@ -38,16 +41,26 @@ _NOTE = "a simulated host of its own, on an accelerated clock: its minutes take 
 class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
     """Result: actions for the draft, if the offer is taken."""
 
+    follows = True
+
     AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(EXPERIMENT)
 
     def __init__(
-        self, group: str, changes: ChangeControl, session: SessionView, options: Options
+        self,
+        group: str,
+        changes: ChangeControl,
+        session: SessionView,
+        options: Options,
+        *,
+        recorded: Callable[[], RecordedExperiment | None] | None = None,
     ) -> None:
-        """`group`: directory of the class to sweep."""
+        """`group`: directory of the class to sweep. `recorded`: of a recording, as far as it is."""
         super().__init__()
         self.changes = changes
         self._control = changes.experiment
+        self._recorded = recorded
+        self._curve: tuple[RecordedExperiment | None, Curve] = None, Curve(())
         self._session = session
         self._options = options
         self._request = SweepRequest(group)
@@ -77,7 +90,7 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
         yield Prompt()
 
     def on_mount(self) -> None:
-        if not self._control.busy:
+        if self._recorded is None and not self._control.busy:
             self._prepare()
 
     def on_resize(self) -> None:
@@ -139,7 +152,11 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
             return
         width, height = self.size.width, max(0, self.size.height - 1 - taken)
         view = self._view
-        lines = self._lines(view, width, height)
+        lines = (
+            self._recorded_lines(width, height)
+            if self._recorded is not None
+            else self._lines(view, width, height)
+        )
         self._top = max(0, min(self._top, len(lines) - height))
         shown = lines[self._top : self._top + height]
         self.query_one("#experiment", Lines).show(shown, height)
@@ -182,6 +199,33 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
             return lines
         lines = course_lines(self._facts(view, view.plan), width, height)
         return [*lines, *(alert_lines(view.why, width=width) if view.why else [])]
+
+    def _recorded_lines(self, width: int, height: int) -> list[Line]:
+        known = None if self._recorded is None else self._recorded()
+        if known is None:
+            return alert_lines("the experiment has not begun yet", width=width)
+        if known != self._curve[0]:
+            self._curve = known, curve_of(known.plan, known.visits)
+        last = known.visits[-1] if known.visits else None
+        state = ExperimentState(
+            phase="ended" if known.ended else "measuring",
+            round=0 if last is None else last.round,
+            setting=-1 if last is None else last.setting,
+            visits=known.visits,
+            ended=known.ended,
+            detail=known.detail,
+        )
+        curve = self._curve[1]
+        if known.ended not in (None, "clear", "rounds"):
+            curve = replace(curve, recommended=None, tolerated=None, decided=False)
+        frame = self._session.newest
+        badges = [] if frame is None else badge_lines(frame.host)
+        badges += [line(Span(_ACCELERATED, Tone.BADGE))] * known.accelerated
+        facts = CourseFacts(
+            known.plan, state, curve, outcome=known.outcome, chosen=self._chosen, badges=badges,
+            recorded=True,
+        )  # fmt: skip
+        return course_lines(facts, width, height)
 
     def _facts(self, view: ExperimentView, plan: Experiment) -> CourseFacts:
         receipt = None if view.result is None else view.result.receipt
@@ -230,8 +274,8 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
             self.say("it runs: Esc ends it")
             return
         self._seen = self._top = 0
-        if frame is None:
-            self.say("waiting for the first tick")
+        if frame is None or self._recorded is not None:
+            self.say("waiting for the first tick" if frame is None else "this is a recording")
             return
         # A new order each time; the plan shows its seed.
         request = replace(self._request, seed=frame.wall_ns % 1_000_000)
@@ -258,7 +302,9 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
         self.app.run_worker(self._control.run, name="experiment", thread=True, exit_on_error=False)
 
     def _close(self) -> None:
-        if self._control.busy:
+        if self._recorded is not None:
+            self.dismiss(None)
+        elif self._control.busy:
             self._control.stop()
         else:
             self._control.forget()
@@ -288,7 +334,7 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
         self._chosen += 1
 
     def _ask(self, about: str, label: str) -> None:
-        if self._view.stage not in ("planned", "none"):
+        if self._recorded is not None or self._view.stage not in ("planned", "none"):
             self.say("it runs or is over: T plans it again")
             return
         self._asking = True

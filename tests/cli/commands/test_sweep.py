@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -148,6 +149,23 @@ def test_what_can_not_be_done_ends_with_a_code(words: list[str], code: int) -> N
 def test_frames_that_are_too_slow_for_the_guard_are_a_usage_error() -> None:
     words = [*DEMO, "--dry-run"]
     assert run([words[0], "-d", "10", *words[1:]]) == 2
+
+
+def test_a_recorded_sweep_is_compared_by_rounds(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "sweep.nftop"
+    words = [*DEMO, "--ways", "11-13", "--watch", "vpp", *QUICK]
+    assert run([*words, "--yes", "-o", str(file)]) == 0
+    table = [line for line in capsys.readouterr().out.splitlines() if "ffe00" in line]
+    assert run([*words, "--yes", "-o", str(file)]) == 2  # it exists
+    capsys.readouterr()
+    assert run(["compare", str(file)]) == 0
+    text = capsys.readouterr().out
+    rows = [line for line in text.splitlines() if "ffe00" in line]
+    assert rows and set(rows) <= set(table)
+    assert "(clear), reverted" in text
+    assert run(["compare", str(file), "--json"]) == 2
 
 
 @pytest.mark.parametrize("columns", ["80", "120"])
