@@ -121,8 +121,13 @@ class Accelerated:
         interval_s: float = 1.0,
         pause_s: float = 0.0,
         wall_ns: int = 0,
+        on_sample: Callable[[Sample], None] = lambda _: None,
     ) -> None:
-        """`wall_ns`: time of day of the first frame; `start`: the first state of the fold."""
+        """`wall_ns`: time of day of the first frame; `start`: the first state of the fold.
+
+        `on_sample`: called with every sample before it is processed.
+        """
+        self._on_sample = on_sample
         self._sources = sources
         self._start = start
         self._clock = clock
@@ -148,6 +153,7 @@ class Accelerated:
             sample = Sample(
                 at_ns + self._offset_ns, at_ns, round(self._interval_s * NS_PER_S), readings
             )
+            self._on_sample(sample)
             state, frame = step(state, sample)
             yield frame
             self._clock.advance(self._interval_s)

@@ -89,10 +89,10 @@ def _wrong_output(options: argparse.Namespace) -> str:
         if sys.stdout.isatty():
             return "a recording is nothing for a terminal: -o FILE, or a pipe behind -o -"
         return ""
-    return "" if options.output is None else _wrong_file(options.output, rotates=rotates)
+    return "" if options.output is None else wrong_file(options.output, rotates=rotates)
 
 
-def _wrong_file(file: str, *, rotates: bool) -> str:
+def wrong_file(file: str, *, rotates: bool) -> str:
     """As `_wrong_output`, for a file."""
     path = Path(file).absolute()
     if not rotates and exists(path):

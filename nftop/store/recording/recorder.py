@@ -5,8 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 from nftop.derive.fold import FoldState, checkpoint
 from nftop.model.baseline import Baselines
@@ -175,6 +175,13 @@ class Recorder:
         text = f"{finding.where}: {finding.text} [{finding.rule}]"
         detail = {"rule": finding.rule, "where": finding.where, "since_ns": finding.since_ns}
         marker = Marker("finding", wall_ns, monotonic_ns, text, detail)
+        self._jobs.put(lambda: self._put_note(marker, wall_ns, monotonic_ns))
+
+    def record_result(
+        self, text: str, detail: Mapping[str, Any], wall_ns: int, monotonic_ns: int
+    ) -> None:
+        """Note what a command has measured; `text` for the operator, `detail` for programs."""
+        marker = Marker("marker", wall_ns, monotonic_ns, text, detail)
         self._jobs.put(lambda: self._put_note(marker, wall_ns, monotonic_ns))
 
     def kept(self, baselines: Baselines | None, wall_ns: int, monotonic_ns: int) -> None:
