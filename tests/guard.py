@@ -143,6 +143,7 @@ MAY: Mapping[str, str] = {
     "cli/commands/shell.py": "sys.stdout",
     "cli/commands/sst.py": "sys.stdout",
     "cli/commands/sweep.py": "shutil.get_terminal_size sys.stdout sys.stderr",
+    "cli/commands/footprint.py": "shutil.get_terminal_size sys.stdout sys.stderr",
     "cli/commands/undo.py": "sys.stdout",
     "cli/commands/apply.py": "pathlib.Path sys.stdout",
     "cli/confirmation.py": "signal.SIGINT sys.stdin sys.stdout",
@@ -168,7 +169,7 @@ MAY: Mapping[str, str] = {
     "store/reading/bytes.py": "os.close os.dup os.pread os.read os.fstat",
     # What waits to be written.
     "store/recording/recorder.py": "queue.SimpleQueue",
-    "cli/compose/recorders.py": "os.environ os.uname platform.python_version sys.argv",
+    "cli/compose/recorders.py": "os.environ os.uname platform.python_version sys.argv pathlib.Path",
     "cli/commands/record.py": "os.open os.close os.dup os.dup2 os.fstat os.environ os.O_* "
     "pathlib.Path sys.stdout",
     # A field of our own record, by name.

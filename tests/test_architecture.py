@@ -39,6 +39,7 @@ CHANGERS = {
     "cli/compose/gates.py",
     "cli/compose/hosts.py",
     "cli/commands/sst.py",
+    "cli/commands/footprint.py",
     "cli/commands/sweep.py",
 }
 READERS = CHANGERS | {

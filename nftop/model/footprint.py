@@ -13,12 +13,13 @@ from typing import Literal, TypeAlias
 
 from nftop.model.experiment import Experiment
 from nftop.model.ids import L3Domain
-from nftop.model.missing import Missing
+from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass, field
 
 # What counts a network function's cache: its class (nothing else is in it), monitoring groups that
 # it had before, or ones that are made for the run.
 FootprintCounter: TypeAlias = Literal["class", "monitor", "new monitor"]
+UNREQUESTED = Missing(Reason.WARMING, "not asked for: --own")
 # From this share of its capacity on a mask is filled: with more ways more may be filled.
 FILLED_RATIO = 0.95
 

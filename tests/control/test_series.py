@@ -357,7 +357,7 @@ def with_monitors(host: LabHost) -> Wish:
     return Wish(proposal, settings)
 
 
-def test_monitoring_groups_of_every_setting_are_made_once_and_taken_away() -> None:
+def test_monitoring_groups_of_every_setting_are_created_once_and_removed() -> None:
     host, disk = furnished(), Disk()
     wish = with_monitors(host)
     tasks = [cell for cell in wish.proposal.base if cell.kind == "task"]
@@ -368,7 +368,7 @@ def test_monitoring_groups_of_every_setting_are_made_once_and_taken_away() -> No
         serials.append(state[Cell("monitor", "vpp", "nftop.a")])
         assert state[tasks[0]] == "tenant/nftop.b"
 
-    client = Client(before={n: look for n in range(1, len(ORDER) + 1)})
+    client = Client(before=dict.fromkeys(range(1, len(ORDER) + 1), look))
     assert client.run(host, disk, wish).outcome == "reverted"
     assert [item.outcome for item in client.receipts[:-1]] == ["applied"] * 6
     assert len(serials) == len(ORDER) and len(set(serials)) == 1

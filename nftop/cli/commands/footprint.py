@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import shutil
 import sys
@@ -11,15 +10,13 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import closing
 from itertools import islice
-from pathlib import Path
 from typing import TextIO
 
 from nftop.cli.commands.apply import BADGE, OTHER, demand_privilege, ending, needs
-from nftop.cli.commands.record import wrong_file
 from nftop.cli.compose.classes_host import wants_json
 from nftop.cli.compose.gates import classes_gate
 from nftop.cli.compose.hosts import OpenHost, open_requested
-from nftop.cli.compose.recorders import header_of
+from nftop.cli.compose.recorders import file_sink, header_of, wrong_file
 from nftop.cli.confirmation import EndedError, confirm, print_receipt
 from nftop.cli.parsers.cat_actions import UsageError
 from nftop.cli.signals import stopping
@@ -38,16 +35,20 @@ from nftop.model.struct import dataclass, replace
 from nftop.render.base.text import printable
 from nftop.render.experiment.footprint import footprint_plan_text, footprint_text, row_text
 from nftop.render.experiment.text import end_text, visit_line
-from nftop.session.experiment import Accelerated, SteppedClock
-from nftop.session.footprint import FootprintResult, run_footprint
-from nftop.store.folders import caller
+from nftop.session.experiment import (
+    Accelerated,
+    FootprintResult,
+    SteppedClock,
+    run_footprint,
+)
 from nftop.store.recording.recorder import Recorder
-from nftop.store.recording.sink import FileSink
 
 # Frames until network functions, rates and classes are known.
 _FIRST_FRAMES = 4
 # The simulated neighbour has filled its ways so long after the scenario's last step.
 _STEADY_S = 15.0
+# Frames of a recording after the end.
+_LAST_FRAMES = 2
 _MOST_INTERVAL_S = 5.0
 _ACCELERATED = "accelerated clock: minutes of the simulated host take seconds"
 
@@ -89,10 +90,12 @@ def _measured(options: argparse.Namespace) -> int:
     session = _opened(options, take)
     if options.output is not None and not options.dry_run:
         recorder.append(Recorder(header_of(session.here, options)))
-        recorder[0].start(FileSink(Path(options.output).absolute(), owner=caller(os.environ)), 0)
+        recorder[0].start(file_sink(options.output), 0)
     try:
         with closing(session.frames):
             result = _run(options, session)
+            if recorder:  # with what was restored
+                list(islice(session.frames, _LAST_FRAMES))
         if isinstance(result, int):
             return result
         for item in recorder:

@@ -8,8 +8,6 @@ no monitor.
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Collection, Sequence
 
 from nftop.control.resctrl.operations import EXCLUSIVE
@@ -27,7 +25,12 @@ from nftop.model.change import (
     parts,
 )
 from nftop.model.experiment import Experiment, HarmLimits, Setting, Timing
-from nftop.model.footprint import FootprintCounter, FootprintPlan, FootprintSubject
+from nftop.model.footprint import (
+    UNREQUESTED,
+    FootprintCounter,
+    FootprintPlan,
+    FootprintSubject,
+)
 from nftop.model.frame import CacheClass, Frame, NfRow
 from nftop.model.ids import L3Domain
 from nftop.model.missing import Missing, Reason
@@ -36,7 +39,6 @@ from nftop.model.struct import dataclass, field, replace
 
 _LINES = ("L3", "L3DATA", "L3CODE")
 _MANY_CLASSES = Missing(Reason.UNDEFINED, "its CPUs here are in several classes")
-_NOT_ASKED = Missing(Reason.WARMING, "not asked for: --own")
 # New monitoring groups count lines as they are filled anew.
 _NEW_MONITOR_SETTLE_S = 15.0
 
@@ -186,7 +188,7 @@ def _metered(
     host: _Host, request: FootprintRequest, nfs: Sequence[NfRow]
 ) -> tuple[tuple[FootprintSubject, ...], tuple[CreateMonitor, ...]]:
     """Subjects without their own ways, and the monitoring groups to make."""
-    subjects, made = list[FootprintSubject](), list[CreateMonitor]()
+    subjects, new = list[FootprintSubject](), list[CreateMonitor]()
     for nf in nfs:
         l3s = host.caches_of(nf)
         alone = {
@@ -197,19 +199,19 @@ def _metered(
         counter: FootprintCounter | Missing = "class"
         monitors: tuple[tuple[str, str], ...] = ()
         if not (alone and all(alone.get(l3, False) for l3 in l3s)):
-            counter, monitors = _monitored(host, request, nf, made)
+            counter, monitors = _monitored(host, request, nf, new)
         for l3 in l3s:
             classes = host.classes_at(nf, l3)
             group = next(iter(classes)) if len(classes) == 1 else ""
-            own = _NOT_ASKED if group else _MANY_CLASSES
+            own = UNREQUESTED if group or not request.own else _MANY_CLASSES
             subjects.append(FootprintSubject(nf.key, nf.name, l3, group, counter, monitors, own))
-    return tuple(subjects), tuple(made)
+    return tuple(subjects), tuple(new)
 
 
 def _monitored(
-    host: _Host, request: FootprintRequest, nf: NfRow, made: list[CreateMonitor]
+    host: _Host, request: FootprintRequest, nf: NfRow, new: list[CreateMonitor]
 ) -> tuple[FootprintCounter | Missing, tuple[tuple[str, str], ...]]:
-    """What counts a network function that is not alone in its class; adds to `made`."""
+    """What counts a network function that is not alone in its class; adds to `new`."""
     paths = {thread.monitor for thread in nf.threads}
     if "" not in paths and not isinstance(nf.readings["occupancy_bytes"], Missing):
         return "monitor", tuple(sorted(map(parts, paths)))
@@ -220,10 +222,10 @@ def _monitored(
     wanted = creations(monitor_name(nf.name, nf.pid), host.state, places, threads)
     if not wanted:
         return Missing(Reason.SOURCE, "its threads are not known"), ()
-    proposal = propose(host.state, host.rules, [*made, *wanted])
+    proposal = propose(host.state, host.rules, [*new, *wanted])
     if proposal.refusals:
         return Missing(Reason.TAKEN, proposal.refusals[0]), ()
-    made += wanted
+    new += wanted
     return "new monitor", tuple((item.group, item.name) for item in wanted)
 
 
@@ -285,7 +287,9 @@ def _own_masks(
     kept = {name for name in masks
             if name in forwarding or modes.get(name) in (EXCLUSIVE, *LOCKED)}  # fmt: skip
     kept -= {subject.group}
-    fixed = functools.reduce(operator.or_, (masks[name] for name in kept), 0)
+    fixed = 0
+    for name in kept:
+        fixed |= masks[name]
     squeezed = used & masks.keys() - kept - {subject.group}
     run = _longest(~fixed & (1 << rule.ways) - 1, masks[subject.group])
     own, edge = run, 0

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from nftop.derive.experiment.engine import duration_s
-from nftop.model.footprint import CacheUse, Footprint, FootprintPlan, FootprintRow, FootprintSubject
+from nftop.model.footprint import (
+    UNREQUESTED,
+    CacheUse,
+    Footprint,
+    FootprintPlan,
+    FootprintRow,
+    FootprintSubject,
+)
 from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import class_name
 from nftop.render.base.text import cells, fit, printable
@@ -14,7 +22,7 @@ from nftop.render.editor.change import changed
 from nftop.render.experiment.text import duration_text
 
 _MIB, _GB, _MPPS = 2**20, 1e9, 1e6
-_WIDE = 100
+_WIDE, _NARROWEST = 100, 40
 _NAME_LEAST, _NAME_MOST = 4, 16
 _LEGEND = (
     "typical, most: median and maximum of the occupancy, MiB. GB/s: memory traffic (MBM), median",
@@ -70,24 +78,31 @@ def _counted(item: FootprintSubject) -> str:
     if item.counter == "class":
         return f"by class {printable(class_name(item.group))}"
     names = ", ".join(printable(class_name(*monitor)) for monitor in item.monitors)
-    made = "made for this, and taken away" if item.counter == "new monitor" else "as it is"
-    return f"by monitoring group {names} ({made})"
+    origin = "made for this, and taken away" if item.counter == "new monitor" else "as it is"
+    return f"by monitoring group {names} ({origin})"
 
 
 def footprint_text(footprint: Footprint, width: int) -> list[str]:
     """The table, the sums by cache, and why numbers are absent."""
     rows = [row for row in footprint.rows if row.together is not None or row.own is not None]
     lines = list(_table(footprint, rows, width)) if rows else ["nothing was measured"]
-    lines += _sums(footprint, rows)
+    notes = [*_sums(footprint, rows), *_absences(footprint), *_LEGEND * bool(rows)]
+    for note in notes:
+        lines += textwrap.wrap(note, max(width, _NARROWEST), subsequent_indent="  ")
+    return lines
+
+
+def _absences(footprint: Footprint) -> Iterator[str]:
+    """Why numbers are absent."""
     for row in footprint.rows:
-        name = _named(row.subject)
-        if isinstance(row.subject.counter, Missing):
-            lines.append(f"{name}: {printable(row.subject.counter.message)}")
-        elif isinstance(row.subject.own, Missing):
-            lines.append(f"{name}, own: {printable(row.subject.own.message)}")
+        name, counter, own = _named(row.subject), row.subject.counter, row.subject.own
+        if isinstance(counter, Missing):
+            yield f"{name}: {printable(counter.message)}"
+        elif isinstance(own, Missing):
+            if own != UNREQUESTED:
+                yield f"{name}, own: {printable(own.message)}"
         elif row.own is None:
-            lines.append(f"{name}, own: it ended before")
-    return [*lines, *_LEGEND] if rows else lines
+            yield f"{name}, own: it ended before"
 
 
 def row_text(footprint: Footprint, row: FootprintRow) -> str:
@@ -98,7 +113,7 @@ def row_text(footprint: Footprint, row: FootprintRow) -> str:
             texts.append(
                 f"{head} {use.bits.bit_count()} ways, typical {_scaled(use.typical_bytes, _MIB)}, "
                 f"most {_scaled(use.most_bytes, _MIB)} MiB, "
-                f"{_scaled(use.typical_bytes_per_s, _GB)} GB/s"
+                f"{_scaled(use.typical_bytes_per_s, _GB, 2)} GB/s"
             )
     return "; ".join((*texts, f"needs {_needs(footprint, row)} ways"))
 
@@ -106,14 +121,14 @@ def row_text(footprint: Footprint, row: FootprintRow) -> str:
 def _table(footprint: Footprint, rows: Sequence[FootprintRow], width: int) -> Iterator[str]:
     name = max(cells(printable(row.subject.name)) for row in rows)
     name = max(_NAME_LEAST, min(name, _NAME_MOST))
-    wide = width >= _WIDE
-    part = f"{'ways':>5}{'typical':>8}{'most':>7}{'GB/s':>6}" + f"{'Mpps':>7}" * wide
+    wide, own = width >= _WIDE, any(row.subject.own != UNREQUESTED for row in rows)
+    columns = f"{'ways':>5}{'typical':>8}{'most':>7}{'GB/s':>6}" + f"{'Mpps':>7}" * wide
     head = f"{fit('NF', name)} {'L3':>3}"
-    yield f"{' ' * cells(head)}{'today':>{cells(part)}}{'own':>{cells(part)}}"
-    yield f"{head}{part}{part}{'needs':>7}" + "  counted by" * wide
+    yield f"{' ' * cells(head)}{'today':>{cells(columns)}}" + f"{'own':>{cells(columns)}}" * own
+    yield f"{head}{columns}{columns * own}{'needs':>7}" + "  counted by" * wide
     for row in rows:
         text = f"{fit(printable(row.subject.name), name)} {row.subject.l3:>3}"
-        text += _use(row.together, wide=wide) + _use(row.own, wide=wide)
+        text += _use(row.together, wide=wide) + (_use(row.own, wide=wide) if own else "")
         text += f"{_needs(footprint, row):>7}"
         yield text + (f"  {row.subject.counter}" if wide else "")
 
@@ -124,7 +139,7 @@ def _use(use: CacheUse | None, *, wide: bool) -> str:
     ways = f"{use.bits.bit_count()}{'*' * bool(use.shared)}"
     typical = f"{'~' * (not use.still)}{_scaled(use.typical_bytes, _MIB)}"
     text = f"{ways:>5}{typical:>8}{_scaled(use.most_bytes, _MIB):>7}"
-    text += f"{_scaled(use.typical_bytes_per_s, _GB):>6}"
+    text += f"{_scaled(use.typical_bytes_per_s, _GB, 2):>6}"
     return text + f"{_scaled(use.packets_per_s, _MPPS):>7}" * wide
 
 
@@ -147,5 +162,5 @@ def _sums(footprint: Footprint, rows: Sequence[FootprintRow]) -> Iterator[str]:
             yield f"L3 {l3}: {ways_text} for the most of all of them"
 
 
-def _scaled(value: float, unit: float) -> str:
-    return f"{value / unit:.1f}" if math.isfinite(value) else "-"
+def _scaled(value: float, unit: float, digits: int = 1) -> str:
+    return f"{value / unit:.{digits}f}" if math.isfinite(value) else "-"
