@@ -34,7 +34,7 @@ from nftop.model.sample import Sample
 from nftop.model.struct import dataclass, replace
 from nftop.render.base.text import printable
 from nftop.render.experiment.footprint import footprint_plan_text, footprint_text, row_text
-from nftop.render.experiment.text import end_text, visit_line
+from nftop.render.experiment.text import end_text, visit_lines
 from nftop.session.experiment import (
     Accelerated,
     FootprintResult,
@@ -62,6 +62,11 @@ class _Session:
     gate: BackendClassGate
     stop: Callable[[], None]
     now_ns: Callable[[], int]
+
+
+def _columns() -> int:
+    """Width of the terminal, or of a page where there is none."""
+    return shutil.get_terminal_size().columns
 
 
 def footprint(options: argparse.Namespace) -> int:
@@ -166,7 +171,8 @@ class _Report:
     def show(self, state: ExperimentState) -> None:
         if len(state.visits) > self._shown:
             self._shown = len(state.visits)
-            put(self._out, visit_line(self._plan.experiment, state) + "\n")
+            lines = visit_lines(self._plan.experiment, state, _columns())
+            put(self._out, "\n".join(lines) + "\n")
 
 
 def _print_result(options: argparse.Namespace, result: FootprintResult) -> None:
@@ -178,8 +184,7 @@ def _print_result(options: argparse.Namespace, result: FootprintResult) -> None:
         put(sys.stdout, f"ended: {end_text(result.state)}\n")
     if result.receipt is not None:
         print_receipt(result.receipt)
-    width = shutil.get_terminal_size().columns
-    put(sys.stdout, "\n".join(footprint_text(result.footprint, width)) + "\n")
+    put(sys.stdout, "\n".join(footprint_text(result.footprint, _columns())) + "\n")
 
 
 def _planned(options: argparse.Namespace, frame: Frame, gate: BackendClassGate) -> FootprintPlan:
