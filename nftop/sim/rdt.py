@@ -257,7 +257,7 @@ def io_misses_of(layout: Layout, classes: SimulatedClasses) -> dict[int, float]:
     if not classes.io_alloc:
         return {}
     pollers = [cpu for placed in layout.placed if placed.task.kind != "vm" for cpu in placed.cpus]
-    result = {}
+    result: dict[int, float] = {}
     for cache in layout.topology.l3:
         mine = [cpu for cpu in pollers if cpu in cache.cpus]
         room = classes.io(cache.id).cbm.bytes(cache.size_bytes)

@@ -168,7 +168,12 @@ def _add_sweep(deeds: Commands) -> None:
     sweep = deeds.add_parser(
         "sweep", help="find the mask of a class by experiment", epilog=_SWEEP, formatter_class=style
     )
-    sweep.add_argument("--group", metavar="G", required=True, help="the class to sweep")
+    swept = sweep.add_mutually_exclusive_group(required=True)
+    swept.add_argument("--group", metavar="G", default=None, help="the class to sweep")
+    swept.add_argument(
+        "--io", dest="of_io", action="store_true",
+        help="sweep the ways of I/O, where the kernel can set them",
+    )  # fmt: skip
     sweep.add_argument(
         "--ways", metavar="N-M", type=_widths, default=None,
         help="least and most ways (default: all that the CPU takes)",

@@ -116,7 +116,8 @@ def experiment_json(
             "schema": EXPERIMENT_SCHEMA,
             "simulated": simulated,
             "kind": plan.kind,
-            "group": plan.group,
+            "group": plan.group or None,
+            "of_io": plan.of_io,
             "seed": plan.seed,
             "rounds_least": plan.rounds_least,
             "rounds_most": plan.rounds_most,
@@ -188,6 +189,7 @@ def _visit(visit: Visit) -> dict[str, Any]:
         "occupancy_bytes": _known(visit.occupancy_bytes),
         "memory_bytes_per_s": _known(visit.memory_bytes_per_s),
         "ipc": _known(visit.ipc),
+        "io_hit_ratio": _known(visit.io_hit_ratio),
     }
 
 
@@ -201,6 +203,7 @@ def _result(item: SettingResult) -> dict[str, Any]:
         "occupancy_bytes": _known(item.occupancy_bytes),
         "memory_bytes_per_s": _known(item.memory_bytes_per_s),
         "ipc": _known(item.ipc),
+        "io_hit_ratio": _known(item.io_hit_ratio),
     }
 
 
