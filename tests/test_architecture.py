@@ -31,19 +31,20 @@ def test_no_exception_outlives_its_need(module: str) -> None:
 
 
 # Who may ask the gate for a change, and who may only read what was done or is there.
-# `compose/gates.py` and `compose/hosts.py` build the gates, `commands/apply.py` calls them after a
+# The modules of `compose/` build the gates, `commands/apply.py` calls them after a
 # yes; of the screens the confirmation does.
 CHANGERS = {
     "cli/commands/cat.py",
     "cli/commands/apply.py",
+    "cli/compose/accelerated.py",
     "cli/compose/gates.py",
     "cli/compose/hosts.py",
     "cli/commands/sst.py",
+    "cli/commands/footprint.py",
 }
 READERS = CHANGERS | {
     "cli/parsers/cat_actions.py",
     "cli/commands/sweep.py",
-    "cli/compose/accelerated.py",
     "cli/confirmation.py",
     "cli/compose/classes_host.py",
     "cli/commands/report.py",

@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 
-from nftop.control.backend import AnyBackend, LockedError, RefusedError, goal
+from nftop.control.backend import KERNELS, AnyBackend, LockedError, RefusedError, goal
 from nftop.control.journal import Journal, next_number, now
 from nftop.control.journal_entry import Entry, Requester
 from nftop.control.recovery import LOCK_S, recover, retry, revert
-from nftop.control.revert import differing
+from nftop.control.revert import differing, is_end
 from nftop.control.transaction import REVERT_LOCK_S, UnwrittenError, compared, unknown
 from nftop.control.wording import differences
 from nftop.model.change import Change, Outcome, Proposal, Receipt, State, difference
@@ -77,7 +77,8 @@ class SettingSeries:
     def check(self) -> None:
         """Compare the host with what was written. Raises SeriesError, OSError."""
         self._checked_s = time.monotonic()
-        other = difference(self.state, self._host.read(self.state))
+        read = self._host.read(self.state)
+        other = [item for item in difference(self.state, read) if not is_end(item)]
         if other:
             head = _OTHERS.format(self._host.subject)
             raise SeriesError("reverted", head, *differences(other, "was written", "is now"))
@@ -86,7 +87,11 @@ class SettingSeries:
         """Put a setting on the host. Raises SeriesError if it is not there afterwards, OSError."""
         if not 0 <= setting < len(self._settings):
             raise SeriesError("refused", _FAILED.format(f"there is no setting {setting}"))
-        target = goal(self._entry.base, self._settings[setting])
+        # A directory that every setting has is created once, with a number of the kernel's.
+        target = {
+            cell: self.state.get(cell, value) if value == KERNELS else value
+            for cell, value in goal(self._entry.base, self._settings[setting]).items()
+        }
         changes = difference(self.state, target)
         try:
             with self._host.lock(LOCK_S):
@@ -104,7 +109,7 @@ class SettingSeries:
         if wrong:
             messages = differences(wrong, "was asked for", "is what is read back")
             raise SeriesError("differs", *messages)
-        self.state, self._written = target, difference(self._entry.base, target)
+        self.state, self._written = read, difference(self._entry.base, read)
         return Receipt("applied", ("read back as it should be",), changes, self._entry.number)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
@@ -84,6 +85,8 @@ class Experiment:
 
     Attributes:
         kind: `sweep`: widths of one class, ascending; `try`: the first setting is what is now.
+        of_io: the widths are those of the ways of I/O, of no class; `own` has all that are watched,
+            since all want them.
         group: the class (directory, untrusted text).
         settings: at least two.
         watch: `NfRow.key` of network functions, with their names (untrusted text).
@@ -112,6 +115,7 @@ class Experiment:
     tolerance_ratio: float = 0.02
     timing: Timing = field(default_factory=Timing)
     limits: HarmLimits = field(default_factory=HarmLimits)
+    of_io: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +154,7 @@ class Visit:
         nfs: by `NfRow.key`.
         occupancy_bytes, memory_bytes_per_s, ipc: of the class; NaN if unknown.
         settling: how it came to be measured.
+        io_hit_ratio: share of devices' writes that hit these caches; NaN if unknown.
     """
 
     setting: int
@@ -162,6 +167,7 @@ class Visit:
     memory_bytes_per_s: float
     ipc: float
     settling: Settling = "still"
+    io_hit_ratio: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +210,7 @@ class SettingResult:
     Attributes:
         effect: the worst of its network functions'.
         visits: number of its visits. moving: those of them that had not settled.
+        io_hit_ratio: mean over its visits; NaN if unknown.
     """
 
     setting: int
@@ -214,6 +221,7 @@ class SettingResult:
     memory_bytes_per_s: float
     ipc: float
     moving: int = 0
+    io_hit_ratio: float = math.nan
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ Transitions and counts:
 - When a scenario step or a change of classes alters what groups fill, occupancy approaches its new
   level exponentially with time constant `SETTLE_S`: lines leave only when others need the room.
 - A CPU's lines are its group's: moved to another group it starts from nothing.
-- Allocations by I/O are not metered and take no room.
+- Allocations by I/O are not metered and take no room. With ways of I/O that are set (io_alloc) and
+  smaller than the pollers' buffers, their requests miss the cache (`io_misses_of`).
 - MBM counts a group's CPUs' lines in both directions; all memory is local. The count of a removed
   monitoring group stays in its control group's.
 - MBA slows memory testers only (`rates.slowed_by_limit`).
@@ -243,6 +244,29 @@ def limits_of(layout: Layout, classes: SimulatedClasses) -> dict[int, float]:
     return result
 
 
+# Buffers that the devices of a polling thread write in turn; an assumption.
+_BUFFER_BYTES = 576 * 1024
+
+
+def io_misses_of(layout: Layout, classes: SimulatedClasses) -> dict[int, float]:
+    """By CPU of a poller the share of its devices' requests that miss the cache.
+
+    Empty unless ways of I/O are set (io_alloc): then lines are thrown out before they are read once
+    the buffers of all pollers at a cache are larger than these ways.
+    """
+    if not classes.io_alloc:
+        return {}
+    pollers = [cpu for placed in layout.placed if placed.task.kind != "vm" for cpu in placed.cpus]
+    result: dict[int, float] = {}
+    for cache in layout.topology.l3:
+        mine = [cpu for cpu in pollers if cpu in cache.cpus]
+        room = classes.io(cache.id).cbm.bytes(cache.size_bytes)
+        kept = min(room / (_BUFFER_BYTES * len(mine)), 1.0) if mine else 1.0
+        ratio = 1.0 - kept * (1.0 - workloads.IO_MISS_RATIO)
+        result |= {int(cpu): ratio for cpu in mine}
+    return result
+
+
 def _bits(mask: Cbm) -> list[bool]:
     return [mask.has(way) for way in range(mask.width)]
 
@@ -325,7 +349,9 @@ def changed(
         level, held = filled(layout, classes, limited)
         cost = costs(layout, now, held, rdt.usual[index], rdt.usual[0])
         levels.append(level)
-        limited = replace(limited, costs=cost, hz=frequencies.hz)
+        limited = replace(
+            limited, costs=cost, hz=frequencies.hz, io_misses=io_misses_of(layout, classes)
+        )
         rates.append(rates_of(model.scenario, layout, limited))
     kept = rdt.stretches[: model.stretch(at_ns) + 1]
     model = altered(model, at_ns, starts_ns, rates, frequencies)

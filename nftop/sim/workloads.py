@@ -45,7 +45,9 @@ SWINGING: tuple[str, ...] = (
 _LINE_BYTES = 64
 _SLOTS_PER_CYCLE = 4
 # Share of I/O that misses the cache; the paper says only that DDIO is effective.
-_IO_MISS_RATIO = 0.005
+IO_MISS_RATIO = 0.005
+# Requests of devices, each with hits and misses.
+IO_REQUESTS = ("itom", "rfo", "itomcachenear", "pcirdcur")
 # Share of partial line writes that later CPUs receive as ItoMCacheNear; an assumption.
 _NEAR_RATIO = 0.95
 # Share of devices' lines with buffers in the other package's memory.
@@ -283,5 +285,5 @@ def _traffic(work: Workload, lines: float) -> dict[str, float]:
     }
 
 
-def _hits(kind: str, requests: float, miss_ratio: float = _IO_MISS_RATIO) -> dict[str, float]:
+def _hits(kind: str, requests: float, miss_ratio: float = IO_MISS_RATIO) -> dict[str, float]:
     return {f"{kind}_hit": requests * (1 - miss_ratio), f"{kind}_miss": requests * miss_ratio}

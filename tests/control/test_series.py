@@ -21,7 +21,18 @@ from nftop.control.journal_entry import (
 from nftop.control.recovery import recover
 from nftop.control.resctrl.plan import propose
 from nftop.control.series import ALIVE, END, serve_series
-from nftop.model.change import Cell, Change, Proposal, Receipt, SetSchemata, State, difference
+from nftop.model.change import (
+    Action,
+    Cell,
+    Change,
+    CreateMonitor,
+    Proposal,
+    Receipt,
+    SetSchemata,
+    State,
+    difference,
+)
+from nftop.model.ids import Cpu
 from nftop.model.struct import replace
 from tests.control.hosts import (
     Death,
@@ -324,3 +335,74 @@ def test_the_guard_hears_all_of_a_series() -> None:
     raw = series_request(wish.proposal, wish.settings, REQUESTER, Path("/var/lib/nftop"))
     assert settings_of(raw) == wish.settings
     assert replace(proposal_of(raw), commands=wish.proposal.commands) == wish.proposal
+
+
+def with_monitors(host: LabHost) -> Wish:
+    """As `wished`, every setting with monitoring groups of a CPU and of a thread."""
+    if Cell("group", "vpp") in host.state():
+        host.lab.echo("101", "/tenant/tasks")
+    rules = replace(host.rules(), tasks=host.tasks((), [101]))
+    actions: list[Action] = [
+        CreateMonitor("vpp", "nftop.a", (Cpu(2),)),
+        CreateMonitor("tenant", "nftop.b", (), (101,)),
+    ]
+    proposals = [
+        propose(host.state(), rules, [*actions, SetSchemata("tenant", "L3", ((0, mask),))])
+        for mask in MASKS
+    ]
+    assert not any(item.refusals for item in proposals)
+    settings = tuple(item.changes for item in proposals)
+    every = tuple(dict.fromkeys(change for changes in settings for change in changes))
+    proposal = Proposal(proposals[0].base, every, identity=host.identity)
+    return Wish(proposal, settings)
+
+
+def test_monitoring_groups_of_every_setting_are_created_once_and_removed() -> None:
+    host, disk = furnished(), Disk()
+    wish = with_monitors(host)
+    tasks = [cell for cell in wish.proposal.base if cell.kind == "task"]
+    before, serials = host.state(tasks), list[str]()
+
+    def look() -> None:
+        state = host.state(tasks)
+        serials.append(state[Cell("monitor", "vpp", "nftop.a")])
+        assert state[tasks[0]] == "tenant/nftop.b"
+
+    client = Client(before=dict.fromkeys(range(1, len(ORDER) + 1), look))
+    assert client.run(host, disk, wish).outcome == "reverted"
+    assert [item.outcome for item in client.receipts[:-1]] == ["applied"] * 6
+    assert len(serials) == len(ORDER) and len(set(serials)) == 1
+    assert host.state(tasks) == before
+
+
+def test_a_thread_that_ends_meanwhile_does_not_end_the_series() -> None:
+    host, disk = furnished(), Disk()
+    wish = with_monitors(host)
+    client = Client(before={2: lambda: host.lab.people.by_id.pop(101)})
+    assert client.run(host, disk, wish).outcome == "reverted"
+    assert [item.outcome for item in client.receipts[:-1]] == ["applied"] * 6
+    assert [cell for cell in host.state() if cell.kind == "monitor"] == []
+
+
+def test_the_guard_of_monitoring_groups_is_killed_at_every_step() -> None:
+    count = 0
+    for death in deaths():
+        host, disk = furnished(), Disk()
+        wish = with_monitors(host)
+        tasks = [cell for cell in wish.proposal.base if cell.kind == "task"]
+        before = host.state(tasks)
+        victim, journal = mortal(host, disk, death)
+        client = Client()
+        try:
+            serve_series(
+                victim, journal, wish.proposal, wish.settings, REQUESTER,
+                answer=client.answer, word=client.word,
+            )  # fmt: skip
+            break
+        except KilledError:
+            count += 1
+        recover(host, memory(disk))
+        assert without_births(host.state(tasks)) == without_births(before)
+        assert memory(disk).pending() is None
+    # Two groups, a CPU's, a thread's, five masks, and all of it back.
+    assert count >= 2 * (4 + len(ORDER) + 4)

@@ -28,10 +28,11 @@ QUICK = Timing(settle_least_s=5, measure_s=10)
 class Host:
     """The noisy scenario with its neighbour at work, on a stepped clock."""
 
+    processor: str = ""
     clock: SteppedClock = field(default_factory=SteppedClock)
 
     def __post_init__(self) -> None:
-        demo = simulated_host("noisy", CPUS, clock_ns=self.clock.now_ns)
+        demo = simulated_host("noisy", CPUS, processor=self.processor, clock_ns=self.clock.now_ns)
         self.clock.advance(75)
         self.gate: BackendClassGate = simulated_gates(demo.world).gates[CLASSES]
         start = FoldState(demo.host, demo.model.layout.topology, demo.uarch)
@@ -153,3 +154,20 @@ def test_an_accelerated_frame_is_a_second_later() -> None:
     assert frames[-1].monotonic_ns - frames[0].monotonic_ns == 2_000_000_000
     host.feed.stop()
     assert list(host.frames) == []
+
+
+def test_a_sweep_of_the_ways_of_io_finds_where_the_devices_hit() -> None:
+    """Four pollers' buffers of 576 KiB fit three ways of 0.8 MiB, and not two."""
+    host = Host("gold-6252n")
+    before = host.state()
+    request = SweepRequest("", (2, 4), ("vpp",), (0,), seed=3, timing=QUICK, of_io=True)
+    plan = host.plan(request)
+    result = ended(host, plan)
+    assert host.state() == before
+    assert result.receipt.outcome == "reverted"
+    hits = [item.io_hit_ratio for item in result.curve.results]
+    assert hits[0] < 0.9
+    assert hits[1:] == pytest.approx([0.995, 0.995], abs=0.01)
+    assert [item.effect for item in result.curve.results] == ["costs", "nothing", "nothing"]
+    assert result.curve.recommended is not None
+    assert plan.settings[result.curve.recommended].ways == 3

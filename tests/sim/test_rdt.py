@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nftop.model.change import Cell
 from nftop.model.column import Floats
 from nftop.model.frame import Frame, GroupCacheRow
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import EVENTS, ROOT, Event
+from nftop.model.struct import replace
 from nftop.sim import scenario
-from nftop.sim.model import SETTLE_S, model_of
-from nftop.sim.rdt import rdt_of, resctrl_table, settle, value
+from nftop.sim.model import SETTLE_S, Model, model_of
+from nftop.sim.rdt import changed, io_misses_of, rdt_of, resctrl_table, settle, value
 from nftop.sim.workloads import INDEX
 from tests.sim.hosts import Frozen, S
 from tests.sim.test_scenario import GOOD
@@ -199,3 +201,34 @@ def test_memory_seen_by_class_is_what_the_packages_controllers_count() -> None:
 
 def _sum(readings: list[float | Missing]) -> float:
     return sum(reading for reading in readings if not isinstance(reading, Missing))
+
+
+def test_devices_miss_once_their_ways_are_smaller_than_the_pollers_buffers() -> None:
+    """Ten pollers at cache 0, each with 576 KiB; 22 of 24 cores, so a way has 2.98 MiB."""
+    model = model_of(scenario.load("noisy", "gold-6252n"), 88)
+    rdt = rdt_of(model)
+    assert io_misses_of(model.layout, rdt.classes) == {}
+    switch = Cell("io_alloc", "", "L3")
+
+    def misses(ways: int) -> dict[int, float]:
+        masks = {Cell("io_cbm", "", "L3", l3): f"{(1 << ways) - 1:x}" for l3 in (0, 1)}
+        state = {**rdt.classes.state, switch: "enabled", **masks}
+        return io_misses_of(model.layout, replace(rdt.classes, state=state))
+
+    [placed] = [item for item in model.layout.placed if item.task.name == "vpp"]
+    cpu = int(placed.cpus[0])
+    kept = 3_407_872 * 22 // 24 / (10 * 576 * 1024)
+    assert misses(1)[cpu] == pytest.approx(1 - kept * 0.995, rel=1e-3)
+    assert misses(2)[cpu] == pytest.approx(0.005)
+    state = {**rdt.classes.state, switch: "enabled", Cell("io_cbm", "", "L3", 0): "1"}
+    state |= {Cell("io_cbm", "", "L3", 1): "3"}
+    after = changed(rdt, 100 * S, replace(rdt.classes, state=state))
+    first, last = rdt.model, after.model
+
+    def share(host: Model, kind: str) -> float:
+        counts = [host.counts(at * S)[cpu] for at in (160, 170)]
+        hit, miss = (counts[1] - counts[0])[[INDEX[f"itom_{end}"] for end in ("hit", "miss")]]
+        return float(miss / (hit + miss))
+
+    assert share(first, "itom") == pytest.approx(0.005, rel=0.01)
+    assert share(last, "itom") == pytest.approx(misses(1)[cpu], rel=0.01)

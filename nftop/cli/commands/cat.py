@@ -143,10 +143,8 @@ def cat(options: argparse.Namespace) -> int:
         return ended[0]
     if options.deed == "import":
         return change(options, classes_gate, lambda gate: (imported(options, gate, agreed), ()))
-    if options.deed == "sweep":
-        from nftop.cli.commands.sweep import sweep  # noqa: PLC0415 - numpy comes with it
-
-        return sweep(options)
+    if options.deed in ("sweep", "footprint"):
+        return _experiment(options)
     if options.deed == "reset":
         return change(options, classes_gate, BackendGate.propose_reset)
 
@@ -159,6 +157,16 @@ def cat(options: argparse.Namespace) -> int:
 
     moves_tasks = getattr(options, "tasks", None)
     return change(options, classes_gate, plan, missing)
+
+
+def _experiment(options: argparse.Namespace) -> int:
+    if options.deed == "sweep":
+        from nftop.cli.commands.sweep import sweep  # noqa: PLC0415 - numpy comes with it
+
+        return sweep(options)
+    from nftop.cli.commands.footprint import footprint  # noqa: PLC0415 - as above
+
+    return footprint(options)
 
 
 def _show(options: argparse.Namespace) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from nftop.cli.commands.live import batch, has_screen, screen, style_of, wants_batch
 from nftop.cli.compose.baselines import open_book
 from nftop.cli.compose.hosts import open_requested
-from nftop.cli.compose.recorders import default_sink, header_of
+from nftop.cli.compose.recorders import default_sink, header_of, wrong_file
 from nftop.cli.config import ConfigError, open_rules
 from nftop.cli.signals import stopping
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
@@ -30,12 +30,12 @@ from nftop.session.markers import all_markers
 from nftop.session.reader import NoMomentError
 from nftop.session.replay import Replay
 from nftop.session.survey import RecordingSurvey, events_of
-from nftop.store.folders import caller, open_file, open_folder
+from nftop.store.folders import caller, open_file
 from nftop.store.history.events import EventHistory
 from nftop.store.history.history import TickHistory
 from nftop.store.reading.bytes import LITTLE, MUCH, FileBytes, PipeBytes, Readable
 from nftop.store.recording.recorder import Recorder, Recording
-from nftop.store.recording.sink import FileRotation, FileSink, Keep, Sink, StreamSink, exists
+from nftop.store.recording.sink import FileRotation, FileSink, Keep, Sink, StreamSink
 from nftop.store.user.rules import RulesFile
 
 BAD_RECORDING = 4
@@ -89,22 +89,7 @@ def _wrong_output(options: argparse.Namespace) -> str:
         if sys.stdout.isatty():
             return "a recording is nothing for a terminal: -o FILE, or a pipe behind -o -"
         return ""
-    return "" if options.output is None else _wrong_file(options.output, rotates=rotates)
-
-
-def _wrong_file(file: str, *, rotates: bool) -> str:
-    """As `_wrong_output`, for a file."""
-    path = Path(file).absolute()
-    if not rotates and exists(path):
-        return f"{printable(file)} exists, and no recording is written over"
-    # A mistyped folder is not created.
-    try:
-        open_folder(path.parent).close()
-    except (FileNotFoundError, NotADirectoryError):
-        return f"there is no folder {printable(str(path.parent))}"
-    except OSError as error:
-        return f"{printable(str(path.parent))}: {error.strerror}"
-    return ""
+    return "" if options.output is None else wrong_file(options.output, rotates=rotates)
 
 
 def _sink(host: str, options: argparse.Namespace) -> Sink:

@@ -199,7 +199,8 @@ def _planned(options: argparse.Namespace, frame: Frame, gate: ClassGate) -> Expe
     percent = options.tolerance_percent, options.most_cpp_percent
     seed = time.time_ns() % 1_000_000 if options.seed is None else options.seed
     request = SweepRequest(
-        group=class_directory(options.group),
+        group=class_directory(options.group or ""),
+        of_io=options.of_io,
         widths=options.ways,
         watch=options.watch,
         caches=tuple(options.l3),
@@ -219,7 +220,9 @@ def _planned(options: argparse.Namespace, frame: Frame, gate: ClassGate) -> Expe
 
 def _command(options: argparse.Namespace, program: str, seed: int) -> str:
     """The equivalent command line, for the history: with it the same sweep can be run again."""
-    words = ["cat", "sweep", "--group", class_name(class_directory(options.group))]
+    words = ["cat", "sweep", "--io"]
+    if not options.of_io:
+        words[2:] = ["--group", class_name(class_directory(options.group))]
     if options.ways is not None:
         words += ["--ways", "{}-{}".format(*options.ways)]
     if options.watch:

@@ -15,17 +15,19 @@ from nftop.session.experiment import ExperimentHost
 from nftop.uarch.table import Uarch
 
 if TYPE_CHECKING:  # numpy comes with it
+    from nftop.control.gate import HostGate
     from nftop.model.sample import Sample
     from nftop.sim.world import World
 
 
 @dataclass(frozen=True, slots=True)
 class SteppedHost:
-    """What a recording's header says of the host."""
+    """What a recording's header says of the host, and the gates to it."""
 
     host: Host
     topology: Topology
     uarch: Uarch
+    gate: HostGate
 
 
 # The simulated neighbour has filled its ways so long after the scenario's last step.
@@ -69,6 +71,7 @@ def accelerated_host(
         demo.world.change(lambda _: moment.rdt.classes)
     clock.advance(age_s)
     start = FoldState(demo.host, demo.model.layout.topology, demo.uarch, options.queue_map)
+    gate = simulated_gates(demo.world)
     feed = Accelerated(
         demo.sources,
         start,
@@ -78,7 +81,6 @@ def accelerated_host(
         wall_ns=time.time_ns(),
         on_sample=(lambda _: None)
         if taken is None
-        else taken(SteppedHost(demo.host, demo.model.layout.topology, demo.uarch)),
+        else taken(SteppedHost(demo.host, demo.model.layout.topology, demo.uarch, gate)),
     )
-    gate = simulated_gates(demo.world)
     return ExperimentHost(feed.frames(), gate, feed.stop, clock.now_ns, accelerated=True)

@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 import time
+from pathlib import Path
 from typing import Protocol
 
 from nftop import __version__
@@ -14,9 +15,9 @@ from nftop.model.baseline import Baselines
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.topology import Host, Topology
 from nftop.render.base.text import printable
-from nftop.store.folders import caller
+from nftop.store.folders import caller, open_folder
 from nftop.store.format.records import Header
-from nftop.store.recording.sink import FileSink, default_file
+from nftop.store.recording.sink import FileSink, default_file, exists
 from nftop.uarch.table import Uarch
 
 
@@ -62,3 +63,23 @@ def header_of(
 def default_sink(host: str) -> FileSink:
     path = default_file(os.environ, host, time.time_ns())
     return FileSink(path, owner=caller(os.environ))
+
+
+def file_sink(file: str) -> FileSink:
+    """A recording into a new file."""
+    return FileSink(Path(file).absolute(), owner=caller(os.environ))
+
+
+def wrong_file(file: str, *, rotates: bool) -> str:
+    """Why a recording can't be written to a new file; "" if it can."""
+    path = Path(file).absolute()
+    if not rotates and exists(path):
+        return f"{printable(file)} exists, and no recording is written over"
+    # A mistyped folder is not created.
+    try:
+        open_folder(path.parent).close()
+    except (FileNotFoundError, NotADirectoryError):
+        return f"there is no folder {printable(str(path.parent))}"
+    except OSError as error:
+        return f"{printable(str(path.parent))}: {error.strerror}"
+    return ""

@@ -38,6 +38,7 @@ examples:
   sudo nftop cat create --group vpp --monitor nftop.wk0 --threads 4713
   sudo nftop cat io enable --l3 0=c00 --l3 1=c00
   sudo nftop cat sweep --group tenant --ways 1-8 --watch vpp
+  sudo nftop cat footprint --own -o plan.nftop
   sudo nftop undo
 """
 
@@ -84,6 +85,7 @@ def add_commands(commands: Commands) -> None:
     _add_profiles(deeds)
     _add_io(deeds)
     _add_sweep(deeds)
+    _add_footprint(deeds)
 
     undo = commands.add_parser(
         "undo",
@@ -166,7 +168,12 @@ def _add_sweep(deeds: Commands) -> None:
     sweep = deeds.add_parser(
         "sweep", help="find the mask of a class by experiment", epilog=_SWEEP, formatter_class=style
     )
-    sweep.add_argument("--group", metavar="G", required=True, help="the class to sweep")
+    swept = sweep.add_mutually_exclusive_group(required=True)
+    swept.add_argument("--group", metavar="G", default=None, help="the class to sweep")
+    swept.add_argument(
+        "--io", dest="of_io", action="store_true",
+        help="sweep the ways of I/O, where the kernel can set them",
+    )  # fmt: skip
     sweep.add_argument(
         "--ways", metavar="N-M", type=_widths, default=None,
         help="least and most ways (default: all that the CPU takes)",
@@ -213,6 +220,52 @@ def _add_sweep(deeds: Commands) -> None:
         help="record it into a new file: nftop replay shows the curve growing (key T)",
     )  # fmt: skip
     choice = sweep.add_mutually_exclusive_group()
+    choice.add_argument("--yes", action="store_true", help="start without asking")
+    choice.add_argument("--dry-run", action="store_true", help="only show what it would do")
+
+
+_FOOTPRINT = """\
+How much last-level cache each network function (NF) fills, typically and at most, and the memory
+traffic that it causes: a table to plan classes by. Today: with today's masks, beside everything
+that runs. With --own also in ways of its own, one NF after the other: its class gets the most ways
+that no other NF has, and classes without an NF the least number of ways meanwhile. NFs that are not
+alone in their class get a monitoring group for that time, within the free monitors (RMIDs).
+Everything is shown first, and restored at the end.
+
+exit codes: 0 measured, and all is as before; 1 ended early, and all is as before; 2 usage; 5 not
+all is as before (nftop recover); 130 Ctrl-C, and all is as before
+"""
+
+
+def _add_footprint(deeds: Commands) -> None:
+    style = argparse.RawDescriptionHelpFormatter
+    parser = deeds.add_parser(
+        "footprint", help="how much cache each network function fills", epilog=_FOOTPRINT,
+        formatter_class=style,
+    )  # fmt: skip
+    parser.add_argument(
+        "--watch", metavar="NF,...", type=_names, default=(),
+        help="network functions by name (default: all)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--own", action="store_true", help="also in ways of its own, one after the other"
+    )
+    parser.add_argument(
+        "--no-monitors", dest="monitors", action="store_false",
+        help="make no monitoring groups: only what is counted already",
+    )  # fmt: skip
+    parser.add_argument(
+        "--measure", dest="measure_s", metavar="S", type=_seconds, default=30.0,
+        help="seconds measured each time (default %(default)g)",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", dest="output", metavar="FILE", default=None,
+        help="also a recording of it, with the table in its markers",
+    )  # fmt: skip
+    parser.add_argument(
+        "--json", action="store_true", help="the table as one JSON object, schema nftop.footprint/1"
+    )
+    choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--yes", action="store_true", help="start without asking")
     choice.add_argument("--dry-run", action="store_true", help="only show what it would do")
 

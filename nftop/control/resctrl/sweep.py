@@ -11,17 +11,23 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import TypeAlias
 
-from nftop.control.resctrl.operations import EXCLUSIVE
+from nftop.control.resctrl.operations import (
+    ENABLED,
+    EXCLUSIVE,
+    domains_of,
+    io_cell,
+    io_switch,
+)
 from nftop.control.resctrl.plan import propose
 from nftop.control.rules import LOCKED, MaskRule, Rules, mask_problem
 from nftop.control.wording import counted
 from nftop.derive.cache.ways import in_use
-from nftop.model.change import Cell, Proposal, SetSchemata, State
+from nftop.model.change import Cell, Proposal, SetIoWays, SetSchemata, State
 from nftop.model.experiment import Experiment, HarmLimits, Setting, Timing
 from nftop.model.frame import CacheClass, Frame, NfRow
 from nftop.model.ids import Cpu, L3Domain
-from nftop.model.rdt.rdt import ROOT, IoWays, class_name
-from nftop.model.struct import dataclass, field
+from nftop.model.rdt.rdt import NO_IO_ALLOC, ROOT, IoWays, class_name
+from nftop.model.struct import dataclass, field, replace
 
 _LINES = ("L3", "L3DATA", "L3CODE")
 # Ways shared by a mask, in the order in which they are avoided.
@@ -38,7 +44,8 @@ class SweepRequest:
     """What an operator asks for.
 
     Attributes:
-        group: directory of the class.
+        group: directory of the class; "" with `of_io`.
+        of_io: sweep the ways of I/O.
         widths: least and most ways; None: all that the hardware takes.
         watch: names of network functions, whole or up to the `/`; empty: all at the class' caches.
         caches: L3 domains; empty: all that the class and a watched network function use.
@@ -55,6 +62,7 @@ class SweepRequest:
     timing: Timing = field(default_factory=Timing)
     limits: HarmLimits = field(default_factory=HarmLimits)
     commands: tuple[str, ...] = ()
+    of_io: bool = False
 
 
 def plan_sweep(
@@ -72,6 +80,8 @@ def plan_sweep(
     Raises:
         SweepError: fewer than two settings are possible, or nothing can be watched.
     """
+    if request.of_io:
+        return _plan_io(request, frame, state, rules, identity)
     group = request.group
     if group != ROOT and Cell("group", group) not in state:
         known = sorted({class_name(cell.group) for cell in state if cell.kind == "schemata"})
@@ -109,6 +119,93 @@ def plan_sweep(
     )
 
 
+def _plan_io(
+    request: SweepRequest, frame: Frame, state: State, rules: Rules, identity: str
+) -> Experiment:
+    """The plan of a sweep of the ways of I/O; arguments and errors as of `plan_sweep`.
+
+    All watched network functions want them, as if they were in their class: the reference is the
+    widest setting. Caches that are not swept keep the ways that they have.
+    """
+    switch = io_switch(state)
+    if switch is None or rules.io_alloc is None:
+        raise SweepError(NO_IO_ALLOC.message)
+    rule = rules.masks.get(switch.name)
+    if rule is None:
+        raise SweepError(f"the kernel does not tell the ways of {switch.name}")
+    here = tuple(map(L3Domain, domains_of(state, switch.name)))
+    if wrong := [l3 for l3 in request.caches if l3 not in here]:
+        raise SweepError(f"there is no L3 {wrong[0]}")
+    watched = _watched(request, frame, here)
+    caches = tuple(L3Domain(l3) for l3 in request.caches) or _in_common(
+        request, frame, here, watched
+    )
+    chains = {}
+    now = {l3: _io_now(state, rules, switch, l3) for l3 in here}
+    low, high = request.widths or (1, rule.ways)
+    for l3 in caches:
+        sharing = _sharing("", (frame, state, rules), l3, watched, {"all"})
+        sharing = replace(sharing, now=now[l3], io=0)
+        chains[l3] = _chain(rule, max(low, rule.min_bits), high, sharing)
+    settings, left_out = _io_settings((state, rules), now, chains, (low, high))
+    if len(settings) < 2:
+        raise SweepError(_too_few(request, settings, left_out))
+    used = sorted({name for nf in watched for name in _classes_at(frame, nf, caches)})
+    return Experiment(
+        kind="sweep",
+        group="",
+        settings=settings,
+        watch={nf.key: nf.name for nf in watched},
+        own=frozenset(nf.key for nf in watched),
+        caches=caches,
+        classes=tuple(used),
+        proposal=Proposal(
+            state,
+            tuple(change for setting in settings for change in setting.changes),
+            commands=request.commands,
+            identity=identity,
+        ),
+        left_out=left_out,
+        rounds_most=request.rounds_most,
+        rounds_least=min(2, request.rounds_most),
+        seed=request.seed,
+        tolerance_ratio=request.tolerance_ratio,
+        timing=request.timing,
+        limits=request.limits,
+        of_io=True,
+    )
+
+
+def _io_settings(
+    host: tuple[State, Rules],
+    now: Mapping[L3Domain, int],
+    chains: Mapping[L3Domain, Mapping[int, int]],
+    widths: tuple[int, int],
+) -> tuple[tuple[Setting, ...], tuple[str, ...]]:
+    """Settings by ascending width, and why widths are left out; `now`: ways of every cache."""
+    (state, rules), settings, left_out = host, list[Setting](), list[str]()
+    line = next(cell.name for cell in state if cell.kind == "io_alloc")
+    for ways in range(widths[0], widths[1] + 1):
+        masks = {l3: chain[ways] for l3, chain in chains.items() if ways in chain}
+        label = counted(ways, "way")
+        if len(masks) < len(chains):
+            left_out.append(f"{label}: {_why_not(rules.masks[line], ways)}")
+            continue
+        values = [(int(l3), bits) for l3, bits in {**now, **masks}.items() if bits]
+        proposal = propose(state, rules, [SetIoWays(enabled=True, values=tuple(values))])
+        if proposal.refusals:
+            left_out.append(f"{label}: {proposal.refusals[0]}")
+        else:
+            settings.append(Setting(label, proposal.changes, ways, masks))
+    return tuple(settings), tuple(left_out)
+
+
+def _io_now(state: State, rules: Rules, switch: Cell, l3: L3Domain) -> int:
+    """Ways of I/O of a cache as they are, or 0 if unknown."""
+    mask = state.get(io_cell(switch.name, l3))
+    return rules.io.get(l3, (0, ""))[0] if mask is None else int(mask, 16)
+
+
 def _too_few(request: SweepRequest, settings: Sequence[Setting], left_out: Sequence[str]) -> str:
     """Why there is no second width to compare with."""
     if request.widths is not None and request.widths[0] == request.widths[1]:
@@ -120,6 +217,12 @@ def _too_few(request: SweepRequest, settings: Sequence[Setting], left_out: Seque
 def set_command(plan: Experiment, setting: int, program: str) -> str:
     """The command line that sets the masks of a setting."""
     masks = plan.settings[setting].masks
+    if plan.of_io:
+        cells = plan.proposal.base.items()
+        deed = "set" if ENABLED in (v for c, v in cells if c.kind == "io_alloc") else "enable"
+        changed = [item for item in plan.settings[setting].changes if item.cell.kind == "io_cbm"]
+        words = [f"--l3 {item.cell.number}={item.new}" for item in changed]
+        return f"{program} cat io {deed} {' '.join(words)}"
     lines = {change.cell.name for item in plan.settings for change in item.changes}
     options = sorted(name.lower() for name in lines & set(_LINES)) or ["l3"]
     words = [f"--{option} {int(l3)}={bits:x}" for option in options for l3, bits in masks.items()]

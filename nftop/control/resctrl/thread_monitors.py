@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from nftop.control.interface import ClassGate
 from nftop.model.change import (
@@ -38,7 +38,7 @@ def propose_monitor(
         int(task.partition("@")[0]): where for task, where in gate.host.tasks((), known).items()
     }
     actions: Sequence[CreateMonitor | RemoveMonitor] = _removals(state, places, known)
-    actions = actions or _creations(name, state, places, known)
+    actions = actions or creations(name, state, places, known)
     commands = tuple(_command(gate.program, action) for action in actions)
     return gate.propose(actions, commands), ()
 
@@ -60,8 +60,8 @@ def _removals(
     return [RemoveMonitor(group, monitor) for group, monitor in sorted(removed)]
 
 
-def _creations(
-    name: str, state: State, places: dict[int, str], threads: dict[int, Cpu]
+def creations(
+    name: str, state: State, places: Mapping[int, str], threads: Mapping[int, Cpu]
 ) -> Sequence[CreateMonitor]:
     """A group in each class that they run in: of CPUs where the class is the CPU's.
 

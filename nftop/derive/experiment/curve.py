@@ -343,6 +343,7 @@ def _result(tested: _Tested, visits: Sequence[Visit], setting: int) -> SettingRe
         memory_bytes_per_s=_mean([visit.memory_bytes_per_s for visit in mine]),
         ipc=_mean([visit.ipc for visit in mine]),
         moving=sum(visit.settling == "moving" for visit in mine),
+        io_hit_ratio=_mean([visit.io_hit_ratio for visit in mine]),
     )
 
 

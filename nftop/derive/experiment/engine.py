@@ -107,6 +107,7 @@ class Observation:
         occupancy: by class and cache, bytes of a new reading; absent without one.
         sizes: bytes of each cache; absent if unknown.
         memory_bytes_per_s, ipc: of the class; NaN if unknown.
+        io_hit_ratio: as in `Visit`.
     """
 
     at_ns: int
@@ -115,6 +116,7 @@ class Observation:
     sizes: Mapping[ClassKey, float] = field(default_factory=dict)
     memory_bytes_per_s: float = _NAN
     ipc: float = _NAN
+    io_hit_ratio: float = _NAN
 
 
 class Observer:
@@ -165,6 +167,7 @@ class Observer:
             },
             memory_bytes_per_s=sum(memory) if memory else _NAN,
             ipc=float(np.mean(ipc)) if len(ipc) else _NAN,
+            io_hit_ratio=_io_hit_ratio(frame, plan),
         )
 
 
@@ -410,6 +413,7 @@ def _visit(state: ExperimentState, plan: Experiment) -> Visit:
         memory_bytes_per_s=_median([item.memory_bytes_per_s for item in during]),
         ipc=_median([item.ipc for item in during]),
         settling=state.settling,
+        io_hit_ratio=_median([item.io_hit_ratio for item in during]),
     )
 
 
@@ -536,6 +540,16 @@ def left_s(state: ExperimentState, plan: Experiment) -> float:
     spent_s = (state.samples[-1].at_ns - state.written_ns) / NS_PER_S if state.samples else 0.0
     present_s = usual_s if state.round else plan.timing.measure_s
     return waiting * usual_s + max(present_s - spent_s, 0.0)
+
+
+def _io_hit_ratio(frame: Frame, plan: Experiment) -> float:
+    """Share of devices' writes that hit the caches of a plan: the mean of their packages."""
+    cpus = frame.topology.cpus
+    packages = {info.package for info in cpus if info.l3 in plan.caches}
+    hits = [_number(row.readings["pcie.ddio_hit_ratio"])
+            for row in frame.packages if row.package in packages]  # fmt: skip
+    known = [value for value in hits if math.isfinite(value)]
+    return float(np.mean(known)) if known else _NAN
 
 
 def _number(reading: Reading) -> float:

@@ -10,6 +10,7 @@ from nftop.export.json.changes_of import change_object
 from nftop.export.json.encode import json_bytes, picked
 from nftop.model.change import Receipt
 from nftop.model.experiment import Curve, Estimate, Experiment, NfEffect, SettingResult, Visit
+from nftop.model.footprint import CacheUse, Footprint, FootprintRow
 from nftop.model.missing import Missing
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, GroupCache, ResctrlGroup, ResctrlTable
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # numpy comes with it
 
 CLASSES_SCHEMA, CHANGE_SCHEMA = "nftop.cat/1", "nftop.change/1"
 EXPERIMENT_SCHEMA = "nftop.experiment/1"
+FOOTPRINT_SCHEMA = "nftop.footprint/1"
 
 
 def classes_json(table: ResctrlTable, *, simulated: bool = False, unfinished: str = "") -> str:
@@ -114,7 +116,8 @@ def experiment_json(
             "schema": EXPERIMENT_SCHEMA,
             "simulated": simulated,
             "kind": plan.kind,
-            "group": plan.group,
+            "group": plan.group or None,
+            "of_io": plan.of_io,
             "seed": plan.seed,
             "rounds_least": plan.rounds_least,
             "rounds_most": plan.rounds_most,
@@ -186,6 +189,7 @@ def _visit(visit: Visit) -> dict[str, Any]:
         "occupancy_bytes": _known(visit.occupancy_bytes),
         "memory_bytes_per_s": _known(visit.memory_bytes_per_s),
         "ipc": _known(visit.ipc),
+        "io_hit_ratio": _known(visit.io_hit_ratio),
     }
 
 
@@ -199,6 +203,7 @@ def _result(item: SettingResult) -> dict[str, Any]:
         "occupancy_bytes": _known(item.occupancy_bytes),
         "memory_bytes_per_s": _known(item.memory_bytes_per_s),
         "ipc": _known(item.ipc),
+        "io_hit_ratio": _known(item.io_hit_ratio),
     }
 
 
@@ -222,3 +227,60 @@ def _estimate(estimate: Estimate) -> dict[str, Any]:
 
 def _known(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def footprint_json(
+    footprint: Footprint, receipt: Receipt | None, *, complete: bool, simulated: bool = False
+) -> str:
+    """One object: `footprint_object`, whether it is complete, and whether all is as before.
+
+    `outcome` is null if nothing was written.
+    """
+    return json_bytes(
+        {
+            "schema": FOOTPRINT_SCHEMA,
+            "simulated": simulated,
+            **footprint_object(footprint),
+            "complete": complete,
+            "outcome": None if receipt is None else receipt.outcome,
+            "sentences": [] if receipt is None else list(receipt.sentences),
+        }
+    ).decode()
+
+
+def footprint_object(footprint: Footprint) -> dict[str, Any]:
+    """A row for each network function and cache; bytes, and what is absent is null."""
+    return {
+        "min_bits": footprint.min_bits,
+        "way_bytes": {str(l3): size for l3, size in footprint.way_bytes.items()},
+        "rows": [_footprint_row(footprint, row) for row in footprint.rows],
+    }
+
+
+def _footprint_row(footprint: Footprint, row: FootprintRow) -> dict[str, Any]:
+    subject, best = row.subject, row.best
+    absent = isinstance(subject.counter, Missing)
+    return {
+        **picked(subject, "key name l3 group"),
+        "counter": None if absent else subject.counter,
+        "why": subject.counter.message if isinstance(subject.counter, Missing) else None,
+        "together": _cache_use(row.together),
+        "own": _cache_use(row.own),
+        "own_why": subject.own.message if isinstance(subject.own, Missing) else None,
+        "needs_ways": footprint.ways(row),
+        "may_want_more": None if best is None else best.limited,
+    }
+
+
+def _cache_use(use: CacheUse | None) -> dict[str, Any] | None:
+    if use is None:
+        return None
+    names = (
+        "capacity_bytes typical_bytes most_bytes typical_bytes_per_s most_bytes_per_s packets_per_s"
+    )
+    return {
+        "cbm": f"{use.bits:x}",
+        "shared": f"{use.shared:x}",
+        **{name: _known(value) for name, value in picked(use, names).items()},
+        **picked(use, "readings still"),
+    }

@@ -63,9 +63,10 @@ def plan_text(plan: Experiment, ways: Mapping[str, int], width: int) -> list[str
     `ways`: by line of schemata. `width`: most cells of a line.
     """
     watched = ", ".join(printable(name) for name in plan.watch.values())
-    name = printable(class_name(plan.group))
+    name = group_text(plan)
     own = [printable(plan.watch[key]) for key in plan.watch if key in plan.own]
     kind = f"own class of {', '.join(own)}" if own else "a neighbour's class"
+    kind = "io_alloc" if plan.of_io else kind
     total = max(ways.values(), default=0)
     lines = _wrapped(f"sweep of {name} ({kind}), watching {watched}", width)
     lines.append("masks that will be written:")
@@ -79,6 +80,11 @@ def plan_text(plan: Experiment, ways: Mapping[str, int], width: int) -> list[str
         lines += _wrapped(f"left out: {printable(text)}", width, 2)
     lines += [f"  present:  {text}" for text in _present(plan, total)]
     return [*lines, *_course(plan, width)]
+
+
+def group_text(plan: Experiment) -> str:
+    """What is swept: a class, or the ways of I/O."""
+    return "the ways of I/O" if plan.of_io else printable(class_name(plan.group))
 
 
 def _io_mark(bits: int) -> str:
@@ -107,8 +113,11 @@ def _after(head: str, texts: Sequence[str], width: int) -> list[str]:
 def _present(plan: Experiment, ways: int) -> Iterator[str]:
     """The masks that are restored at the end."""
     for cell in sorted({change.cell for change in plan.proposal.changes}):
-        bits = int(plan.proposal.base[cell], 16)
-        yield f"{cell.name} {cell.number}  {drawn(bits, ways)}  restored at the end"
+        if cell.kind == "io_alloc":
+            continue
+        before = plan.proposal.base.get(cell)
+        shown = "as the CPU has it" if before is None else drawn(int(before, 16), ways)
+        yield f"{cell.name} {cell.number}  {shown}  restored at the end"
 
 
 def orders(plan: Experiment) -> list[list[str]]:
@@ -297,6 +306,8 @@ def _of_nf(plan: Experiment, curve: Curve, key: str) -> _Columns:
 
 def _of_class(plan: Experiment, curve: Curve) -> _Columns:
     name, results = truncate(class_name(plan.group), _MOST_NAME), curve.results
+    if plan.of_io:
+        return [["I/O hit %", *(plain_text(item.io_hit_ratio * 100, 1) for item in results)]]
     return [
         [f"{name} MiB", *(plain_text(item.occupancy_bytes / _MIB, 1) for item in results)],
         ["GB/s", *(plain_text(item.memory_bytes_per_s / _GB, 1) for item in results)],

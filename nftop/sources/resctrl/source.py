@@ -308,9 +308,10 @@ class ResctrlSource:
 
     def _look(self, mount: files.Mount) -> tuple[Info, Tree, tuple[str, ...]] | Missing:
         """The groups at one moment: under the lock, else twice the same."""
-        info = read_info(f"{mount.path}/info")
         notes: tuple[str, ...] = ()
         with files.shared_lock(mount.path) as lock:
+            # Reading the ways of I/O clears the kernel's last message, which who writes may need.
+            info = read_info(f"{mount.path}/info")
             before = read_tree(mount.path, lock.in_time) if lock.held else None
         if before is not None:
             return info, before, ()

@@ -190,6 +190,13 @@ class Recorder:
         marker = Marker("finding", wall_ns, monotonic_ns, text, detail)
         self._jobs.put(lambda: self._put_note(marker, wall_ns, monotonic_ns))
 
+    def record_result(
+        self, text: str, detail: Mapping[str, Any], wall_ns: int, monotonic_ns: int
+    ) -> None:
+        """Note what a command has measured; `text` for the operator, `detail` for programs."""
+        marker = Marker("marker", wall_ns, monotonic_ns, text, detail)
+        self._jobs.put(lambda: self._put_note(marker, wall_ns, monotonic_ns))
+
     def kept(self, baselines: Baselines | None, wall_ns: int, monotonic_ns: int) -> None:
         """Note that a baseline was kept, or dropped (None); the times are the next sample's."""
         number = 0 if baselines is None else len(baselines.nfs)

@@ -13,7 +13,7 @@ from nftop.control.resctrl.sweep import (
     plan_sweep,
     set_command,
 )
-from nftop.control.rules import MaskRule, Rules
+from nftop.control.rules import IoRule, MaskRule, Rules
 from nftop.model.change import Cell, State
 from nftop.model.experiment import Experiment
 from nftop.model.frame import Frame
@@ -157,3 +157,41 @@ def test_the_command_sets_the_mask() -> None:
 def test_no_plan_without_two_settings_and_a_network_function(request_: SweepRequest) -> None:
     with pytest.raises(SweepError):
         planned(request_)
+
+
+IO = Cell("io_alloc", "", "L3")
+IO_RULES = Rules(
+    masks={"L3": MaskRule(20)}, closids=16, io={0: (0xC0000, "hint"), 1: (0xC0000, "hint")},
+    io_alloc=IoRule("L3", 15),
+)  # fmt: skip
+
+
+def io_plan(request: SweepRequest, **cells: str) -> Experiment:
+    frame, state = noisy()
+    other = {Cell("io_cbm", "", "L3", int(l3[1:])): value for l3, value in cells.items()}
+    switch = {IO: "enabled" if cells else "disabled"}
+    return plan_sweep(request, frame, {**state, **switch, **other}, IO_RULES, "here")
+
+
+def test_ways_of_io_grow_from_the_present_ones_away_from_network_functions() -> None:
+    plan = io_plan(SweepRequest("", (1, 6), ("vpp",), of_io=True))
+    assert plan.of_io and plan.own == set(plan.watch)
+    assert masks(plan) == [0x40000, 0xC0000, 0xE0000, 0xF0000, 0xF8000, 0xFC000]
+    first = {change.cell: change.new for change in plan.settings[0].changes}
+    # It is switched on; the other cache keeps what it has.
+    assert first == {
+        IO: "enabled", Cell("io_cbm", "", "L3", 0): "40000", Cell("io_cbm", "", "L3", 1): "c0000",
+    }  # fmt: skip
+    assert set_command(plan, 1, "nftop") == "nftop cat io enable --l3 0=c0000 --l3 1=c0000"
+
+
+def test_ways_of_io_that_are_set_are_the_present_ones() -> None:
+    plan = io_plan(SweepRequest("", (1, 3), ("vpp",), of_io=True), l0="600", l1="3")
+    assert masks(plan)[1] == 0x600
+    assert [change.cell.number for change in plan.settings[0].changes] == [0]
+    assert set_command(plan, 2, "nftop") == f"nftop cat io set --l3 0={masks(plan)[2]:x}"
+
+
+def test_without_io_alloc_such_a_sweep_is_refused() -> None:
+    with pytest.raises(SweepError, match="no io_alloc"):
+        planned(SweepRequest("", of_io=True))

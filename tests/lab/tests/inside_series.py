@@ -24,10 +24,18 @@ from nftop.control.interface import PendingSeries
 from nftop.control.journal import FileJournal
 from nftop.control.resctrl.plan import propose
 from nftop.control.series import CHECK_S
-from nftop.model.change import Change, Proposal, SetSchemata
+from nftop.model.change import (
+    Action,
+    Change,
+    CreateMonitor,
+    Proposal,
+    SetIoWays,
+    SetSchemata,
+)
+from nftop.model.ids import Cpu
 
 TOP = Path("/sys/fs/resctrl")
-NAMES = {"schemata", "cpus_list", "mode"}
+NAMES = {"schemata", "cpus_list", "mode", "io_alloc"}
 MASKS = (0x1, 0x3, 0x7, 0xF, 0x1F, 0x3F)
 
 
@@ -56,13 +64,19 @@ def wait(condition: Callable[[], bool]) -> None:
 
 
 def begun(gate: BackendClassGate) -> PendingSeries:
-    """A series of masks of `tenant` in both caches."""
+    """A series of masks of `tenant` in both caches; where it can, of ways of I/O too.
+
+    Every setting has a monitoring group of a CPU.
+    """
     state, rules = gate.host.state(), gate.host.rules()
     lines = sorted(line for line in rules.masks if line.startswith("L3"))
     settings = list[tuple[Change, ...]]()
     for mask in MASKS:
         values = ((0, mask), (1, mask << 2))
-        actions = [SetSchemata("tenant", line, values) for line in lines]
+        actions: list[Action] = [CreateMonitor("vpp", "nftop.s", (Cpu(2),))]
+        actions += [SetSchemata("tenant", line, values) for line in lines]
+        if rules.io_alloc is not None:
+            actions.append(SetIoWays(enabled=True, values=values))
         settings.append(propose(state, rules, actions).changes)
     every = tuple(change for changes in settings for change in changes)
     proposal = Proposal(state, every, commands=("test",), identity=gate.host.identity)

@@ -19,12 +19,19 @@ KILLS = int(os.environ.get("NFTOP_SERIES_KILLS", "5"))
 _KILL_S = 20.0  # at most, on a busy machine
 
 
-@pytest.mark.parametrize("kernel", profile.kernels())
+HOSTS = {"skx-7": ("--rdt", "l3cat,l3cdp"), "spr": ("--io-alloc",)}
+
+
+@pytest.mark.parametrize(
+    ("machine", "kernel"),
+    [*(("skx-7", kernel) for kernel in profile.kernels()), ("spr", "7.2")],
+)
 @pytest.mark.parametrize("cdp", [(), ("cdp",)], ids=["", "cdp"])
 def test_whatever_ends_a_series_the_classes_are_as_before(
-    kernel: str, cdp: tuple[str, ...]
+    machine: str, kernel: str, cdp: tuple[str, ...]
 ) -> None:
-    lab = ("--model", "skx-7", "--rdt", "l3cat,l3cdp", "--kernel", kernel, "--cpus", "16")
+    """Masks and a monitoring group; on the second machine ways of I/O too."""
+    lab = ("--model", machine, *HOSTS[machine], "--kernel", kernel, "--cpus", "16")
     run = (sys.executable, "-m", "tests.lab.tests.inside_series", str(KILLS), *cdp)
     done = enter(*lab, "--", *run, timeout_s=300 + KILLS * _KILL_S)
     assert done.returncode == 0, done.stderr
