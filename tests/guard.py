@@ -168,7 +168,7 @@ MAY: Mapping[str, str] = {
     "store/reading/bytes.py": "os.close os.dup os.pread os.read os.fstat",
     # What waits to be written.
     "store/recording/recorder.py": "queue.SimpleQueue",
-    "cli/compose/recorders.py": "os.environ os.uname platform.python_version sys.argv",
+    "cli/compose/recorders.py": "os.environ os.uname pathlib.Path platform.python_version sys.argv",
     "cli/commands/record.py": "os.open os.close os.dup os.dup2 os.fstat os.environ os.O_* "
     "pathlib.Path sys.stdout",
     # A field of our own record, by name.
@@ -178,6 +178,9 @@ MAY: Mapping[str, str] = {
     # The files of an export: new ones, and those go again where it fails.
     "export/tables/outputs.py": "io.StringIO os.fdopen pathlib.Path sys.stdout",
     "export/tables/parquet.py": "pyarrow.*",
+    # Findings for the local syslog or journal: datagrams that nobody waits for.
+    "export/finding_log.py": "socket.socket socket.AF_UNIX socket.SOCK_DGRAM socket.SOCK_CLOEXEC "
+    "socket.SOCK_NONBLOCK os.getpid",
     "cli/commands/export.py": "os.environ os.fdopen pathlib.Path signal.SIG* sys.stdout",
     # The recording that an interval is of.
     "session/interval.py": "os.close os.fstat pathlib.Path",

@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 import time
+from pathlib import Path
 
 from nftop import __version__
 from nftop.cli.compose.hosts import OpenHost
@@ -15,7 +16,7 @@ from nftop.model.metrics.catalogue import METRICS
 from nftop.render.base.text import printable
 from nftop.store.folders import caller
 from nftop.store.format.records import Header
-from nftop.store.recording.sink import FileSink, default_file
+from nftop.store.recording.sink import FileSink, default_base, default_file
 
 
 def header_of(
@@ -42,6 +43,11 @@ def header_of(
             (metric.id, metric.label, metric.unit.value, metric.scope) for metric in METRICS
         ),
     )
+
+
+def default_path(host: str) -> Path:
+    """Path of a host's recordings, without a time."""
+    return default_base(os.environ, host)
 
 
 def default_sink(host: str) -> FileSink:
