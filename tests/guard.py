@@ -182,6 +182,9 @@ MAY: Mapping[str, str] = {
     "export/tables/parquet.py": "pyarrow.*",
     "cli/commands/export.py": "shutil.get_terminal_size os.environ os.fdopen pathlib.Path "
     "signal.SIG* sys.stdout",
+    # Findings for the local syslog or journal: datagrams, without waiting.
+    "export/finding_log.py": "socket.socket socket.AF_UNIX socket.SOCK_DGRAM socket.SOCK_CLOEXEC "
+    "socket.SOCK_NONBLOCK os.getpid",
     # The recording that an interval is of.
     "session/interval.py": "os.close os.fstat pathlib.Path",
     # What reading a recording in the background costs.

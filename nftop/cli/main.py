@@ -311,6 +311,7 @@ def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="also count requests of cores and their register accesses (MMIO): up to twelve reads "
         "and interrupts per frame of the CPU that counts for a package, instead of four",
     )  # fmt: skip
+    record.add_log(serve)
     serve.set_defaults(command="serve")
 
 

@@ -13,9 +13,13 @@ import pytest
 
 from nftop.cli.main import build_parser
 from nftop.cli.parsers.record import with_times
+from nftop.export.openmetrics.page import Tally
+from nftop.export.openmetrics.page import page as openmetrics
+from nftop.export.openmetrics.writer import TextFormat
 from nftop.model.nf.queue_map import parse_queue_map
 from nftop.render.pages.explain import metrics_called, words_called
 from tests.house import ROOT
+from tests.sim.hosts import Frozen, S
 
 README = ROOT / "README.md"
 PAGES = (README, *sorted((ROOT / "docs").glob("*.md")))
@@ -88,3 +92,19 @@ def test_columns_of_the_screens_page_exist() -> None:
     assert len(named) >= 15
     for name in named:
         assert metrics_called(name) or words_called(name), name
+
+
+def test_names_of_open_metrics_are_on_a_page_of_the_demo() -> None:
+    host = Frozen("noisy")
+    host.tick(0)
+    host.tick(60 * S)
+    frame = [host.tick(S) for _ in range(8)][-1]
+    page = openmetrics(frame, Tally().after(frame, cpu_s=1.0), TextFormat.TEXT)
+    known = set(re.findall(r"(?m)^# TYPE (\S+)", page))
+    named = {
+        (name, file.name)
+        for file in PAGES
+        for name in re.findall(r"\bnftop_[a-z0-9_]*[a-z0-9]\b", file.read_text())
+    }
+    assert len(named) >= 15
+    assert not {(name, file) for name, file in named if name not in known}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import stat
 import sys
@@ -15,16 +16,20 @@ from pathlib import Path
 from nftop.cli.commands.live import batch, has_screen, screen, style_of, wants_batch
 from nftop.cli.compose.baselines import open_book
 from nftop.cli.compose.hosts import open_requested
-from nftop.cli.compose.recorders import default_sink, header_of, wrong_file
+from nftop.cli.compose.recorders import default_path, default_sink, header_of, wrong_file
 from nftop.cli.config import ConfigError, open_rules
 from nftop.cli.signals import stopping
+from nftop.derive.findings.rules import rule_called
+from nftop.export.finding_log import MOST_PER_MINUTE, FindingLog
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
-from nftop.model.frame import Focus, Frame
+from nftop.model.frame import Finding, Focus, Frame
 from nftop.model.recording_loss import RecordingLoss
+from nftop.model.sample import Sample
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.frame.header import missing, recorded
 from nftop.session.feed import FeedError
+from nftop.session.finding_recorder import FindingRecorder, RecordingTrigger
 from nftop.session.focus_target import FocusFrames, target_of
 from nftop.session.markers import all_markers
 from nftop.session.reader import NoMomentError
@@ -32,13 +37,25 @@ from nftop.session.replay import Replay
 from nftop.session.survey import RecordingSurvey, events_of
 from nftop.store.folders import caller, open_file
 from nftop.store.history.events import EventHistory
+from nftop.store.history.flight import FlightRecorder
 from nftop.store.history.history import TickHistory
 from nftop.store.reading.bytes import LITTLE, MUCH, FileBytes, PipeBytes, Readable
-from nftop.store.recording.recorder import Recorder, Recording
-from nftop.store.recording.sink import FileRotation, FileSink, Keep, Sink, StreamSink
+from nftop.store.recording.recorder import PAST_NS, Recorder, Recording
+from nftop.store.recording.sink import (
+    FileRotation,
+    FileSink,
+    Keep,
+    Sink,
+    StreamSink,
+    remove_oldest,
+    timed,
+)
 from nftop.store.user.rules import RulesFile
 
 BAD_RECORDING = 4
+# Recordings of findings: how many are kept, and time after the last finding, by default.
+_KEPT, _AFTER_NS = 20, 300_000_000_000
+_SEGMENT_NS = 60_000_000_000  # what is in memory begins at a seek point
 _TERMINAL = "/dev/tty"
 _NO_GATE = "a recording can't be changed"
 
@@ -51,45 +68,143 @@ def record(options: argparse.Namespace) -> int:
     try:
         here = open_requested(options)
         book = open_book(options, here.host)
+        rules = open_rules().settings
         target = target_of(
             options.focus, here.topology, shown=options.cpu_list, quiet=options.quiet_cpus
         )
     except ValueError as error:
         return fail(str(error), USAGE)
-    recorder = Recorder(header_of(here, options, book.begun))
-    recorder.start(_sink(here.host.name, options))
+    flight = None
+    if options.on is not None:
+        flight = FlightRecorder(longest_ns=_before_ns(options) + _SEGMENT_NS)
+    recorder = Recorder(header_of(here, options, book.begun), flight=flight)
+    log = None if options.log is None else FindingLog(options.log, here.host.name)
+    on_finding = recorder.record_finding
+    triggered = None
+    if options.on is None:
+        recorder.start(_sink(here.host.name, options))
+    else:
+        triggered = _finding_recorder(here.host.name, options, recorder)
+        on_finding = triggered.on_finding
+
+    def begun(finding: Finding, wall_ns: int, monotonic_ns: int) -> None:
+        on_finding(finding, wall_ns, monotonic_ns)
+        if log is not None:
+            log.put(finding, wall_ns, monotonic_ns)
+
+    def taken(sample: Sample) -> None:
+        recorder.take(sample, feed.state if flight is not None else None)
+
     feed = here.feed(
         interval_s=options.interval_s,
         cpus=options.cpu_list,
         queue_map=options.queue_map,
         baselines=book.begun,
-        on_sample=recorder.take,
-        on_finding=recorder.record_finding,
+        rules=rules,
+        on_sample=taken,
+        on_finding=begun,
     )
     focused = FocusFrames(feed, target, Focus(), lambda text: say(f"nftop: {printable(text)}"))
     with stopping(feed.stop) as ended:
         try:
-            _run(focused, recorder, options.duration)
+            _run(focused, recorder, options.duration, triggered)
         finally:
             done = recorder.close()
+            _say_log(log)
+    if triggered is not None:
+        triggered.close()
+        count = triggered.count
+        say(f"nftop: {count} recording{'s' * (count != 1)} of findings")
+        return 128 + ended[0] if ended else OK
     code = _exit_code(done, recorder.broken, ended)
     return FAILURE if code == OK and focused.is_absent() else code
+
+
+def _finding_recorder(
+    host: str, options: argparse.Namespace, recorder: Recorder
+) -> FindingRecorder:
+    """Recordings of findings, each a file with the finding's time in its name."""
+    owner, written = caller(os.environ), list[Path]()
+    base = default_path(host) if options.output is None else Path(options.output).absolute()
+    keep = Keep(_KEPT if options.keep is None else options.keep, options.keep_size)
+
+    def new_sink(wall_ns: int) -> Sink:
+        written.append(timed(base, wall_ns))
+        return FileSink(written[-1], owner=owner)
+
+    def ended(done: Recording, findings: int, goes_on: bool) -> None:  # noqa: FBT001 - a callback
+        name = printable(done.name)
+        if not done.ticks:
+            why = done.problem or "nothing was recorded"
+            say(f"nftop: {name}: {why}; the next finding tries again")
+            return
+        text = recorded(done.name, done.ticks, done.size)
+        lost = f"; {done.problem}; {missing(done.lost)}" if done.lost or done.problem else ""
+        more = "; findings go on" if goes_on else ""
+        count = f"{findings} finding{'s' * (findings != 1)}"
+        say(f"nftop: {text}; {count}, {done.before_s:.0f} s before the first{lost}{more}")
+        with contextlib.suppress(OSError):
+            remove_oldest(base, keep, written)
+        del written[:-1]
+
+    trigger = RecordingTrigger(options.on, _before_ns(options), options.after or _AFTER_NS)
+    return FindingRecorder(recorder, trigger, new_sink, ended)
+
+
+def _before_ns(options: argparse.Namespace) -> int:
+    return options.before or PAST_NS
+
+
+def _say_log(log: FindingLog | None) -> None:
+    if log is None:
+        return
+    if log.left_out:
+        why = f": {log.problem}" if log.problem else f", more than {MOST_PER_MINUTE} a minute"
+        say(f"nftop: {log.left_out} findings were not logged{printable(why)}")
+    log.close()
 
 
 def _wrong_output(options: argparse.Namespace) -> str:
     """Why options of the output are invalid; "" if they are not."""
     rotates = options.rotate_size is not None or options.rotate_time is not None
-    if rotates and options.output is None:
-        return "--rotate-size and --rotate-time go with -o FILE"
-    if (options.keep is not None or options.keep_size is not None) and not rotates:
-        return "--keep and --keep-size go with --rotate-size or --rotate-time"
+    keeps = options.keep is not None or options.keep_size is not None
+    wrong = {
+        "--exec is refused: nftop runs no programs; a service can watch its --log journal": (
+            options.program is not None
+        ),
+        "--before and --after go with --on finding": options.on is None
+        and (options.before is not None or options.after is not None),
+        "--rotate-size and --rotate-time go with -o FILE": rotates and options.output is None,
+        "--on begins a file for each finding: not with --rotate-size or --rotate-time": rotates
+        and options.on is not None,
+        "--keep and --keep-size go with --rotate-size, --rotate-time or --on": keeps
+        and not rotates
+        and options.on is None,
+    }
+    first = next((text for text, is_wrong in wrong.items() if is_wrong), "")
+    if first or options.output is None:
+        return first or _wrong_rules(options)
     if options.output == "-":
-        if rotates:
-            return "standard output can't be rotated: -o FILE"
-        if sys.stdout.isatty():
-            return "a recording is nothing for a terminal: -o FILE, or a pipe behind -o -"
-        return ""
-    return "" if options.output is None else wrong_file(options.output, rotates=rotates)
+        return _wrong_stream(options, rotates=rotates)
+    return _wrong_rules(options) or wrong_file(
+        options.output, rotates=rotates or options.on is not None
+    )
+
+
+def _wrong_stream(options: argparse.Namespace, *, rotates: bool) -> str:
+    """As `_wrong_output`, for standard output."""
+    if rotates or options.on is not None:
+        return "standard output is one recording: -o FILE"
+    if sys.stdout.isatty():
+        return "a recording is nothing for a terminal: -o FILE, or a pipe behind -o -"
+    return ""
+
+
+def _wrong_rules(options: argparse.Namespace) -> str:
+    unknown = sorted(name for name in options.on or () if rule_called(name) is None)
+    return f"no rule is called {printable(', '.join(unknown))} (nftop explain --all)" * bool(
+        unknown
+    )
 
 
 def _sink(host: str, options: argparse.Namespace) -> Sink:
@@ -102,7 +217,12 @@ def _sink(host: str, options: argparse.Namespace) -> Sink:
     return FileSink(Path(options.output).absolute(), owner=caller(os.environ), rotation=rotation)
 
 
-def _run(focused: FocusFrames, recorder: Recorder, duration_ns: int | None) -> None:
+def _run(
+    focused: FocusFrames,
+    recorder: Recorder,
+    duration_ns: int | None,
+    triggered: FindingRecorder | None,
+) -> None:
     """Record until the time is over, a signal arrives, or nothing more can be written."""
     began_ns: int | None = None
     problem = ""
@@ -110,7 +230,9 @@ def _run(focused: FocusFrames, recorder: Recorder, duration_ns: int | None) -> N
         for frame in frames:
             began_ns = frame.monotonic_ns if began_ns is None else began_ns
             now = recorder.recording
-            if recorder.broken is not None:
+            if triggered is not None:
+                triggered.on_frame(frame)
+            elif recorder.broken is not None:
                 return
             if now is not None and now.problem != problem:
                 problem = now.problem

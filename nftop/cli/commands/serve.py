@@ -9,6 +9,7 @@ from nftop.cli.compose.baselines import open_book
 from nftop.cli.compose.hosts import OpenHost, open_requested
 from nftop.cli.config import open_rules
 from nftop.cli.signals import stopping
+from nftop.export.finding_log import FindingLog
 from nftop.export.http.request import Board
 from nftop.export.http.server import Serving
 from nftop.export.output import FAILURE, OK, USAGE, fail, say
@@ -63,6 +64,7 @@ def _frames(
         baselines=baselines,
         rules=rules,
         soon_s=_SOON_S,
+        on_finding=None if options.log is None else FindingLog(options.log, here.host.name).put,
     )
     focus = Focus(traffic=options.traffic)
     with stopping(feed.stop) as ended:

@@ -17,7 +17,7 @@ from nftop.model.topology import Host, Topology
 from nftop.render.base.text import printable
 from nftop.store.folders import caller, open_folder
 from nftop.store.format.records import Header
-from nftop.store.recording.sink import FileSink, default_file, exists
+from nftop.store.recording.sink import FileSink, default_base, default_file, exists
 from nftop.uarch.table import Uarch
 
 
@@ -58,6 +58,11 @@ def header_of(
             (metric.id, metric.label, metric.unit.value, metric.scope) for metric in METRICS
         ),
     )
+
+
+def default_path(host: str) -> Path:
+    """Path of a host's recordings, without a time."""
+    return default_base(os.environ, host)
 
 
 def default_sink(host: str) -> FileSink:

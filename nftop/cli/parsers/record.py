@@ -29,11 +29,18 @@ the recording does, how many ticks are missing.
 With --rotate-size or --rotate-time every file has the time of its first tick in its name
 (edge-20260131T031200Z.nftop), and --keep, --keep-size remove the oldest recordings of that name.
 
+With --on finding nothing is written until a finding begins; then a new file gets the minutes
+before it (from memory, 32 MiB at most) and those after it. Findings meanwhile prolong it, to twelve
+times --after. --keep and --keep-size remove the oldest. If the disk is full this is reported, and
+the next finding tries again. nftop runs no program on a finding: let a service watch the journal.
+
 exit codes: 0 complete; 1 nothing was recorded, or not all, such as when the reader of a pipe ended;
 2 usage; 128 + n ended by signal n, complete
 
 examples:
   sudo nftop record -o /var/tmp/edge.nftop --duration 10m
+  sudo nftop record -o edge.nftop --on finding=drops,poller-waits --before 10m --after 5m --keep 20
+  sudo nftop record -o edge.nftop --on finding --log journal
   sudo nftop record -o edge.nftop --rotate-time 1h --keep 48
   ssh HOST sudo nftop record -o - | nftop replay -
 """
@@ -72,7 +79,23 @@ def add_record(commands: Commands) -> None:
                         help="keep the newest N files of a rotation")  # fmt: skip
     record.add_argument("--keep-size", metavar="SIZE", type=_size, default=None,
                         help="keep the newest files up to this total size")  # fmt: skip
+    record.add_argument("--on", metavar="finding[=RULE,...]", type=_trigger, default=None,
+                        help="record only around findings: those that harm (incidents), or these "
+                        "rules (nftop explain --all)")  # fmt: skip
+    record.add_argument("--before", metavar="S", type=_span, default=None,
+                        help="with --on: time before the finding (default 10m)")  # fmt: skip
+    record.add_argument("--after", metavar="S", type=_span, default=None,
+                        help="with --on: time after the last finding (default 5m)")  # fmt: skip
+    add_log(record)
+    record.add_argument("--exec", dest="program", metavar="COMMAND", default=None,
+                        help=argparse.SUPPRESS)  # fmt: skip
     add_sampling(record)
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--log", choices=("journal", "syslog"), default=None,
+                        help="send new findings, with their fields, to systemd's journal or to "
+                        "syslog (60 a minute at most)")  # fmt: skip
 
 
 def add_replay(commands: Commands) -> None:
@@ -101,6 +124,14 @@ def with_times(arguments: Sequence[str]) -> list[str]:
         else:
             match.append(argument)
     return match
+
+
+def _trigger(text: str) -> frozenset[str]:
+    word, equals, rules = text.partition("=")
+    names = frozenset(filter(None, (name.strip() for name in rules.split(","))))
+    if word != "finding" or (equals and not names):
+        raise argparse.ArgumentTypeError(f"{text!r} is not finding or finding=RULE,...")
+    return names
 
 
 def _span(text: str) -> int:

@@ -31,7 +31,12 @@ _STAMP = r"-(?P<time>\d{8}T\d{6}Z)(\.(?P<number>\d+))?"
 
 
 def default_file(environ: Mapping[str, str], host: str, wall_ns: int) -> Path:
-    """Default path of a recording: in the data folder (XDG) of the invoking user."""
+    """Default path of a recording: `default_base` with a time."""
+    return timed(default_base(environ, host), wall_ns)
+
+
+def default_base(environ: Mapping[str, str], host: str) -> Path:
+    """Path of a host's recordings without a time: in the data folder (XDG) of the invoking user."""
     owner = caller(environ)
     if owner is None:
         data_home = Path(environ.get("XDG_DATA_HOME", ""))
@@ -39,7 +44,7 @@ def default_file(environ: Mapping[str, str], host: str, wall_ns: int) -> Path:
     else:
         base = owner.home / ".local/share"
     name = re.sub(r"[^A-Za-z0-9._-]", "_", host).lstrip(".") or "host"
-    return timed(base / _FOLDER / f"{name}{SUFFIX}", wall_ns)
+    return base / _FOLDER / f"{name}{SUFFIX}"
 
 
 def timed(path: Path, wall_ns: int) -> Path:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
 
@@ -201,16 +202,36 @@ def test_what_can_not_be_replayed(stored: Path, tmp_path: Path) -> None:
     ("arguments", "printed"),
     [
         (["--keep", "3"], "--keep and --keep-size go with"),
-        (["-o", "-", "--rotate-time", "1h"], "standard output can't be rotated"),
+        (["-o", "-", "--rotate-time", "1h"], "standard output is one recording"),
         (["--rotate-size", "1M"], "go with -o FILE"),
         (["--duration", "soon"], "no span of time"),
         (["--rotate-size", "12"], "at least 64K"),
         (["-o", "/nonexistent/a.nftop"], "there is no folder /nonexistent"),
+        (["--exec", "reboot"], "--exec is refused"),
+        (["--on", "drops"], "is not finding or finding=RULE"),
+        (["--on", "finding=drops,no-such"], "no rule is called no-such"),
+        (["--before", "5m"], "--before and --after go with --on"),
+        (["-o", "-", "--on", "finding"], "standard output is one recording"),
+        (["-o", "a.nftop", "--on", "finding", "--rotate-time", "1h"], "a file for each finding"),
     ],
 )
 def test_record_s_usage(arguments: list[str], printed: str) -> None:
     done = called("demo", "record", *arguments)
     assert done.returncode == 2 and printed in done.stderr
+
+
+def test_on_a_finding_the_time_before_it_is_recorded(tmp_path: Path) -> None:
+    command = [*NFTOP, "demo", "-d", "0.5", "record", "-o", str(tmp_path / "edge.nftop")]
+    command += ["--on", "finding", "--before", "60s", "--after", "2s", "--duration", "12s"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    (file,) = tmp_path.iterdir()
+    assert re.fullmatch(r"edge-\d{8}T\d{6}Z\.nftop", file.name)
+    assert "1 recording of findings" in done.stderr and "before the first" in done.stderr
+    items, ended, rest = everything(file)
+    named = datetime.strptime(file.stem, "edge-%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
+    times = [tick.sample.wall_ns / 1e9 for tick in ticks_of(items)]
+    assert ended and rest is None and times[0] <= named - 2 and times[-1] >= named + 2
 
 
 def test_an_existing_file_is_refused(stored: Path) -> None:
@@ -248,6 +269,7 @@ def test_options_stand_before_the_command_or_behind_it(tmp_path: Path) -> None:
 
 def test_a_recording_is_not_written_to_a_terminal() -> None:
     with mock.patch.object(sys, "stdout", mock.Mock(isatty=lambda: True)):
-        options = mock.Mock(rotate_size=None, rotate_time=None, keep=None, keep_size=None)
+        names = ("rotate_size", "rotate_time", "keep", "keep_size", "program", "on")
+        options = mock.Mock(**dict.fromkeys((*names, "before", "after")))
         options.output = "-"
         assert "nothing for a terminal" in deeds._wrong_output(options)

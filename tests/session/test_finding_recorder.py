@@ -1,0 +1,137 @@
+"""Recordings of findings: each begins before it, and their number and length are bounded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from nftop.model.frame import Finding, Frame
+from nftop.model.incident import Incident, Price, Severity
+from nftop.model.struct import replace
+from nftop.session.finding_recorder import MOST_AFTER, FindingRecorder, RecordingTrigger
+from nftop.store.format.records import Marker
+from nftop.store.history.flight import FlightRecorder
+from nftop.store.recording.recorder import Recorder, Recording
+from nftop.store.recording.sink import FileSink, Sink
+from tests.recordings import Taken, everything, taken, ticks_of
+from tests.waiting import until
+
+S = 1_000_000_000
+TICKS = 330
+
+
+@pytest.fixture(scope="module")
+def session() -> Taken:
+    return taken(TICKS, cpus=2, scenario="healthy", sources=("processes",))
+
+
+@dataclass
+class Bench:
+    """A session that is recorded on findings, into a folder."""
+
+    folder: Path
+    session: Taken
+    rules: frozenset[str] = frozenset()
+    after_s: int = 20
+    ended: list[tuple[Recording, int, bool]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.recorder = Recorder(self.session.header, flight=FlightRecorder())
+        trigger = RecordingTrigger(self.rules, 30 * S, self.after_s * S)
+        self.triggered = FindingRecorder(
+            self.recorder, trigger, self.sink, lambda *report: self.ended.append(report)
+        )
+
+    def sink(self, wall_ns: int) -> Sink:
+        return FileSink(self.folder / f"{wall_ns}.nftop")
+
+    def run(self, harmful: dict[int, tuple[str, ...]], until_tick: int = TICKS) -> None:
+        """Ticks with these open incidents that harm."""
+        for number in range(until_tick):
+            # The recorder has a thread of its own, and no pace is to be kept here.
+            self.recorder.take(self.session.samples[number])
+            until(lambda: self.recorder._waiting == 0)
+            ids = harmful.get(number, ())
+            frame = replace(self.session.frames[number], incidents=tuple(map(incident, ids)))
+            self.triggered.on_frame(frame)
+        self.triggered.close()
+
+    def wall_ns(self, tick: int) -> int:
+        return self.session.samples[tick].wall_ns
+
+
+def incident(name: str, severity: Severity = Severity.BAD) -> Incident:
+    return Incident(name, severity, "x", None, (), Price(), 1)
+
+
+def test_three_incidents_leave_three_recordings_that_begin_before_them(
+    tmp_path: Path, session: Taken
+) -> None:
+    bench = Bench(tmp_path, session)
+    bench.run({100: ("a",), 200: ("b",), 201: ("b",), 300: ("c", "d")})
+    assert [(count, goes_on) for _, count, goes_on in bench.ended] == [
+        (1, False), (1, False), (2, False),
+    ]  # fmt: skip
+    files = sorted(tmp_path.iterdir())
+    assert [int(file.stem) for file in files] == [bench.wall_ns(at) for at in (100, 200, 300)]
+    for file, at in zip(files, (100, 200, 300), strict=True):
+        items, ended, rest = everything(file)
+        times = [tick.sample.wall_ns for tick in ticks_of(items)]
+        assert ended and rest is None
+        # Segments begin once a minute.
+        assert bench.wall_ns(at - 90) < times[0] <= bench.wall_ns(at - 30)
+        assert times[-1] == bench.wall_ns(min(at + 20, TICKS - 1))
+        assert times == [bench.wall_ns(n) for n in range(at + 21) if bench.wall_ns(n) in times]
+    assert bench.ended[0][0].before_s >= 30
+
+
+def test_findings_meanwhile_prolong_it_up_to_a_limit(tmp_path: Path, session: Taken) -> None:
+    bench = Bench(tmp_path, session, after_s=5)
+    longest = MOST_AFTER * 5
+    bench.run({number: (f"i{number}",) for number in range(70, 300)})
+    full = bench.ended[:3]
+    assert [goes_on for _, _, goes_on in full] == [True] * 3
+    assert [count for _, count, _ in full] == [longest + 1] * 3
+    # A flood of 230 incidents is four files.
+    assert len(list(tmp_path.iterdir())) == bench.triggered.count == 4
+
+
+def test_information_and_muted_incidents_begin_none(tmp_path: Path, session: Taken) -> None:
+    bench = Bench(tmp_path, session)
+    frame: Frame = session.frames[0]
+    for item in (incident("a", Severity.INFO), replace(incident("b"), muted=True)):
+        bench.triggered.on_frame(replace(frame, incidents=(item,)))
+    assert bench.triggered.count == 0
+    bench.triggered.on_frame(replace(frame, incidents=(incident("a"),)))
+    assert bench.triggered.count == 1  # the first harms by now
+    bench.triggered.close()
+
+
+def test_with_rules_only_their_findings_do(tmp_path: Path, session: Taken) -> None:
+    bench = Bench(tmp_path, session, rules=frozenset({"drops"}))
+    bench.recorder.take(session.samples[0])
+    bench.triggered.on_frame(replace(session.frames[0], incidents=(incident("a"),)))
+    finding = Finding("drops", "drop_packets_per_s", "nf vpp", "1 packet", 1)
+    for item in (replace(finding, rule="low-ipc"), replace(finding, is_muted=True)):
+        bench.triggered.on_finding(item, 2, 2)
+    assert bench.triggered.count == 0
+    bench.triggered.on_finding(finding, bench.wall_ns(0), session.samples[0].monotonic_ns)
+    bench.triggered.close()
+    [(done, count, _)] = bench.ended
+    assert (done.ticks, count, bench.triggered.count) == (1, 1, 1)
+    items, _, _ = everything(Path(done.name))
+    markers = [item.detail["rule"] for item in items if isinstance(item, Marker)]
+    assert markers[-1] == "drops"
+
+
+def test_a_file_that_cannot_be_written_is_reported_and_the_next_finding_tries_again(
+    tmp_path: Path, session: Taken
+) -> None:
+    folder = tmp_path / "missing"
+    folder.touch()  # a file: nothing can be created in it
+    bench = Bench(folder, session)
+    bench.run({70: ("a",), 120: ("b",)}, 150)
+    assert bench.triggered.count == len(bench.ended) == 2
+    assert all(done.ticks == 0 and done.problem for done, _, _ in bench.ended)
