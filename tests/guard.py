@@ -209,7 +209,7 @@ MAY: Mapping[str, str] = {
     "cli/config.py": "os.environ pathlib.Path sys.stdout",
     "export/output.py": "sys.stdout sys.stderr os.open os.close os.dup2 os.devnull os.O_*",
     "cli/compose/hosts.py": "pathlib.Path",
-    "cli/commands/report.py": "os.environ os.fdopen pathlib.Path signal.SIG* "
+    "cli/commands/report.py": "os.environ os.fdopen pathlib.Path signal.SIG* time.thread_time "
     "shutil.get_terminal_size sys.stdin sys.stdout",
     "cli/commands/serve.py": "signal.SIG*",
     "cli/commands/live.py": "io.TextIOWrapper os.environ shutil.get_terminal_size sys.stdin "

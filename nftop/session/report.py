@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -146,10 +146,10 @@ class _Verdicts:
             self.judged.append(Judged(verdict, self._before))
 
 
-def collect(cut: Cut) -> ReportData | None:
+def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | None:
     """Read an interval; None if no tick is in it.
 
-    Raises OSError, and InterruptedError if reading is stopped.
+    `pause` is called after every tick. Raises OSError, and InterruptedError if reading is stopped.
     """
     events = EventHistory()
     verdicts = _Verdicts()
@@ -180,6 +180,7 @@ def collect(cut: Cut) -> ReportData | None:
         events.append(frame)
         verdicts.take(frame)
         first, last, count = first or frame, frame, count + 1
+        pause()
     if first is None or last is None:
         return None
     verdicts.judge()

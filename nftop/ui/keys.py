@@ -119,6 +119,7 @@ TOPDOWN: tuple[KeyRow, ...] = (
         hint=("t", "group"), rank=3),
 )  # fmt: skip
 EDITS: frozenset[Mode] = frozenset({"edits"})
+RECORDS: frozenset[Mode] = frozenset({"records"})
 NFS: tuple[KeyRow, ...] = (
     KeyRow("enter", "open", "Enter",
         "all threads, queues, ports and nodes of the selected NF; again: back",
@@ -153,6 +154,14 @@ TIMELINE: tuple[KeyRow, ...] = (
         hint=("⏎", "go there"),
         rank=1,
     ),
+    KeyRow(
+        "H",
+        "ask_report",
+        "H",
+        "report of the past as a web page, with its recording",
+        when=RECORDS,
+        asks=True,
+    ),
 )
 # On every screen: a change that is not kept is reverted.
 PENDING: frozenset[Mode] = frozenset({"pending"})
@@ -182,7 +191,6 @@ TIME: tuple[KeyRow, ...] = (
     KeyRow("shift+left", "app.shift_time(-60)", "Shift-Left", "back in time by 1 min"),
     KeyRow("shift+right", "app.shift_time(60)", "Shift-Right", "forward by 1 min"),
 )  # fmt: skip
-RECORDS: frozenset[Mode] = frozenset({"records"})
 TAPE: tuple[KeyRow, ...] = (
     KeyRow("R", "record", "R", "record into a file, including the last minutes; again: stop; "
         "Timeline: keep the past as a recording",

@@ -37,6 +37,8 @@ class Options:
         rw: editors are unlocked; `gate.apply` is called only then.
         profiles: profiles for the class editor, by name.
         recorder: records what is shown into a sink of `new_sink`; None: no recording.
+        report: writes the report of a recording, by its name, beside it in a thread of its own, and
+            calls its second argument there with a message; None: no reports.
         rules: keeps settings of rules that are made on screen; None: they last for the session.
         examine: all checks of the host, and what they are about; called in a thread, since it takes
             a second or more; None: a replay has no host.
@@ -58,6 +60,7 @@ class Options:
     profiles: Mapping[str, Listing] = field(default_factory=dict)
     recorder: Recorder | None = None
     new_sink: Callable[[], Sink] | None = None
+    report: Callable[[str, Callable[[str], None]], None] | None = None
     rules: RulesFile | None = None
     examine: Callable[[], tuple[Sequence[Check], str]] | None = None
     columns: ColumnsFile | None = None

@@ -37,6 +37,7 @@ class RecordingKeys:
     def __init__(self, session: SessionView, options: Options) -> None:
         self._session = session
         self._recorder, self._new_sink = options.recorder, options.new_sink
+        self._write_report = options.report
         self._player = session.feed if isinstance(session.feed, Player) else None
         self._events = options.events
         self.replays = self._player is not None
@@ -56,11 +57,13 @@ class RecordingKeys:
             "ask_mark": self._ask_mark,
             "ask_seek": self._ask_seek,
             "ask_keep": self._ask_keep,
+            "ask_report": self._ask_report,
         }
         self.answers: Mapping[str, Callable[[str], None]] = {
             "mark": self._mark,
             "seek": self._seek,
-            "keep": self._keep,
+            "keep": lambda text: self._keep(text, self._kept),
+            "report": lambda text: self._keep(text, self._kept_for_report),
         }
 
     def _state(self) -> str:
@@ -115,7 +118,14 @@ class RecordingKeys:
         label = f"past to keep as a recording (5m, 90s), of {span_text(kept_s)} kept"
         return "keep", label, keep_default(kept_s)
 
-    def _keep(self, text: str) -> None:
+    def _ask_report(self) -> tuple[str, str, str] | None:
+        question = self._ask_keep()
+        if question is None or self._write_report is None:
+            return None
+        _, label, initial = question
+        return "report", label.replace("keep as a recording", "report"), initial
+
+    def _keep(self, text: str, done: Callable[[Recording], None]) -> None:
         try:
             # A number alone is minutes.
             keep_ns = span_ns(f"{text}m" if text[-1:].isdigit() else text)
@@ -126,12 +136,23 @@ class RecordingKeys:
             return
         sink = self._new_sink()
         self._session.message = f"writing {sink.name}"
-        self._recorder.keep(sink, keep_ns, self._kept)
+        self._recorder.keep(sink, keep_ns, done)
 
     def _kept(self, done: Recording) -> None:
         """In the recorder's thread."""
         text = recorded(done.name, done.ticks, done.size)
         self._session.message = f"{done.name}: {done.problem}" if done.problem else text
+
+    def _kept_for_report(self, done: Recording) -> None:
+        """In the recorder's thread; the report is written in another one."""
+        self._kept(done)
+        if self._write_report is not None and done.ticks and not done.problem:
+            self._session.message = f"writing the report of {done.name}"
+            self._write_report(done.name, self._reported)
+
+    def _reported(self, message: str) -> None:
+        """In the thread that wrote the report."""
+        self._session.message = message
 
     def _baseline(self, *, keep: bool) -> None:
         """Of the newest ticks, even if the screen is frozen; not while it shows the past."""

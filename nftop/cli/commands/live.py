@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from nftop.store.user.config_dir import folder_of, read_profiles
 
 # Threads of a screen at most: one per source, Textual's, the feed's and the terminal's.
 _SCREEN_THREADS = 25
+_DOCTOR_WIDTH = 120  # of its output in a report
 
 if TYPE_CHECKING:
     from nftop.model.sample import Sample
@@ -115,6 +116,7 @@ def _live_screen(
             drawn,
             recorder=recorder,
             new_sink=sink,
+            report=partial(_report, options),
             past=past,
             rules=rules,
             examine=partial(_examine, options),
@@ -142,6 +144,19 @@ def _examine(options: argparse.Namespace) -> tuple[Sequence[Check], str]:
 
     checks, host = examine_host(options)
     return checks, caveat_of(host)
+
+
+def _report(options: argparse.Namespace, recording: str, done: Callable[[str], None]) -> None:
+    """Write the report of a recording beside it, with the doctor's output, in a thread."""
+
+    def write() -> None:
+        from nftop.cli.commands.report import write_report  # noqa: PLC0415 - on request
+        from nftop.render.pages.doctor import doctor_lines  # noqa: PLC0415
+
+        lines = doctor_lines(*_examine(options), _DOCTOR_WIDTH)
+        done(write_report(recording, "\n".join(item.text.rstrip() for item in lines)))
+
+    threading.Thread(target=write, name="nftop-report", daemon=True).start()
 
 
 def wants_batch(options: argparse.Namespace) -> bool:

@@ -1,4 +1,4 @@
-"""Commands that print one report: `doctor`, `explain`, `tma`."""
+"""Commands that print one report: `doctor`, `explain`, `tma`; the report of a recording for `H`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from nftop.control.journal import FileJournal
 from nftop.derive.threads import ThreadState, step_threads
 from nftop.export.json.encode import json_bytes, picked
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
+from nftop.export.report.content import report_blocks
+from nftop.export.report.pages import html_report
 from nftop.model.check import Check
 from nftop.model.missing import Missing, Reason
 from nftop.model.nf.kinds import NF_KINDS, NF_WORKERS
@@ -25,10 +27,13 @@ from nftop.model.topology import Host, Topology
 from nftop.render.base.text import ascii_only as in_ascii
 from nftop.render.base.text import locale_is_utf8, printable
 from nftop.render.pages.doctor import doctor_lines
+from nftop.session.interval import NamedInterval, opened
+from nftop.session.reader import NoMomentError, NoRecordingError
+from nftop.session.report import collect
 from nftop.sources.base import Source
 from nftop.sources.host.topology import read_cpuid
 from nftop.sources.tuning.inputs import Poller
-from nftop.store.folders import open_file
+from nftop.store.folders import open_file, write_new
 from nftop.uarch.table import GENERIC, Uarch, identify, load, names
 
 SCHEMA = "nftop.doctor/1"
@@ -337,3 +342,38 @@ def _read_text(file: str) -> str:
     if len(read) > _MAX_BYTES:
         raise OSError(f"longer than {_MAX_BYTES >> 20} MiB, which no counts are")
     return read.decode("utf-8", "replace")
+
+
+def write_report(recording: str, doctor: str) -> str:
+    """Write the report of a recording into its folder, as HTML; returns a message.
+
+    It takes a quarter of a CPU, since the session goes on meanwhile.
+    """
+    path = Path(recording).with_suffix(".html")
+    try:
+        cut = opened(NamedInterval(recording))
+        try:
+            data = collect(cut, _quarter())
+        finally:
+            cut.data.close()
+        if data is None:
+            return f"{recording}: no tick is in it"
+        blocks = report_blocks(data, "key H", doctor)
+        write_new(path, html_report(blocks))
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    except (NoRecordingError, NoMomentError) as error:
+        return f"{recording}: {error}"
+    return f"report: {path}"
+
+
+def _quarter() -> Callable[[], None]:
+    """A pause that is three times as long as the CPU time of this thread since the last one."""
+    last_s = time.thread_time()
+
+    def pause() -> None:
+        nonlocal last_s
+        time.sleep(3 * max(0.0, time.thread_time() - last_s))
+        last_s = time.thread_time()
+
+    return pause

@@ -91,7 +91,7 @@ def demo_frames() -> Iterator[bytes]:
 
 
 @cache
-def schema() -> dict[str, Any]:
+def frame_schema() -> dict[str, Any]:
     """The schema."""
     root = Seen()
     for text in demo_frames():
@@ -175,7 +175,7 @@ def closed(schema: Any) -> Any:
 
 
 def written() -> str:
-    return json.dumps(schema(), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(frame_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 def test_the_file_is_of_the_frames() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from textual.widgets import Input
 
+from nftop.cli.commands.report import write_report
 from nftop.model.struct import replace
 from nftop.model.timeline import Strip
 from nftop.session.timeline import LivePast
@@ -180,6 +181,33 @@ async def test_past_is_kept_as_a_recording(tmp_path: Path) -> None:
     recorder.close()
     result, ended, rest = everything(file)
     assert ended and rest is None and len(ticks_of(result)) == 5
+
+
+async def test_h_writes_the_report_of_the_past(tmp_path: Path) -> None:
+    clocked = Clocked(2)
+    flight = FlightRecorder()
+    recorder = Recorder(header_of(clocked), flight=flight)
+    for _ in range(5):
+        recorder.take(clocked.sample())
+    until(lambda: flight.size.ticks == 5)
+    past = LivePast(flight, EventHistory())
+    page = tmp_path / "kept.html"
+    options = Options(
+        past=past,
+        recorder=recorder,
+        new_sink=lambda: FileSink(tmp_path / "kept.nftop"),
+        report=lambda recording, done: done(write_report(recording, "all is well")),
+    )
+    async with running(*flown()[1][-1:], size=(120, 36), options=options) as run:
+        await run.press("5")
+        assert "past to report" in await run.press("H")
+        await run.press("ctrl+u", "1", "enter")
+        until(page.exists)
+        await run.until(lambda: f"report: {page}" in str(run.app._main._session.message))
+        recorder.close()
+    text = page.read_text()
+    assert text.startswith("<!doctype html>") and "all is well" in text
+    assert write_report(str(tmp_path / "kept.nftop"), "").endswith("File exists")
 
 
 @pytest.mark.parametrize(
