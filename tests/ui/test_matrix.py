@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
@@ -117,7 +118,7 @@ async def test_the_editor_its_preview_and_the_doctor_fit(look: str) -> None:
         Check("vpp", Reason.SOURCE, "no socket " * 9),
     ]
     wanted = LOOKS[look]
-    options = {
+    options: dict[str, Any] = {
         "theme": wanted.theme, "color": wanted.color, "ascii_only": wanted.ascii_only,
         "examine": lambda: (checks, ""),
     }  # fmt: skip

@@ -164,7 +164,7 @@ def name_forms(names: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
     plain = {name: name.replace("/dpdk-", "/") for name in known}
     short = {name: plain[name].rpartition("/")[2].removeprefix("dpdk-") for name in known}
     counts = [Counter(forms.values()) for forms in (plain, short)]
-    result = {name: (name,) for name in names}
+    result: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
     for name in known:
         unique = (
             forms[name]

@@ -63,7 +63,8 @@ def body_lines(
     room = rows_in_view(rows, height)
     columns = tuple(columns)
     nf_cells = next((col.width - 1 for col in columns if col.key == "nf"), 0)
-    shown = _shown(cpus, rows, top, room, facts)._replace(nf_cells=nf_cells)
+    marked = any(col.key == TREND.key for col in columns)
+    shown = _shown(cpus, rows, top, room, facts)._replace(nf_cells=nf_cells, is_marked=marked)
     lines = table.body_lines(columns, lambda col: _cells(cpus, shown, col)) if shown.rows else []
     hidden = rows.shown[:top] + rows.shown[top + room :]
     if (rows.folded or hidden) and len(lines) < height:
@@ -191,6 +192,7 @@ class _Shown(NamedTuple):
     doubted: Mapping[tuple[str | None, bool], Sequence[bool]]
     facts: RowFacts
     nf_cells: int = 0  # of the column of network functions
+    is_marked: bool = True  # another column marks culprits
 
 
 def _shown(cpus: CpuTable, rows: CpuRows, top: int, height: int, facts: RowFacts) -> _Shown:
@@ -307,6 +309,9 @@ def _cpu_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCel
     return cells
 
 
+_CULPRIT = "▲"
+
+
 def _name_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
     """Thread and network function; of a culprit its container or process, in its class's hue.
 
@@ -325,7 +330,7 @@ def _name_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCe
             look = None if isinstance(group, Missing) else shown.facts.looks.get(group.name)
             tone = Tone.STRONG if look is None else look.hue
             if (col.key == "nf") == (text_cells(name) <= shown.nf_cells):
-                text = name
+                text = name if shown.is_marked else f"{_CULPRIT}{name}"
         cells.append((Span(_padded(printable(text), col.width - 1, right=col.right), tone),))
     return cells
 
@@ -352,7 +357,7 @@ def _trend_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableC
     for row in shown.rows:
         cpu = cpus.topology.cpus[row].cpu
         if cpu in shown.facts.culprits:
-            cells.append((Span(fit("▲culprit", room) + " ", Tone.BAD),))
+            cells.append((Span(fit(f"{_CULPRIT}culprit", room) + " ", Tone.BAD),))
             continue
         spans = shown.facts.trends.cpus.get(cpu, RowTrend()).spans
         drawn = sum(len(span.text) for span in spans)
