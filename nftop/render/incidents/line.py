@@ -144,6 +144,11 @@ _PAST = (
     # Texts of findings, with the place before them; what they end with is of the time after.
     (re.compile(r"(: its sibling, cpu [0-9,-]+,) is "), r"\1 was "),
     (re.compile(r"(: IPC [0-9.]+) is of "), r"\1 was of "),
+    (re.compile(r" spins (?=here beside )"), " spun "),
+    (re.compile(r" polls (?=here beside )"), " polled "),
+    (re.compile(r": forwards (?=[0-9])"), ": forwarded "),
+    (re.compile(r"; packets still arrive$"), "; packets still arrived"),
+    (re.compile(r"(?<= of its usual packets) arrive,"), " arrived,"),
     (re.compile(r"; now [^;]*$|; no longer so[^;]*$|; its conditions are no longer met[^;]*$"), ""),
 )
 

@@ -247,7 +247,8 @@ class IncidentScreen(BannerScreen[int | None]):
         width, height = self.size.width, max(0, self.size.height - 1 - taken)
         frame, head = self._session.frame, list[Line]()
         if frame is not None:
-            unlocked = self._options.rw and self.changes.gate is not None
+            past = self._session.past is not None
+            unlocked = self._options.rw and self.changes.gate is not None and not past
             head = page_head(frame, replace(self._session.status, unlocked=unlocked), width, height)
         room = height - len(head)
         lines = self._lines(width, room)
