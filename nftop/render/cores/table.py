@@ -319,12 +319,15 @@ def _name_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCe
     """
     text_of = _NAMES[col.key]
     forms = name_forms(tuple(filter(None, cpus.nf))) if col.key == "nf" else {}
+    harm = shown.facts.harm
     cells: list[TableCell] = []
     for row, base in zip(shown.rows, shown.bases, strict=True):
         name = shown.facts.names.get(cpus.topology.cpus[row].cpu)
         text, tone = text_of(cpus, row) or Reason.UNDEFINED.mark, base
         if col.key == "nf":
             text = fitting_name(forms.get(text, (text,)), col.width - 1)
+            if harm is not None and harm[row] >= SICK:
+                tone = Tone.STRONG
         if name is not None:
             group = cpus.group[row]
             look = None if isinstance(group, Missing) else shown.facts.looks.get(group.name)

@@ -71,6 +71,8 @@ async def test_a_culprit_has_its_name_and_its_victims_what_changed() -> None:
             assert lit and set("".join(lit)) == {"M"}
             if size == (120, 36):
                 assert "BE.mem 18% → 26%" in run.text and f"sick {sick} of 11" in run.text
+                page = await run.press("tab")
+                assert " ● INCIDENT  tenant" in page and "48.0 GB/s (was 0.9" in page
 
 
 async def test_a_selection_keeps_its_cpu_and_a_page_about_it_does_too() -> None:
