@@ -15,6 +15,7 @@ from nftop.derive.fold import comparing
 from nftop.model.ids import Cpu
 from nftop.sources.base import Focusing
 from nftop.ui.options import Options
+from nftop.ui.theme import ThemeChoice
 from screenshots.tuning import tune
 from tests.sim.hosts import Frozen, S
 from tests.ui.harness import running
@@ -27,7 +28,7 @@ class Shot:
     """A picture: which scenario, after how long, how large, and which keys have been pressed.
 
     `looked_at` is the CPU whose core is counted further meanwhile, as the screen asks for.
-    `kept_at` is the second at which a baseline was kept, None: none.
+    `kept_at` is the second at which a baseline was kept, None: none. `theme` as `--theme`.
     """
 
     name: str
@@ -37,12 +38,17 @@ class Shot:
     keys: tuple[str, ...] = ()
     looked_at: Cpu | None = None
     kept_at: int | None = None
+    theme: ThemeChoice = "dark"
 
 
 SHOTS = (
     Shot("cores", "default", 200, (120, 36)),
     Shot("noisy", "noisy", 200, (180, 48), ("down",) * 4),
     Shot("small", "noisy", 200, (80, 24)),
+    Shot("light", "noisy", 140, (120, 36), theme="light"),
+    Shot("healthy", "healthy", 140, (120, 36)),
+    Shot("incident", "noisy", 140, (120, 36), ("tab",)),
+    Shot("timeline", "noisy", 140, (120, 36), ("5",)),
     Shot("explain", "default", 20, (120, 36), ("x",)),
     Shot("topdown", "noisy", 60, (120, 48), ("6", "slash", "3", "enter"), Cpu(3)),
     Shot("groups", "default", 60, (200, 16), ("6", "t")),
@@ -63,7 +69,7 @@ async def take(shot: Shot) -> None:
         if second == shot.kept_at:
             host.state = comparing(host.state, keep(host.state.baseline))
         frames.append(host.tick(S))
-    async with running(*frames, size=shot.size, options=Options(theme="dark")) as run:
+    async with running(*frames, size=shot.size, options=Options(theme=shot.theme)) as run:
         await run.press(*shot.keys)
         picture = run.app.export_screenshot(title=f"nftop demo --scenario {shot.scenario}")
     (FOLDER / f"{shot.name}.svg").write_text(picture, encoding="utf-8")

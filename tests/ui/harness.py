@@ -52,6 +52,14 @@ class Running:
         await self.pilot.pause()
         return self.text
 
+    async def resize(self, size: tuple[int, int]) -> str:
+        """Another size of the terminal; the screen, once all of it is drawn in that."""
+        await self.pilot.resize_terminal(*size)
+        await self.until(
+            lambda: self.app.screen.size == size and self.text.count("\n") == size[1] - 1
+        )
+        return self.text
+
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait for what a thread of the application does."""
         deadline = time.monotonic() + PATIENCE_S

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import pytest
 from rich.cells import cell_len
 from rich.color import ColorType
 
+from nftop.model.check import Check
 from nftop.model.frame import Frame
+from nftop.model.missing import Reason
 from nftop.ui.options import Options
 from nftop.ui.screens.registry import screens
 from tests.frames import all_missing, frame, ticks
 from tests.sim.hosts import Frozen, S
+from tests.ui.editing import edited, is_planned
+from tests.ui.gates import open_gate
 from tests.ui.harness import Running, running
 from tests.ui.test_recordings import replaying
 
 SIZES = ((40, 8), (80, 24), (120, 36), (200, 50), (400, 100))
 SCREENS = tuple(row.keys[0] for row in screens())
 # Pages and dialogs that cover a screen; each is left by Escape.
-PAGES = ("question_mark", "x", "F", "s", "c")
+PAGES = ("question_mark", "x", "F", "s", "c", "tab")
+NF_PAGES = ("question_mark", "x", "o")  # of the NFs screen
 # On a smaller terminal the worst is said in one line.
 FULL = (80, 24)
 LOOKS = {
@@ -75,15 +81,16 @@ async def check_all(run: Running, size: tuple[int, int], look: str) -> dict[str,
         texts[key] = await run.press(key)
         check_fits(run, size)
         check_look(run, look)
-    await run.press(SCREENS[0])
-    depth = len(run.app.screen_stack)
-    for key in PAGES:
-        await run.press(key)
-        assert len(run.app.screen_stack) == depth + 1, key
-        check_fits(run, size)
-        check_look(run, look)
-        await run.press("escape")
-        assert len(run.app.screen_stack) == depth, key
+    for screen, pages in ((SCREENS[0], PAGES), (SCREENS[1], NF_PAGES)):
+        await run.press(screen)
+        depth = len(run.app.screen_stack)
+        for key in pages:
+            await run.press(key)
+            assert len(run.app.screen_stack) == depth + 1, key
+            check_fits(run, size)
+            check_look(run, look)
+            await run.press("escape")
+            assert len(run.app.screen_stack) == depth, key
     return texts
 
 
@@ -102,6 +109,34 @@ async def test_what_is_sick_is_on_every_screen_and_nothing_overflows(
         assert "SIM" in text.split("\n")[0], key
     first = texts[SCREENS[0]]
     assert "vpp" in first
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_the_editor_its_preview_and_the_doctor_fit(look: str) -> None:
+    checks = [
+        Check("perf", Reason.PRESENT, "counts"),
+        Check("vpp", Reason.SOURCE, "no socket " * 9),
+    ]
+    wanted = LOOKS[look]
+    options: dict[str, Any] = {
+        "theme": wanted.theme, "color": wanted.color, "ascii_only": wanted.ascii_only,
+        "examine": lambda: (checks, ""),
+    }  # fmt: skip
+    async with edited(open_gate(), "plus", **options) as run:
+
+        async def check_sizes() -> None:
+            for size in SIZES:
+                await run.resize(size)
+                check_fits(run, size)
+                check_look(run, look)
+
+        await check_sizes()
+        await run.press("enter")
+        await run.until(lambda: is_planned(run))
+        await check_sizes()
+        await run.press("escape", "escape", "n", "f9")
+        await run.until(lambda: "counts" in run.text)
+        await check_sizes()
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))

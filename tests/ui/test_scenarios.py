@@ -67,11 +67,6 @@ def story(name: str) -> Story:
     return Story(before, known[1], known[2], known[0], later)
 
 
-async def resize(run: Running, size: tuple[int, int]) -> None:
-    await run.pilot.resize_terminal(*size)
-    await run.until(lambda: run.app._main.size == size and run.text.count("\n") == size[1] - 1)
-
-
 def check_story(run: Running, size: tuple[int, int], incident: Incident) -> None:
     """Culprit and victims are on screen as far as there is room, and nothing overflows."""
     text = run.text
@@ -108,16 +103,16 @@ async def test_culprit_and_victim_are_read_in_time_without_a_key_and_later_as_hi
     assert scenes.seconds <= WITHIN_S
     async with running(scenes.before, scenes.known, size=FULL) as run:
         for size in SIZES:
-            await resize(run, size)
+            await run.resize(size)
             check_story(run, size, scenes.incident)
             check_sick(run)
         for frame in scenes.later:
-            await resize(run, FULL)
+            await run.resize(FULL)
             await run.give(frame)
             [past] = [item for item in frame.past_incidents if item.id == scenes.incident.id]
             assert past.until_ns is not None
             for size in SIZES:
-                await resize(run, size)
+                await run.resize(size)
                 check_story(run, size, past)
 
 
@@ -138,7 +133,7 @@ async def test_scenarios_without_an_end(name: str, after_s: int, culprit: str, v
         assert worst.severity is Severity.BAD
         assert culprit in culprit_name(worst) and worst.victims[0].party.name.endswith(victim)
         for size in SIZES:
-            await resize(run, size)
+            await run.resize(size)
             check_story(run, size, worst)
             check_sick(run)
 
@@ -148,5 +143,5 @@ async def test_a_healthy_host_has_nothing_to_read() -> None:
     frames = [host.tick(0), *(host.tick(10 * S) for _ in range(3))]
     async with running(*frames, size=FULL) as run:
         for size in SIZES:
-            await resize(run, size)
+            await run.resize(size)
             assert "nothing hurts" in run.text

@@ -22,7 +22,7 @@ from nftop.derive.compare.window import CLOCKS, clock_indices
 from nftop.model.column import Bools, Floats
 from nftop.model.frame import base_clock
 from nftop.model.metrics.catalogue import METRICS
-from nftop.model.metrics.metric import Metric
+from nftop.model.metrics.metric import Metric, is_bound
 from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass, replace
 
@@ -161,12 +161,19 @@ def _nf_report(
         of_a, of_b = (_of_clock(item, metric.id, clock) for item in (a, b))
         row = row_of(used, of_a, of_b, why, context.of(entity, metric.id, clock))
         rows.append(row if own else replace(row, result=comparable_row(row.result, full, offered)))
+    rows = [_bounded(row, full, clock) for row in rows]
     results = [row.result for row in rows]
     word, why_word = summed(results, offered if full != [True, True] else None)
     for name, series in (("A", a), ("B", b)):
         if len(series.keys) > 1:
             notes.append(f"it was {len(series.keys)} processes in {name}, one after the other")
     return EntityReport(entity, tuple(rows), word, why_word, tuple(notes)), offered
+
+
+def _bounded(row: EntityRow, full: Iterable[bool | None], clock: str | None) -> EntityRow:
+    """With the sides marked whose cost may have empty polls in it."""
+    was, now = (is_bound(row.result.metric, saturated=item, clock=clock) for item in full)
+    return replace(row, result=replace(row.result, bounds=(was, now)))
 
 
 def _is_full(series: EntitySeries) -> bool | None:

@@ -11,7 +11,8 @@ An absent number is null, its reason stands in `missing`. Ratios are 0..1.
 - `findings`: facts beyond a limit, the most severe first, for all CPUs; see `nftop explain RULE`.
 - `incidents`, `past_incidents`: findings by cause, the most harmful and the newest first, muted
   ones too. `severity` is `bad` (packets are lost), `warn` or `info`. `dropped_packets` is a lower
-  bound if there are `dropped_uncounted`: `seconds` is null for an NF that never counts drops.
+  bound if there are `dropped_uncounted`: `seconds` is null for an NF that never counts drops. Costs
+  of victims are of `cpp_metric`; an upper bound may have empty polls in it.
 - `focus`: the core counted in detail (`--focus`), null without one; `tree` has its top-down nodes,
   each after its parent: `of` is `slots` or `cycles`, `beyond` whether it and all above it exceed
   the vendor's thresholds, `coverage` the share of time counted. `probes` are further metrics of
@@ -128,7 +129,14 @@ def _victim(victim: Victim) -> dict[str, Any]:
         "cpp_before": victim.cpp_before,
         "cpp_now": victim.cpp_now,
     }
-    return with_missing({"party": _party(victim.party), "metric": victim.metric}, readings)
+    plain = {
+        "party": _party(victim.party),
+        "metric": victim.metric,
+        "cpp_metric": victim.cost,
+        "cpp_before_is_bound": victim.bounds[0],
+        "cpp_now_is_bound": victim.bounds[1],
+    }
+    return with_missing(plain, readings)
 
 
 def _price(price: Price) -> dict[str, Any]:

@@ -28,8 +28,10 @@ from nftop.render.cache.verdict import summary
 from nftop.render.frame.changes import texts
 from nftop.render.incidents.line import (
     change_text,
+    cost_label,
     culprit_text,
     duration_text,
+    past_text,
     price_text,
     title_text,
 )
@@ -181,22 +183,31 @@ def _incidents(data: ReportData) -> Iterator[ReportBlock]:
             )
         yield Text("; ".join(lines))
         if incident.victims:
+            then = "last" if incident.until_ns is None else "worst"
             yield TextTable(
-                ("victim", "metric", "before", "last", "change", "cycles before", "cycles last"),
+                ("victim", "metric", "before", then, "change", "cost", "before", then),
                 tuple(
                     (
                         victim.party.name, _with_unit(victim.metric, _unit("nf", victim.metric)),
                         _number(victim.before, _unit("nf", victim.metric)),
                         _number(victim.now, _unit("nf", victim.metric)),
                         change_text(victim.change),
-                        _number(victim.cpp_before, Unit.CYCLES),
-                        _number(victim.cpp_now, Unit.CYCLES),
+                        cost_label(victim),
+                        _number(victim.cpp_before, Unit.CYCLES, bound=victim.bounds[0]),
+                        _number(victim.cpp_now, Unit.CYCLES, bound=victim.bounds[1]),
                     )
                     for victim in incident.victims
                 ),
-                (2, 7),
+                (2, 8),
             )  # fmt: skip
-        chain = [f"{clock_of(item.wall_ns)} {item.text} [{item.source}]" for item in incident.chain]
+        texts = [
+            item.text if incident.until_ns is None else past_text(item.text)
+            for item in incident.chain
+        ]
+        chain = [
+            f"{clock_of(item.wall_ns)} {text} [{item.source}]"
+            for item, text in zip(incident.chain, texts, strict=True)
+        ]
         marks = {True: "ruled out", False: "not ruled out", None: "unknown"}
         chain += [
             f"also checked: {item.name} {item.text}, {marks[item.excluded]}"
@@ -409,11 +420,11 @@ def _mean(means: Means, scope: str, metric: str) -> str:
     return "-" if value is None else _number(value, _unit(scope, metric))
 
 
-def _number(reading: Reading, unit: Unit) -> str:
-    """A number in its unit, or the reason why there is none."""
+def _number(reading: Reading, unit: Unit, *, bound: bool = False) -> str:
+    """A number in its unit, or the reason why there is none; `bound`: an upper bound."""
     if isinstance(reading, Missing):
         return reading.reason.key
-    return fmt.number(reading, unit, _WIDTH).strip()
+    return fmt.cell(reading, unit, _WIDTH, bound=bound).strip()
 
 
 def _si(value: float) -> str:

@@ -21,6 +21,7 @@ from nftop.render.base.table import (
     number_cell,
     text_cell,
 )
+from nftop.render.base.text import fitting_name, name_forms
 from nftop.render.cache.panel import class_spans
 from nftop.render.cache.way_cells import looks_of
 from nftop.render.cores.harm import (
@@ -174,8 +175,9 @@ def _number(nf: NfRow, col: TableColumn, partial: frozenset[str]) -> Span:
     return span
 
 
-def _name_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:
-    return [text_cell(nf.name, col.width)]
+def _name_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:
+    forms = name_forms(tuple(item.name for item in frame.nfs))
+    return [text_cell(fitting_name(forms[nf.name], col.width - 1), col.width)]
 
 
 def _cpus_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:

@@ -187,12 +187,14 @@ def _io_line(domain: CacheDomain, cells: int) -> Line:
     cbm = domain.io.cbm
     drawn = device_cells(cbm.bits, cbm.width, cells)
     return line(
-        head, Span(drawn, Tone.MUTED), Span(f" devices; {domain.io.provenance}", Tone.MUTED)
+        head,
+        Span(drawn, Tone.MUTED),
+        Span(f" devices; {domain.io.provenance.partition(',')[0]}", Tone.MUTED),
     )
 
 
 def shared_text(groups: Sequence[GroupRow], shares: Mapping[str, Shares]) -> str:
-    """Which classes share how many ways, most ways first: `shared ways: 3 tenant+vpp`.
+    """Which classes share how many ways, most ways first: `shared: 3 tenant+vpp`.
 
     Each way counts once, with all classes that may fill it.
     """
@@ -204,7 +206,7 @@ def shared_text(groups: Sequence[GroupRow], shares: Mapping[str, Shares]) -> str
     )
     ranked = sorted(counts.items(), key=lambda item: -item[1])
     texts = [f"{ways} {'+'.join(map(group_name, holders))}" for holders, ways in ranked]
-    return f"shared ways: {', '.join(texts)}" if texts else ""
+    return f"shared: {', '.join(texts)}" if texts else ""
 
 
 def compact_lines(frame: Frame, domain: CacheDomain, width: int) -> list[Line]:

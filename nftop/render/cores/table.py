@@ -20,7 +20,7 @@ from nftop.render.base.bars import bars
 from nftop.render.base.line import Line, Span, Tone, line
 from nftop.render.base.table import TableCell, TableColumn
 from nftop.render.base.text import cells as text_cells
-from nftop.render.base.text import fit, printable
+from nftop.render.base.text import fit, fitting_name, name_forms, printable
 from nftop.render.cache import panel
 from nftop.render.cache.way_cells import ClassLook
 from nftop.render.cores.columns import BAR, GROUP, TREND, USUAL, columns_for, sorts_down
@@ -63,7 +63,8 @@ def body_lines(
     room = rows_in_view(rows, height)
     columns = tuple(columns)
     nf_cells = next((col.width - 1 for col in columns if col.key == "nf"), 0)
-    shown = _shown(cpus, rows, top, room, facts)._replace(nf_cells=nf_cells)
+    marked = any(col.key == TREND.key for col in columns)
+    shown = _shown(cpus, rows, top, room, facts)._replace(nf_cells=nf_cells, is_marked=marked)
     lines = table.body_lines(columns, lambda col: _cells(cpus, shown, col)) if shown.rows else []
     hidden = rows.shown[:top] + rows.shown[top + room :]
     if (rows.folded or hidden) and len(lines) < height:
@@ -191,6 +192,7 @@ class _Shown(NamedTuple):
     doubted: Mapping[tuple[str | None, bool], Sequence[bool]]
     facts: RowFacts
     nf_cells: int = 0  # of the column of network functions
+    is_marked: bool = True  # another column marks culprits
 
 
 def _shown(cpus: CpuTable, rows: CpuRows, top: int, height: int, facts: RowFacts) -> _Shown:
@@ -307,22 +309,31 @@ def _cpu_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCel
     return cells
 
 
+_CULPRIT = "▲"
+
+
 def _name_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
     """Thread and network function; of a culprit its container or process, in its class's hue.
 
     The name stands for the network function where it fits there, else for the thread.
     """
     text_of = _NAMES[col.key]
+    forms = name_forms(tuple(filter(None, cpus.nf))) if col.key == "nf" else {}
+    harm = shown.facts.harm
     cells: list[TableCell] = []
     for row, base in zip(shown.rows, shown.bases, strict=True):
         name = shown.facts.names.get(cpus.topology.cpus[row].cpu)
         text, tone = text_of(cpus, row) or Reason.UNDEFINED.mark, base
+        if col.key == "nf":
+            text = fitting_name(forms.get(text, (text,)), col.width - 1)
+            if harm is not None and harm[row] >= SICK:
+                tone = Tone.STRONG
         if name is not None:
             group = cpus.group[row]
             look = None if isinstance(group, Missing) else shown.facts.looks.get(group.name)
             tone = Tone.STRONG if look is None else look.hue
             if (col.key == "nf") == (text_cells(name) <= shown.nf_cells):
-                text = name
+                text = name if shown.is_marked else f"{_CULPRIT}{name}"
         cells.append((Span(_padded(printable(text), col.width - 1, right=col.right), tone),))
     return cells
 
@@ -349,7 +360,7 @@ def _trend_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableC
     for row in shown.rows:
         cpu = cpus.topology.cpus[row].cpu
         if cpu in shown.facts.culprits:
-            cells.append((Span(fit("▲culprit", room) + " ", Tone.BAD),))
+            cells.append((Span(fit(f"{_CULPRIT}culprit", room) + " ", Tone.BAD),))
             continue
         spans = shown.facts.trends.cpus.get(cpu, RowTrend()).spans
         drawn = sum(len(span.text) for span in spans)

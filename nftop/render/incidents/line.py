@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Mapping
 
 from nftop.derive.findings.rule import si
@@ -16,7 +15,7 @@ from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.missing import Missing, Reading
 from nftop.model.struct import replace
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
-from nftop.render.base.text import cells, fit, printable
+from nftop.render.base.text import cells, fit, name_forms, printable
 
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 
@@ -145,6 +144,11 @@ _PAST = (
     # Texts of findings, with the place before them; what they end with is of the time after.
     (re.compile(r"(: its sibling, cpu [0-9,-]+,) is "), r"\1 was "),
     (re.compile(r"(: IPC [0-9.]+) is of "), r"\1 was of "),
+    (re.compile(r" spins (?=here beside )"), " spun "),
+    (re.compile(r" polls (?=here beside )"), " polled "),
+    (re.compile(r": forwards (?=[0-9])"), ": forwarded "),
+    (re.compile(r"; packets still arrive$"), "; packets still arrived"),
+    (re.compile(r"(?<= of its usual packets) arrive,"), " arrived,"),
     (re.compile(r"; now [^;]*$|; no longer so[^;]*$|; its conditions are no longer met[^;]*$"), ""),
 )
 
@@ -301,12 +305,10 @@ def short_names(frame: Frame, *, plain: bool = False) -> Mapping[str, str]:
 
     `plain`: with the prefix.
     """
-    whole = {nf.key: nf.name.replace("/dpdk-", "/") for nf in frame.nfs}
     if plain:
-        return whole
-    short = {key: name.rpartition("/")[2].removeprefix("dpdk-") for key, name in whole.items()}
-    counts = Counter(short.values())
-    return {key: short[key] if counts[short[key]] == 1 else whole[key] for key in whole}
+        return {nf.key: nf.name.replace("/dpdk-", "/") for nf in frame.nfs}
+    forms = name_forms(tuple(nf.name for nf in frame.nfs))
+    return {nf.key: forms[nf.name][-1] for nf in frame.nfs}
 
 
 def _change(victim: Victim) -> str:

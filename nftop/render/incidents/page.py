@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from nftop.model.missing import Missing, Reading
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import class_name
 from nftop.model.remedy import DraftMask, Remedy
-from nftop.model.struct import dataclass, replace
+from nftop.model.struct import dataclass, field, replace
 from nftop.model.usual import NEW_NORMAL_AFTER_S
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import line_rows
@@ -53,6 +53,7 @@ from nftop.render.timeline.axis import Cells, TimeAxis
 _TWO_COLUMNS_FROM = 100
 _LEFT_SHARE = 0.62
 _GRAPH_ROWS = 7
+_SAME_VALUE = 0.03
 _STEPS = {"change": ("◆", Tone.ACCENT), "cause": ("●", Tone.BAD), "effect": ("↓", Tone.WARN)}
 _KINDS = {
     "process": "process", "class": "cache class", "nf": "network function", "cpu": "CPU",
@@ -87,6 +88,7 @@ class IncidentView:
     Attributes:
         number, total: position of the incident among those shown, from 1.
         trend: points for `trend_points`; None if there are none.
+        class_before: occupancy and traffic of the culprit's class before it, by metric.
     """
 
     frame: Frame
@@ -95,6 +97,7 @@ class IncidentView:
     number: int = 1
     total: int = 1
     trend: VictimTrend | None = None
+    class_before: Mapping[str, float] = field(default_factory=dict)
     ascii_only: bool = False
 
 
@@ -164,10 +167,15 @@ def _title(view: IncidentView, width: int) -> Line:
              if is_so]  # fmt: skip
     tail = f"  {since}  {', '.join((lasted, state, *marks))}  {view.number} of {view.total} "
     head = f"{culprit_name(incident)} {title_text(incident)}"
-    room = width - cells(tail) - 3
+    badge = f" {GLYPHS[incident.severity]}"
+    if width >= _TWO_COLUMNS_FROM:
+        badge = f" {GLYPHS[incident.severity]} INCIDENT "
+        if incident.severity is Severity.BAD and incident.until_ns is None:
+            tone = Tone.BADGE
+    room = width - cells(tail) - cells(badge) - 1
     return crop(
         line(
-            " ", Span(GLYPHS[incident.severity], tone), " ",
+            Span(badge, tone), " ",
             Span(fit(head, max(room, 8)), Tone.STRONG), Span(tail, Tone.MUTED),
         ),
         width,
@@ -194,9 +202,12 @@ def _culprit(view: IncidentView, width: int) -> Iterator[Line]:
     known = culprit_text(incident)
     mark = _class_mark(view, culprit)
     yield crop(line(" ", mark, Span(known, Tone.STRONG)), width)
-    facts = [_KINDS[culprit.kind], *(fact for fact in _party_facts(culprit) if fact not in known)]
+    shown = (known, f"class {culprit_name(incident)}")
+    facts = [] if culprit.kind == "process" else [_KINDS[culprit.kind]]
+    facts += [fact for fact in _party_facts(culprit) if not any(fact in text for text in shown)]
     facts += _class_facts(view)
-    yield from paragraph(", ".join(facts), width - 1, lead=line("   "), tone=Tone.MUTED)
+    if facts:
+        yield from paragraph(", ".join(facts), width - 1, lead=line("   "), tone=Tone.MUTED)
     if incident.basis:
         how = "most likely" if incident.likely else "known by"
         how = "not narrowed down" if culprit.kind == "device" else how
@@ -231,10 +242,20 @@ def _class_facts(view: IncidentView) -> Iterator[str]:
                 continue
             used, capacity = (cache.readings[f"{name}_bytes"] for name in ("occupancy", "capacity"))
             if not isinstance(used, Missing) and not isinstance(capacity, Missing):
-                yield f"{used / 2**20:.1f}/{capacity / 2**20:.1f} MiB"
+                was = _was(view, "occupancy_bytes", used, Unit.BYTES)
+                yield f"{used / 2**20:.1f}/{capacity / 2**20:.1f} MiB{was}"
             traffic = cache.readings["mbm_total_bytes_per_s"]
             if not isinstance(traffic, Missing):
-                yield fmt.worded(traffic, Unit.BYTES_PER_S)
+                was = _was(view, "mbm_total_bytes_per_s", traffic, Unit.BYTES_PER_S)
+                yield f"{fmt.worded(traffic, Unit.BYTES_PER_S)}{was}"
+
+
+def _was(view: IncidentView, metric: str, now: float, unit: Unit) -> str:
+    """A value of the culprit's class before the incident, if it is another."""
+    before = view.class_before.get(metric)
+    if before is None or abs(now - before) <= _SAME_VALUE * now:
+        return ""
+    return f" (was {fmt.number(before, unit, 6)})"
 
 
 def _victims(view: IncidentView, width: int) -> Iterator[Line]:

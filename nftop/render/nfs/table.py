@@ -15,6 +15,7 @@ from nftop.render.base import format as fmt
 from nftop.render.base.bars import bar
 from nftop.render.base.line import Line, Span, Tone, crop
 from nftop.render.base.table import TableColumn, chosen_columns, fit_columns, header_line, text_cell
+from nftop.render.base.text import fitting_name
 from nftop.render.cache.panel import class_spans, group_name
 from nftop.render.cache.way_cells import looks_of
 from nftop.render.cores.harm import RowTrend, RowTrends, nfs_by_harm
@@ -180,7 +181,9 @@ def _metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str])
 
 def _label(nf: NfRow, col: TableColumn) -> str:
     if col.key == "name":
-        return f"{nf.name} {nf.pid}" if nf.pid else nf.name
+        names = (nf.name, nf.name.replace("/dpdk-", "/"))
+        known = [f"{name} {nf.pid}" for name in names] if nf.pid else []
+        return fitting_name((*known, *names), col.width - 1)
     if col.key == "kind":
         return nf.kind
     if col.key == "cpus":

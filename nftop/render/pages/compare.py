@@ -108,14 +108,15 @@ def _reasons(first: str, rows: Iterable[Compared]) -> Iterator[str]:
 def _row(row: EntityRow) -> str:
     compared = row.result
     unit = compared.metric.unit
-    before = _side(compared.before, compared.spread_before, compared.n_before, unit)
-    after = _side(compared.after, compared.spread_after, compared.n_after, unit)
+    was, now = compared.bounds
+    before = _side(compared.before, compared.spread_before, compared.n_before, unit, bound=was)
+    after = _side(compared.after, compared.spread_after, compared.n_after, unit, bound=now)
     label = f"{fit(compared.metric.label, _LABEL)} {_UNITS.get(unit, ''):7}"
     return f"  {label}{before}{after}  {_change(compared):>8}  {compared.word}"
 
 
-def _side(middle: Reading, spread: Reading, count: int, unit: Unit) -> str:
-    numbers = cell(middle, unit, _NUMBER), cell(spread, unit, _SPREAD)
+def _side(middle: Reading, spread: Reading, count: int, unit: Unit, *, bound: bool) -> str:
+    numbers = cell(middle, unit, _NUMBER, bound=bound), cell(spread, unit, _SPREAD)
     return f"  {numbers[0]:>{_NUMBER}} {numbers[1]:>{_SPREAD}} {count:>{_COUNT}}"
 
 

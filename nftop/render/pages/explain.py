@@ -233,9 +233,8 @@ def rule_facts(rule: Rule) -> list[tuple[str, str]]:
 
 def _setting(rule: Rule) -> str:
     return (
-        f"limit {rule.printed(rule.limit)}, not muted. The findings page (F) sets "
-        "another limit (l) and mutes it (m), and keeps that in rules.toml; by hand in config.toml: "
-        f"limit and muted of rules.{rule.id}"
+        f"limit {rule.printed(rule.limit)}, not muted; the page of findings changes both (l, m; "
+        f"kept in rules.toml), or limit and muted of rules.{rule.id} in config.toml"
     )
 
 

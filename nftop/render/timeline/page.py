@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from nftop.model.change import Noticed, OwnChange
 from nftop.model.clock import NS_PER_S, clock_of, clock_width
 from nftop.model.frame import Frame, NfRow
-from nftop.model.incident import Severity
+from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass, field, replace
@@ -21,9 +21,16 @@ from nftop.render.base.graph import area_rows, line_rows
 from nftop.render.base.line import BLANK, Click, ClickScale, Line, Span, Tone, crop, line, selected
 from nftop.render.base.spark import scale_top
 from nftop.render.base.text import cells as text_cells
-from nftop.render.base.text import fit
+from nftop.render.base.text import fit, name_forms
 from nftop.render.frame.changes import author, texts
-from nftop.render.incidents.line import GLYPHS, TONES, change_text, culprit_name, culprit_text
+from nftop.render.incidents.line import (
+    GLYPHS,
+    TONES,
+    change_text,
+    culprit_name,
+    culprit_text,
+    title_text,
+)
 from nftop.render.timeline.axis import (
     CURSOR,
     Cells,
@@ -136,14 +143,12 @@ def _plain(whole: Line) -> Line:
     return Line(tuple(spans), whole.fill, whole.click)
 
 
-def event_text(event: TimelineEvent, own_changes: Sequence[OwnChange] = ()) -> str:
-    """What happened, in one line (possibly long, untrusted)."""
+def event_text(
+    event: TimelineEvent, own_changes: Sequence[OwnChange] = (), room: int = 1 << 20
+) -> str:
+    """What happened, in one line (possibly long, untrusted), of an incident in `room` cells."""
     if event.kind == "incident" and event.incident is not None:
-        incident = event.incident
-        name = "" if incident.culprit is None else f"{culprit_text(incident, 2)} "
-        others = [item for item in incident.victims if item.party != incident.culprit]
-        victims = ", ".join(f"{v.party.name} {change_text(v.change)}".rstrip() for v in others)
-        return f"{name}{incident.title}" + (f" → {victims}" if victims else "")
+        return _incident_text(event.incident, room)
     if event.kind == "change":
         if not event.changes:
             return f"change: {event.text}"
@@ -152,6 +157,27 @@ def event_text(event: TimelineEvent, own_changes: Sequence[OwnChange] = ()) -> s
     if event.kind == "marker":
         return f"marker {event.text}".rstrip()
     return event.text
+
+
+def _incident_text(incident: Incident, room: int) -> str:
+    """Culprit, what it does, victims; first without facts of the culprit, then with one victim."""
+    others = [item for item in incident.victims if item.party != incident.culprit]
+    forms = name_forms(tuple(item.party.name for item in others))
+    victims = [
+        f"{forms[item.party.name][-1]} {change_text(item.change)}".rstrip() for item in others
+    ]
+    rest = f" +{len(victims) - 1} NF{'s' * (len(victims) > 2)}" if len(victims) > 1 else ""
+    title = title_text(incident) if incident.culprit is not None else incident.title
+    text = ""
+    for named in (victims, [f"{victims[0]}{rest}"] if victims else []):
+        for most in (2, 1, 0):
+            head = "" if incident.culprit is None else f"{culprit_text(incident, most)} "
+            text = f"{head}{title}" + (f" → {', '.join(named)}" if named else "")
+            if text_cells(text) <= room:
+                return text
+    if not victims or incident.culprit is None:
+        return text
+    return f"{culprit_name(incident)} → {victims[0]}{rest}"
 
 
 def _gap(count: int) -> list[Line]:
@@ -274,11 +300,12 @@ class _Graphs:
         for event in events:
             cells = Cells(" " * self.axis.cells, Tone.MUTED)
             put_events(cells, self.axis, (event,), self.strip.scanned_ns)
-            text = f" {event_text(event)}"
             first = self.axis.cell(event.begin_ns)
             known_ns = self.strip.scanned_ns or self.axis.last_ns
             last = self.axis.cell(known_ns if event.end_ns is None else event.end_ns)
             after, before = self.axis.cells - last - 2, first - 1
+            room = after if after >= max(before, 12) else before
+            text = f" {event_text(event, room=room - 1)}"
             if after >= max(before, 12):
                 cells.put(last + 1, fit(text, min(text_cells(text), after)), Tone.MUTED)
             elif before >= 12:
@@ -405,7 +432,7 @@ def _row(
     spans.append(Span(f"{clock_of(event.begin_ns):<{clock_width()}}", Tone.MUTED))
     if widest:
         spans.append(Span(f"{end:<{clock_width()}}", Tone.MUTED))
-    spans.append(Span(fit(event_text(event, data.own_changes), what), tone))
+    spans.append(Span(fit(event_text(event, data.own_changes, what - 1), what), tone))
     spans.append(Span(f"{lasted:>{_LASTED}}", tone))
     if wide:
         spans.append(Span(f"{_worst(event):>{_WORST}}", tone))

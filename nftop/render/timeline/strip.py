@@ -96,9 +96,9 @@ def _graph_lines(
             cells.put(at, text[at], Tone.BAD)
         if strip.cursor_ns is not None:
             cells.put(axis.cell(strip.cursor_ns), CURSOR, Tone.ACCENT)
-        name = "drop/s" if index == 0 else ""
         first, last = index == 0, index == rows - 1
-        scale = fmt.number(top, Unit.PER_S, 4) if first else "0" if last else ""
+        scale = fmt.number(top, Unit.PER_S, 4).replace(".0", "") if first else "0" if last else ""
+        name = "" if not first else "drop/s" if len(scale) < 4 else "dr/s"
         lines.append(
             line(
                 Span(f" {name:<6}{scale:>4} ", Tone.MUTED),

@@ -14,7 +14,7 @@ from nftop.derive.compare.window import ClassKey
 from nftop.model.change import Noticed
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import ROOT
-from nftop.render.base.line import Line, clickable, pointed_at
+from nftop.render.base.line import Line, clickable, selected
 from nftop.render.base.table import scroll
 from nftop.render.cache.detail import Trends, class_lines
 from nftop.render.cache.page import CachePage, last_verdict, page, upper, whole
@@ -166,7 +166,7 @@ class CacheView(ScreenView):
             if key in self._keys:
                 lines[index] = clickable(lines[index], "row", self._keys.index(key))
         if at:
-            lines[at[0]] = pointed_at(lines[at[0]])
+            lines[at[0]] = selected(lines[at[0]])
             # The first and the last class bring the lines above or below them.
             first = 0 if self.chosen == self._keys[0] else at[0] - 1
             last = len(lines) - 1 if self.chosen == self._keys[-1] else at[-1]

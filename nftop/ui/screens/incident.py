@@ -15,6 +15,7 @@ from textual.binding import BindingType
 from nftop.control.resctrl.remedy import remedy, remedy_inputs
 from nftop.derive.findings.rule import Rule
 from nftop.derive.findings.rules import rule_called
+from nftop.model.clock import NS_PER_S
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import parse_cpu_list
 from nftop.model.incident import Incident, Severity
@@ -47,7 +48,7 @@ from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
 from nftop.ui.widgets.prompt import Prompt
 
-_TREND_S = 300.0
+_TREND_S, _BEFORE_S = 300.0, 60.0
 # Before and after an incident that ended, at least.
 _LEAST_MARGIN_S = 30.0
 _RECEIVED = "packets_per_s"
@@ -247,7 +248,8 @@ class IncidentScreen(BannerScreen[int | None]):
         width, height = self.size.width, max(0, self.size.height - 1 - taken)
         frame, head = self._session.frame, list[Line]()
         if frame is not None:
-            unlocked = self._options.rw and self.changes.gate is not None
+            past = self._session.past is not None
+            unlocked = self._options.rw and self.changes.gate is not None and not past
             head = page_head(frame, replace(self._session.status, unlocked=unlocked), width, height)
         room = height - len(head)
         lines = self._lines(width, room)
@@ -280,6 +282,7 @@ class IncidentScreen(BannerScreen[int | None]):
             listed.index(incident.id) + 1,
             len(listed),
             self._trend(frame, incident, trend_points(width)),
+            self._class_before(incident),
             ascii_only=self._options.ascii_only,
         )
         return incident_page_lines(view, width, height)
@@ -318,6 +321,19 @@ class IncidentScreen(BannerScreen[int | None]):
                 first_ns = until_ns - round(span_s * 1e9) - incident.began_ns + incident.since_ns
                 return VictimTrend(party.name, values, span_s, first_ns, sent=metric == SENT)
         return None
+
+    def _class_before(self, incident: Incident) -> dict[str, float]:
+        """Occupancy and traffic of the culprit's class in the minute before its incident."""
+        if incident.l3 is None or not incident.group or incident.until_ns is not None:
+            return {}
+        key, until_ns = (incident.group, incident.l3), incident.began_ns - NS_PER_S
+        result = {}
+        for metric in ("occupancy_bytes", "mbm_total_bytes_per_s"):
+            values = self._session.history.class_series(metric, key, 6, _BEFORE_S, until_ns)
+            known = values[np.isfinite(values)]
+            if len(known):
+                result[metric] = float(np.median(known))
+        return result
 
     def _begin_has_left(self, frame: Frame, incident: Incident) -> bool:
         """Whether a graph of the history would not have its begin any more."""

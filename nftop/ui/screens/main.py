@@ -456,7 +456,7 @@ class MainScreen(BannerScreen[None]):
         status = replace(
             session.status,
             tabs=self._tabs,
-            unlocked=self._options.rw and self.changes.gate is not None,
+            unlocked=self._options.rw and self.changes.gate is not None and not self.in_the_past,
         )
         if self.changes.state.phase != "none":
             status = replace(status, notice="")  # the banner reports nftop's own change

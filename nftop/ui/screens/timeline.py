@@ -14,7 +14,7 @@ from nftop.render.cores.layout import above_text
 from nftop.render.frame.header import ViewStatus
 from nftop.render.timeline.axis import span_text
 from nftop.render.timeline.page import MARKS, TimelineData, list_rows, timeline_lines
-from nftop.session.feed import PastControl
+from nftop.session.feed import PastControl, Player
 from nftop.store.history.events import HOURS_KEPT
 from nftop.ui.keys import ALWAYS, END, TIMELINE, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
@@ -110,8 +110,10 @@ class TimelineView(ScreenView):
 
     def _kept(self) -> str:
         time = self.session.time
-        if not isinstance(time, PastControl):
+        if isinstance(self.session.feed, Player):
             return "the whole recording"
+        if not isinstance(time, PastControl):
+            return "no samples of the past are kept"
         size = time.kept
         mib, most = size.size_bytes / 2**20, size.budget_bytes / 2**20
         return f"samples of {span_text(size.seconds)} kept, {mib:.1f} of {most:.0f} MiB"

@@ -395,9 +395,9 @@ class CpuTableView(Lines):
         facts: RowFacts = NO_FACTS,
     ) -> None:
         """Draw the rows around the cursor in `height` lines, including the header."""
-        body = body_lines(
-            cpus, rows, columns, cursor.top, height - 1, facts=facts, width=self.size.width or None
-        )
+        # A widget that was hidden has no size yet.
+        width = self.size.width or self.app.size.width
+        body = body_lines(cpus, rows, columns, cursor.top, height - 1, facts=facts, width=width)
         for at in range(min(len(body), len(rows.shown) - cursor.top)):
             body[at] = clickable(body[at], "row", cursor.top + at)
         if rows.shown:

@@ -14,6 +14,7 @@ from nftop.derive.compare.intervals_report import EntityReport, comparison
 from nftop.derive.compare.metric import Compared
 from nftop.derive.compare.window import CLOCKS
 from nftop.model.missing import Missing, Reason
+from nftop.render.pages.compare import comparison_text
 
 NF = Entity("nf", "vpp", "vpp")
 PACKAGE = Entity("package", "0")
@@ -104,6 +105,17 @@ def test_a_bound_tells_in_one_direction() -> None:
     busy, idle = nf(10, 200, saturated=1), nf(10, 220, saturated=0)
     _, rows = only(interval(busy, seed=1), interval(idle, seed=2))
     assert rows["cpp"].word == "inconclusive"
+
+
+def test_a_cost_with_empty_polls_is_marked_as_a_bound_on_its_side() -> None:
+    first, second = (interval(nf(10, 200, saturated=full), seed=1) for full in (0, 1))
+    _, rows = only(first, second)
+    assert {name: row.bounds for name, row in rows.items() if True in row.bounds} == {
+        "cpp": (True, False), "ipp": (True, False),
+    }  # fmt: skip
+    [shown] = [line for line in comparison_text(comparison(first, second), ()).splitlines()
+               if line.startswith("  CPP ")]  # fmt: skip
+    assert "<200" in shown and shown.count("<") == 1
 
 
 def test_cycles_of_two_clocks_are_not_compared(snapshot: SnapshotAssertion) -> None:

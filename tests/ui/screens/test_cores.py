@@ -57,7 +57,7 @@ async def test_what_the_operator_scrolled_off_is_counted_and_one_key_brings_it_b
 async def test_a_culprit_has_its_name_and_its_victims_what_changed() -> None:
     host = Frozen("noisy", traffic=None)
     frames = [host.tick(0), host.tick(15 * S), *(host.tick(S) for _ in range(65))]
-    for size, name in (((120, 36), "vm neighbour"), ((80, 24), "vm neighbour")):
+    for size, name in (((120, 36), "vm neighbour"), ((80, 24), "▲vm neighbour")):
         async with running(*frames, size=size) as run:
             session = run.app._main._session
             row = next(row for row in run.rows if any("11-14" in text for text, _ in row))
@@ -71,6 +71,8 @@ async def test_a_culprit_has_its_name_and_its_victims_what_changed() -> None:
             assert lit and set("".join(lit)) == {"M"}
             if size == (120, 36):
                 assert "BE.mem 18% → 26%" in run.text and f"sick {sick} of 11" in run.text
+                page = await run.press("tab")
+                assert " ● INCIDENT  tenant" in page and "48.0 GB/s (was 0.9" in page
 
 
 async def test_a_selection_keeps_its_cpu_and_a_page_about_it_does_too() -> None:
