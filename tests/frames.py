@@ -323,6 +323,11 @@ def _ok() -> SourceState:
     return SourceState(Reason.PRESENT, "", 0.1, 0.0004)
 
 
+def nic_drops(per_s: Reading) -> dict[str, Reading]:
+    """Readings of a network function whose NICs drop so many packets."""
+    return dict.fromkeys(("missed_packets_per_s", "drop_packets_per_s"), per_s)
+
+
 def _nf(name: str, pid: int, cpus: tuple[int, ...], rx: float, tx: float, drop: float) -> NfRow:
     return NfRow(
         key=f"{pid}:1",
@@ -339,7 +344,7 @@ def _nf(name: str, pid: int, cpus: tuple[int, ...], rx: float, tx: float, drop: 
         readings={
             "rx_packets_per_s": rx,
             "tx_packets_per_s": tx,
-            "drop_packets_per_s": drop,
+            **nic_drops(drop),
             "cpp": 376.0,
             "busy_cpp": 281.5,
             "ipp": 604.0,
@@ -372,7 +377,7 @@ def _with_parts(nf: NfRow, columns: Mapping[str, Column], names: Mapping[int, st
     readings |= {node.id: columns[node.id][rows[0] if rows else 0] for node in NF_NODES}
     no_drops = Missing(Reason.SOURCE, "what it drops only it knows")
     rx, tx = nf.readings["rx_packets_per_s"], nf.readings["tx_packets_per_s"]
-    missed = nf.readings["drop_packets_per_s"]
+    missed = nf.readings["missed_packets_per_s"]
     return replace(
         nf,
         readings={**nf.readings, **readings},

@@ -10,6 +10,7 @@ from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.sample import Sample, SourceReading
 from nftop.session.live import is_sampled
+from nftop.sim import scenario as scenarios
 from nftop.sim.model import Model
 from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, boxes, parts_of_box
 from nftop.sources.base import CulpritFocusing, Detailing
@@ -28,6 +29,12 @@ def count_box(model: Model, event: PmuTerms, package: int, box: int, t_ns: int) 
     parts = parts_of_box(event, uarch)
     assert parts is not None
     return sum(factor * int(counts[OF_PACKAGE_INDEX[name]]) for name, factor in parts.items())
+
+
+def span_s(name: str) -> tuple[int, int]:
+    """When something begins in a scenario, and when it ends."""
+    steps = scenarios.load(name).steps
+    return int(steps[0].at_s), int(steps[-1].at_s)
 
 
 @dataclass

@@ -25,9 +25,9 @@ def row_of(frame: Frame, name: str) -> NfRow:
 
 def test_a_slow_vpp_is_saturated_and_its_cost_is_exact() -> None:
     """Below full load too, nobody knew; while each packet costs 70 % more it drops."""
-    _, before = at("slow", 18)
+    _, before = at("slow", 28)
     assert row_of(before, "vpp").saturated is None and row_of(before, "vpp").saturated_by == ()
-    _, frame = at("slow", 30)
+    _, frame = at("slow", 40)
     vpp = row_of(frame, "vpp")
     assert (vpp.saturated, vpp.saturated_by) == (True, ("busy", "vectors"))
     assert vpp.readings["vector_fill_ratio"] == pytest.approx(1.0, abs=0.001)

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from nftop.derive.compare.comparability import PACKETS, comparable_row, is_full, summed
+from nftop.derive.compare.comparability import (
+    DROPS,
+    LOSSES,
+    PACKETS,
+    comparable_row,
+    is_full,
+    summed,
+)
 from nftop.derive.compare.intervals import (
     CLASS_COMPARED,
     PACKAGE_COMPARED,
@@ -29,7 +36,7 @@ from nftop.model.struct import dataclass, replace
 _BY_ID = {(metric.scope, metric.id): metric for metric in METRICS}
 _NF_ROWS = (
     "packets_per_s",
-    "drop_packets_per_s",
+    *DROPS,
     "cpp",
     "busy_cpp",
     "ipp",
@@ -152,8 +159,10 @@ def _nf_report(
     clock, notes = _clock(a, b)
     rows = []
     for metric in _ROWS["nf"]:
+        if metric.id in LOSSES and not _is_any(metric.id, a, b):
+            continue
         # If more was offered, more packets are neither better nor worse.
-        own = metric.id in PACKETS and offered is not None and full != [True, True]
+        own = metric.id in (*PACKETS, *DROPS) and offered is not None and full != [True, True]
         used = replace(metric, good=None) if own else metric
         why = _why(metric.id, a, b)
         if clock is None and metric.id in _CYCLES and _has_numbers(metric.id, a, b):
@@ -167,6 +176,11 @@ def _nf_report(
         if len(series.keys) > 1:
             notes.append(f"it was {len(series.keys)} processes in {name}, one after the other")
     return EntityReport(entity, tuple(rows), word, why_word, tuple(notes)), offered
+
+
+def _is_any(name: str, a: EntitySeries, b: EntitySeries) -> bool:
+    """Whether a sample of a metric is above 0: most NFs have no such losses."""
+    return any(bool((series.of(name) > 0).any()) for series in (a, b))
 
 
 def _is_full(series: EntitySeries) -> bool | None:

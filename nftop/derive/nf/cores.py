@@ -66,6 +66,10 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
             **{metric.id: nf.problem or NO_PORT_LOSSES for metric in PORT_METRICS},
             **{metric.id: nf.problem or NO_ERROR_DROPS for metric in GRAPH_METRICS},
             **nf.readings,
+            "missed_packets_per_s": nf.missed_packets_per_s,
+            "drop_packets_per_s": dropped(
+                nf.missed_packets_per_s, nf.readings.get("ovs.lost_upcalls_per_s", 0.0)
+            ),
             "imbalance_ratio": nf.uncounted or imbalance_ratio(nf.cores),
             "room_ratio": nf.uncounted or room.ratio,
             "room_packets_per_s": nf.uncounted or room.packets_per_s,
@@ -102,6 +106,13 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
         classes=classes,
         sharers="; ".join(filter(None, (_others(clos, row, context) for clos in classes))),
     )
+
+
+def dropped(missed: Reading, lost_upcalls: Reading) -> Reading:
+    """Packets per second lost: by NICs and by failed upcalls; the known part if that is not 0."""
+    if isinstance(lost_upcalls, Missing) or lost_upcalls == 0:
+        return missed
+    return lost_upcalls + (0.0 if isinstance(missed, Missing) else missed)
 
 
 def imbalance_ratio(cores: Iterable[NfCore]) -> Reading:

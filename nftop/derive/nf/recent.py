@@ -47,9 +47,9 @@ class RecentPoint:
     """Rates of one tick; NaN where there is no number.
 
     Attributes:
-        dropped: packets lost per second (`NfRow.lost_packets_per_s`).
+        dropped: packets lost per second (`drop_packets_per_s`).
         throughput: packets sent per second; received, of an NF that does not count those.
-        arriving: packets received and dropped per second, a lower bound if drops are not counted.
+        arriving: packets received and missed per second, a lower bound if the latter are unknown.
         cpp: cycles per packet, of work only where the NF counts these.
         is_work: `cpp` is of work only. is_bound: it may have empty polls in it.
         cache_hit_ratio: of lookups in flow tables.
@@ -171,13 +171,13 @@ def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
     last = known.now
     if last is not None and (now_ns - last.monotonic_ns) < _SPACING_S * 1e9:
         return known
-    received, dropped = nf.readings["rx_packets_per_s"], nf.readings["drop_packets_per_s"]
+    received, missed = nf.readings["rx_packets_per_s"], nf.readings["missed_packets_per_s"]
     cost = cost_of(nf)
     point = RecentPoint(
         now_ns,
         _number(throughput_of(nf)[1]),
-        _number(received) + (0.0 if isinstance(dropped, Missing) else dropped),
-        _number(nf.lost_packets_per_s),
+        _number(received) + (0.0 if isinstance(missed, Missing) else missed),
+        _number(nf.readings["drop_packets_per_s"]),
         _number(cost.value),
         _number(nf.readings.get("ovs.cache_hit_ratio", _WARMING)),
         is_work=cost.metric == "busy_cpp",

@@ -104,8 +104,8 @@ def test_a_cost_that_rose_to_full_load_is_worse_although_the_load_was_not_full_b
     """VPP of `slow`: at most so many cycles before, exactly so many while it drops: no `<`."""
     file = tmp_path / "slow.nftop"
     polled = ("perf", "kernel", "processes", "dpdk", "ovs", "vpp")
-    file.write_bytes(taken(40, 24, scenario="slow", sources=polled).data)
-    assert run(("compare", f"{file}@,+18s", f"{file}@+22s", "--json")) == 0
+    file.write_bytes(taken(62, 24, scenario="slow", sources=polled).data)
+    assert run(("compare", f"{file}@,+28s", f"{file}@+32s", "--json")) == 0
     reports = json.loads(capsys.readouterr().out)
     (vpp,) = [item for item in reports["nfs"] if item["name"] == "vpp"]
     assert vpp["word"] == "worse" and vpp["metrics"]["cpp"]["word"] == "worse"

@@ -284,20 +284,3 @@ def test_what_is_monitored_is_in_the_lines_of_its_threads_at_any_width(width: in
         # Without a monitor they make room for what every host has.
         heads = [text for text in detail(shown, vpp, width) if "THREAD" in text.split()]
         assert len(heads) == 1 and "L3MiB" not in heads[0] and "TOPDOWN" in heads[0]
-
-
-def test_lost_upcalls_are_in_the_cell_of_drops() -> None:
-    shown = seen()
-    ovs = of(shown, "ovs")
-    readings = {**ovs.readings, "drop_packets_per_s": 0.0, "ovs.lost_upcalls_per_s": 3900.0}
-    ovs = replace(ovs, readings=readings)
-    columns = nf_columns(120, compared=False)
-    head, row = order_header(columns, NfOrder(), 120).text, nf_line(shown, ovs, columns, 120).text
-    end = head.index("drop/s") + len("drop/s")
-    assert row[:end].split()[-1] == "3.90k"
-    assert ovs.lost_packets_per_s == 3900.0
-    why = Missing(Reason.SOURCE)
-    ovs = replace(ovs, readings={**readings, "drop_packets_per_s": why})
-    assert ovs.lost_packets_per_s == 3900.0, "what is known of it"
-    ovs = replace(ovs, readings={**ovs.readings, "ovs.lost_upcalls_per_s": 0.0})
-    assert ovs.lost_packets_per_s == why

@@ -413,7 +413,7 @@ def _nf_rates(key: str, rates: _VppRates, context: NfContext) -> NfRates:
         problem=vpp.problem,
         rx_packets_per_s=received,
         tx_packets_per_s=rates.all_threads("tx_packets"),
-        drop_packets_per_s=rates.all_threads("rx_misses"),
+        missed_packets_per_s=rates.all_threads("rx_misses"),
         packets_per_s=received,
         direction="rx",
         cores=known,
