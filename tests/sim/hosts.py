@@ -50,9 +50,12 @@ class Frozen:
     ticks: int = 0
     stepped_ns: int = 0  # by which the wall clock was set
     culprits: tuple[tuple[Cpu, ...], ...] = ((), ())  # as a live session asks for them
+    processor: str = ""
 
     def __post_init__(self) -> None:
-        self.simulated = simulated_host(self.scenario, self.cpus, clock_ns=lambda: self.now_ns)
+        self.simulated = simulated_host(
+            self.scenario, self.cpus, processor=self.processor, clock_ns=lambda: self.now_ns
+        )
         for source in self.simulated.sources:
             if isinstance(source, Detailing):
                 source.detail(wanted=self.traffic is True)

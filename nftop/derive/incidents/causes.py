@@ -182,7 +182,7 @@ def _with_effects(
         keys = inputs.keys_of(item)
         normal = keys and all(_normal_for(item.rule, inputs.nfs[key].name) for key in keys)
         able = () if normal else causes
-        cause = next((one for one in able if _explains(one, item, keys)), None)
+        cause = next((one for one in able if _explains(inputs, one, item, keys)), None)
         if cause is not None:
             effects.setdefault(cause.key, []).append(item)
         for key in (keys or ("",)) if cause is None else ():
@@ -190,22 +190,47 @@ def _with_effects(
     own = [one for key, items in alone.items() if key for one in _of_nf(inputs, key, items)]
     own += [_of_host(item) for item in alone.get("", ())]
     explained = [replace(one, effects=tuple(effects.get(one.key, ()))) for one in causes]
-    priced = set[str]()
-    result = []
-    for cause in (*explained, *own):
+    priced: dict[CauseKey, tuple[str, ...]] = {}
+    taken, now_ns = set[str](), inputs.tick.frame.monotonic_ns
+    # Those by which packets are lost first: the others' victims may lose theirs to them.
+    for cause in sorted((*explained, *own), key=lambda one: not _loses(one)):
         takes = cause.takes_effects and cause.floor > Severity.INFO
-        keys = tuple(key for key in cause.nfs if takes and key not in priced)
-        priced |= set(keys)
-        result.append(replace(cause, priced=keys))
-    return result[: len(explained)], result[len(explained) :]
+        able = [
+            key
+            for key in (cause.nfs if takes else ())
+            if cause.kind != "clock" or not _cost_grew(inputs, key, now_ns)
+        ]
+        priced[cause.key] = tuple(key for key in able if key not in taken)
+        taken.update(priced[cause.key])
+    shown = [[replace(one, priced=priced[one.key]) for one in half] for half in (explained, own)]
+    return shown[0], shown[1]
 
 
-def _explains(cause: Cause, finding: Finding, keys: Iterable[str]) -> bool:
-    """Whether a finding about these NFs is an effect of a cause: not if it began before."""
-    if not cause.takes_effects or set(keys).isdisjoint(cause.nfs):
+def _loses(cause: Cause) -> bool:
+    return any(item.rule in _LOSSES for item in (*cause.findings, *cause.effects))
+
+
+def _explains(inputs: CauseInputs, cause: Cause, finding: Finding, keys: Iterable[str]) -> bool:
+    """Whether a finding about these NFs is an effect of a cause: not if it began before.
+
+    A slow clock explains losses only, unless packets came to cost more cycles.
+    """
+    mine = set(keys) & set(cause.nfs)
+    if not cause.takes_effects or not mine:
+        return False
+    if cause.kind == "clock" and (
+        finding.rule not in _LOSSES
+        or any(_cost_grew(inputs, key, finding.began_ns) for key in mine)
+    ):
         return False
     began_ns = min(item.began_ns for item in cause.findings)
     return finding.began_ns >= began_ns - EFFECT_BEFORE_S * 1e9
+
+
+def _cost_grew(inputs: CauseInputs, key: str, at_ns: int) -> bool:
+    """Whether a packet costs clearly more cycles than in the minute before a time."""
+    was = inputs.recent(key).cost_before(at_ns)
+    return _has_grown(was.value, cost_of(inputs.nfs[key], was).value)
 
 
 def _gone(inputs: CauseInputs) -> Iterator[Cause]:
@@ -411,17 +436,19 @@ def _normal_for(rule_id: str, name: str) -> bool:
     return rule is not None and any(program in name for program in rule.normal_for)
 
 
-def _count(reading: Reading) -> str:
+def _count(reading: Reading, unit: str) -> str:
+    """`7.1k lost`; "" if unknown."""
     if isinstance(reading, Missing):
-        return "many"
+        return ""
     if reading < 1e4:
-        return f"{reading:.0f}" if reading < 1e3 else f"{reading / 1e3:.1f}k"
-    return f"{reading / 1e6:.1f}M" if reading >= 1e6 else f"{reading / 1e3:.0f}k"
+        return f"{reading:.0f} {unit}" if reading < 1e3 else f"{reading / 1e3:.1f}k {unit}"
+    return f"{reading / 1e6:.1f}M {unit}" if reading >= 1e6 else f"{reading / 1e3:.0f}k {unit}"
 
 
 def _register_title(row: PackageRow, finding: Finding) -> str:
     what = "write" if finding.rule == "mmio-writes" else "read"
-    return f"{_count(row.readings[f'mmio.{what}_per_s'])} register {what}s/s, socket {row.package}"
+    rate = _count(row.readings[f"mmio.{what}_per_s"], f"register {what}s/s")
+    return f"{rate or f'register {what}s'}, socket {row.package}"
 
 
 def _ddio_title(row: PackageRow, _: Finding) -> str:
@@ -454,11 +481,11 @@ def _flows(inputs: CauseInputs) -> Iterator[Cause]:
             for name in ("cache_hit_ratio", "upcalls_per_s", "lost_upcalls_per_s")
         )
         fell = findings[0].rule == "flow-cache-hits"
-        title = f"{_count(upcalls)} upcalls/s"
-        if not isinstance(lost, Missing) and lost > 0:
-            title += f", {_count(lost)} lost"
-        if fell and not isinstance(hits, Missing):
-            title += f", {hits:.0%} of lookups cached"
+        cached = "" if isinstance(hits, Missing) or not fell else f"{hits:.0%} of lookups cached"
+        known = _count(upcalls, "upcalls/s"), _count(lost, "lost") if lost else "", cached
+        title = ", ".join(filter(None, known)) or (
+            "fewer flow cache hits" if fell else "upcalls lost"
+        )
         yield Cause(
             CauseKey("flows", key), "flows", title, Party("host", "new flows") if fell else None,
             (key,), tuple(findings), basis="hits of its flow tables" * fell, likely=fell,
@@ -571,6 +598,7 @@ _ORDER: tuple[tuple[tuple[str, ...], Callable[[CauseInputs], Iterator[Cause]]], 
     (("gone",), _gone),
     (("poller-waits", "shared-cpu"), _shared_cpus),
     (("noisy-neighbour",), _neighbours),
+    (("flow-cache-hits", "lost-upcalls"), _flows),
     (("low-priority-core",), _slow_cores),
     (("busy-sibling",), _siblings),
     (("cross-socket",), _remote),
@@ -588,7 +616,6 @@ _ORDER: tuple[tuple[tuple[str, ...], Callable[[CauseInputs], Iterator[Cause]]], 
             lambda _, item: _stated(item).removeprefix("about "),
         ),
     ),
-    (("flow-cache-hits", "lost-upcalls"), _flows),
     (("traffic-stopped",), _stopped),
     (("sources-apart",), _host),
 )

@@ -231,3 +231,23 @@ def test_register_writes_stay_information_between_samples_and_after_a_warm_up() 
         assert registers, restarts
         assert {item.severity for item in registers} == {Severity.INFO}
         host.state = lasting(host.state)
+
+
+@pytest.mark.parametrize("name", ["slow", "upcalls"])
+def test_a_loss_is_not_the_slow_clock_s_where_packets_came_to_cost_more_cycles(name: str) -> None:
+    """The Gold's pollers run on low-priority cores all the time, which alone lose nothing."""
+    host = Frozen(name, 96, traffic=None, processor="gold-6252n")
+    begins_s, ends_s = span_s(name)
+    host.tick(0)
+    frames = [host.tick(S) for _ in range(begins_s + 16)]
+    worst, *others = frames[-1].incidents
+    expected, now = EXPECTED[name], described(worst)
+    assert (now.kind, now.severity, now.culprit) == (expected.kind, BAD, expected.culprit)
+    nf = next(item for item in frames[-1].nfs if item.name == expected.victims[0])
+    assert worst.price.drops_per_s == nf.readings["drop_packets_per_s"] > 1000.0
+    assert {(item.kind, item.severity) for item in others} == {("clock", WARN)}
+    assert any(item.party.name == nf.name for other in others for item in other.victims)
+    # Nor was it in the seconds before the loss had lasted long enough to be a finding.
+    shown = [item for frame in frames for item in frame.incidents]
+    assert {item.severity for item in shown if item.kind == "clock"} == {WARN}
+    assert ends_s > begins_s + 16
