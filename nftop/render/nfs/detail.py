@@ -438,6 +438,11 @@ _NONE = (
     "segment those of graph nodes."
 )
 
+_BY_PACKET = (
+    f"{fmt.ESTIMATE}: VPP counts its nodes at its own pace, 10 s by default, and does not report "
+    "when: what they counted last for each packet received, times the packets per second of now"
+)
+
 
 def xstat_lines(host: Host, nf: NfRow, width: int) -> list[Line]:
     """Counters by port or node, in the application's order, and why some are absent."""
@@ -462,12 +467,14 @@ def _counter_lines(nf: NfRow, width: int) -> list[Line]:
         TableColumn("COUNT", "COUNT", _COUNT),
         TableColumn("per s", "per s", _RATE),
     ]
-    lines = [header_line(heads)]
+    if any(item.estimate and not isinstance(item.per_s, Missing) for item in nf.xstats):
+        absent += paragraph(_BY_PACKET, width, tone=Tone.DIM)
+    lines = [*absent, header_line(heads)]
     for port, items in by_port.items():
-        lines += [BLANK] if len(lines) > 1 else []
+        lines += [BLANK] if len(lines) > len(absent) + 1 else []
         lines += [line(text_cell(port, width, tone=Tone.TITLE))]
         lines += [*(_line(item, name) for item in items)]
-    return [*lines, BLANK, *absent] if absent else lines
+    return lines
 
 
 def _has_telemetry(nf: NfRow) -> bool:
@@ -492,6 +499,6 @@ def _line(item: NfXstat, name: int) -> Line:
     return line(
         text_cell(f"  {item.name}", name),
         text_cell(f"{item.count:,}", _COUNT, right=True),
-        number_cell(item.per_s, Unit.PER_S, _RATE),
+        number_cell(item.per_s, Unit.PER_S, _RATE, estimate=item.estimate),
         text_cell("  drop" if item.drops else "", _MARK, tone=Tone.BAD if dropping else Tone.DIM),
     )
