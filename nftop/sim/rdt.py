@@ -330,24 +330,24 @@ def changed(
         nows.append(replace(limited, costs=cost, hz=frequencies.hz))
         rates.append(rates_of(model.scenario, layout, nows[-1]))
     kept = rdt.stretches[: model.stretch(at_ns) + 1]
-    parts = [_Part(at_ns, rates[0])]
+    approaches = [_Approach(at_ns, rates[0])]
     if frequencies is rdt.frequencies:
-        parts = _course(model, at_ns, nows[0], rates[0])
+        approaches = _course(model, at_ns, nows[0], rates[0])
     later_ns = starts_ns[1:]
-    parts = [part for part in parts if not later_ns or part.start_ns < later_ns[0]]
-    for part in parts:
-        own = (part.start_ns, *later_ns), [part.rates, *rates[1:]]
-        model = altered(model, part.start_ns, *own, frequencies, at_once=part.crossing)
+    approaches = [item for item in approaches if not later_ns or item.start_ns < later_ns[0]]
+    for item in approaches:
+        own = (item.start_ns, *later_ns), [item.rates, *rates[1:]]
+        model = altered(model, item.start_ns, *own, frequencies, at_once=item.crossing)
     rdt = replace(rdt, model=model, stretches=kept)
-    for part in parts:
-        rdt = _followed(rdt, classes, levels[0], part.start_ns)
+    for item in approaches:
+        rdt = _followed(rdt, classes, levels[0], item.start_ns)
     for start_ns, level in zip(later_ns, levels[1:], strict=True):
         rdt = _followed(rdt, classes, level, start_ns)
     return rdt
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Approach:
     """A time from which counts approach some rates.
 
     `crossing`: CPUs that become saturated then, or no longer are.
@@ -358,7 +358,7 @@ class _Part:
     crossing: tuple[int, ...] = ()
 
 
-def _course(model: Model, at_ns: int, now: Now, rates: tuple[Floats, Floats]) -> list[_Part]:
+def _course(model: Model, at_ns: int, now: Now, rates: tuple[Floats, Floats]) -> list[_Approach]:
     """The way to new rates, so that a poller which drops has no time left, and only that one.
 
     One that drops at one end only approaches what it would do if it went on as before, until it
@@ -383,14 +383,14 @@ def _course(model: Model, at_ns: int, now: Now, rates: tuple[Floats, Floats]) ->
             times_ns[cpu] = at_ns + round(-math.log(left) * SETTLE_S * 1e9)
             for half, tables in zip(via, on, strict=True):
                 half[cpu] = tables[cpu]
-    parts = []
+    approaches = []
     for start_ns in sorted({at_ns, *times_ns.values()}):
         still = [cpu for cpu, time_ns in times_ns.items() if time_ns > start_ns]
         steady, swinging = (half.copy() for half in rates)
         steady[still], swinging[still] = via[0][still], via[1][still]
         crossing = tuple(cpu for cpu, time_ns in times_ns.items() if time_ns == start_ns)
-        parts.append(_Part(start_ns, (steady, swinging), crossing))
-    return parts
+        approaches.append(_Approach(start_ns, (steady, swinging), crossing))
+    return approaches
 
 
 _LEAST_MISSED_PER_S = 1.0

@@ -97,7 +97,7 @@ def test_a_name_that_never_appears_is_known_at_the_end_even_of_one_frame() -> No
         assert len(reports) == 1 and TICK.nfs[0].name in reports[0]
 
 
-def test_without_the_required_network_function_there_are_no_frames() -> None:
+def test_without_the_required_network_function_no_frame_is_given() -> None:
     """Known with the first frame that lists the others, before which nothing is written."""
     begun, empty = replace(TICK, interval_s=None), replace(TICK, interval_s=None, nfs=())
     name = TICK.nfs[0].name

@@ -14,7 +14,7 @@ from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.rules import rule_called
 from nftop.derive.findings.traffic import Neighbour, class_text, neighbours, polled_classes
 from nftop.derive.incidents.parties import Parties, packets_of
-from nftop.derive.nf.recent import RecentPoint, RecentRates, cost_of
+from nftop.derive.nf.recent import RecentPoint, RecentRates, cost_of, has_grown
 from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow
 from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list, parse_cpu_list
 from nftop.model.incident import CauseKind, Party, Severity
@@ -34,7 +34,7 @@ _FEW_READS_PER_S = 10_000.0
 EFFECT_BEFORE_S = 10.0
 _LOSSES = ("drops", "lost-upcalls", "throughput-collapse")
 _NOT_OVS = Missing(Reason.UNDEFINED)
-_LOAD_GROWN, _COST_GROWN, _SAME_LOAD = 1.03, 1.05, 0.03
+_LOAD_GROWN, _SAME_LOAD = 1.03, 0.03
 
 
 class CauseKey(NamedTuple):
@@ -149,8 +149,8 @@ def cpus_of(finding: Finding) -> tuple[Cpu, ...]:
 
 
 def losses_of(cause: Cause) -> tuple[Finding, ...]:
-    """Effects by which packets are lost."""
-    return tuple(item for item in cause.effects if item.rule in _LOSSES)
+    """Findings of a cause, and its effects, by which packets are lost."""
+    return tuple(item for item in (*cause.findings, *cause.effects) if item.rule in _LOSSES)
 
 
 def causes_of(inputs: CauseInputs) -> tuple[Cause, ...]:
@@ -193,21 +193,16 @@ def _with_effects(
     priced: dict[CauseKey, tuple[str, ...]] = {}
     taken, now_ns = set[str](), inputs.tick.frame.monotonic_ns
     # Those by which packets are lost first: the others' victims may lose theirs to them.
-    for cause in sorted((*explained, *own), key=lambda one: not _loses(one)):
-        takes = cause.takes_effects and cause.floor > Severity.INFO
-        able = [
-            key
-            for key in (cause.nfs if takes else ())
-            if cause.kind != "clock" or not _cost_grew(inputs, key, now_ns)
-        ]
+    for cause in sorted((*explained, *own), key=lambda one: not losses_of(one)):
+        able = cause.nfs if cause.takes_effects and cause.floor > Severity.INFO else ()
+        if cause.kind == "clock":
+            able = tuple(
+                key for key in able if not inputs.recent(key).cost_grew(inputs.nfs[key], now_ns)
+            )
         priced[cause.key] = tuple(key for key in able if key not in taken)
         taken.update(priced[cause.key])
     shown = [[replace(one, priced=priced[one.key]) for one in half] for half in (explained, own)]
     return shown[0], shown[1]
-
-
-def _loses(cause: Cause) -> bool:
-    return any(item.rule in _LOSSES for item in (*cause.findings, *cause.effects))
 
 
 def _explains(inputs: CauseInputs, cause: Cause, finding: Finding, keys: Iterable[str]) -> bool:
@@ -218,19 +213,11 @@ def _explains(inputs: CauseInputs, cause: Cause, finding: Finding, keys: Iterabl
     mine = set(keys) & set(cause.nfs)
     if not cause.takes_effects or not mine:
         return False
-    if cause.kind == "clock" and (
-        finding.rule not in _LOSSES
-        or any(_cost_grew(inputs, key, finding.began_ns) for key in mine)
-    ):
+    grew = (inputs.recent(key).cost_grew(inputs.nfs[key], finding.began_ns) for key in mine)
+    if cause.kind == "clock" and (finding.rule not in _LOSSES or any(grew)):
         return False
     began_ns = min(item.began_ns for item in cause.findings)
     return finding.began_ns >= began_ns - EFFECT_BEFORE_S * 1e9
-
-
-def _cost_grew(inputs: CauseInputs, key: str, at_ns: int) -> bool:
-    """Whether a packet costs clearly more cycles than in the minute before a time."""
-    was = inputs.recent(key).cost_before(at_ns)
-    return _has_grown(was.value, cost_of(inputs.nfs[key], was).value)
 
 
 def _gone(inputs: CauseInputs) -> Iterator[Cause]:
@@ -483,9 +470,7 @@ def _flows(inputs: CauseInputs) -> Iterator[Cause]:
         fell = findings[0].rule == "flow-cache-hits"
         cached = "" if isinstance(hits, Missing) or not fell else f"{hits:.0%} of lookups cached"
         known = _count(upcalls, "upcalls/s"), _count(lost, "lost") if lost else "", cached
-        title = ", ".join(filter(None, known)) or (
-            "fewer flow cache hits" if fell else "upcalls lost"
-        )
+        title = ", ".join(filter(None, known)) or "its flow tables miss"
         yield Cause(
             CauseKey("flows", key), "flows", title, Party("host", "new flows") if fell else None,
             (key,), tuple(findings), basis="hits of its flow tables" * fell, likely=fell,
@@ -555,7 +540,7 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
     # A bound has empty polls in it, more of them where fewer packets arrive.
     bound = was.is_bound or cost.is_bound
     comparable = not bound or name == "loss" or grown > 1 - _SAME_LOAD
-    if comparable and _has_grown(was.value, cost.value):
+    if comparable and has_grown(was.value, cost.value):
         texts = [
             cycles_text(value, bound=item.is_bound)
             for item in (cost, was)
@@ -567,12 +552,6 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
         title = f"{grown - 1:+.0%} packets, more than its cores take"
         return replace(plain, kind="load", title=title, culprit=Party("host", "arriving traffic"))
     return plain
-
-
-def _has_grown(before: Reading, now: Reading) -> bool:
-    if isinstance(before, Missing) or isinstance(now, Missing):
-        return False
-    return now > _COST_GROWN * before
 
 
 def _stated(finding: Finding) -> str:

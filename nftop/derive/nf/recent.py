@@ -29,6 +29,7 @@ LEAST_PACKETS_PER_S = 100_000.0
 _SPACING_S = 0.9
 _LEAST_POINTS = 8
 _LEAST_BEFORE = 3
+_COST_GROWN = 1.05
 _GONE_AFTER_S = 60.0
 _WARMING = Missing(Reason.WARMING, "nothing is known of it from before")
 _UNKNOWN = float("nan")
@@ -109,6 +110,11 @@ class RecentRates:
         middle = float(np.median([point.cpp for point in others]))
         return PacketCost("cpp", middle, is_bound=any(point.is_bound for point in others))
 
+    def cost_grew(self, nf: NfRow, at_ns: int) -> bool:
+        """Whether a packet costs clearly more than in the minute before a time."""
+        was = self.cost_before(at_ns)
+        return has_grown(was.value, cost_of(nf, was).value)
+
     def _points_before(self, monotonic_ns: int, span_s: float) -> list[RecentPoint]:
         since_ns, until_ns = monotonic_ns - span_s * 1e9, monotonic_ns - 1e9
         return [point for point in self.points if since_ns <= point.monotonic_ns <= until_ns]
@@ -165,6 +171,13 @@ def cost_of(nf: NfRow, like: PacketCost | None = None) -> PacketCost:
 
 
 _CPP = next(metric for metric in NF_METRICS if metric.id == "cpp")
+
+
+def has_grown(before: Reading, now: Reading) -> bool:
+    """Whether a cost is clearly higher than before; False if either is unknown."""
+    if isinstance(before, Missing) or isinstance(now, Missing):
+        return False
+    return now > _COST_GROWN * before
 
 
 def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
