@@ -369,7 +369,9 @@ def _with_parts(nf: NfRow, columns: Mapping[str, Column], names: Mapping[int, st
     }
     readings |= {metric.id: NO_VECTORS for metric in SATURATION_NF_METRICS}
     readings |= {metric.id: ONLY_OVS for metric in FLOW_TABLE_METRICS}
-    readings |= {metric.id: NO_PORT_LOSSES for metric in PORT_METRICS}
+    readings |= {
+        metric.id: NO_PORT_LOSSES for metric in PORT_METRICS if metric.id not in nf.readings
+    }
     readings |= {metric.id: NO_ERROR_DROPS for metric in GRAPH_METRICS}
     busy = max((columns["busy_ratio"].values[row] for row in rows), default=0.5)
     room = room_of_all([Room(1.0 - float(busy), 0.0)], nf.readings["rx_packets_per_s"])

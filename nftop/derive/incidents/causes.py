@@ -191,13 +191,13 @@ def _with_effects(
     own += [_of_host(item) for item in alone.get("", ())]
     explained = [replace(one, effects=tuple(effects.get(one.key, ()))) for one in causes]
     priced: dict[CauseKey, tuple[str, ...]] = {}
-    taken, now_ns = set[str](), inputs.tick.frame.monotonic_ns
+    taken, before_ns = set[str](), inputs.tick.frame.monotonic_ns - int(EFFECT_BEFORE_S * 1e9)
     # Those by which packets are lost first: the others' victims may lose theirs to them.
     for cause in sorted((*explained, *own), key=lambda one: not losses_of(one)):
         able = cause.nfs if cause.takes_effects and cause.floor > Severity.INFO else ()
         if cause.kind == "clock":
             able = tuple(
-                key for key in able if not inputs.recent(key).cost_grew(inputs.nfs[key], now_ns)
+                key for key in able if not inputs.recent(key).cost_grew(inputs.nfs[key], before_ns)
             )
         priced[cause.key] = tuple(key for key in able if key not in taken)
         taken.update(priced[cause.key])

@@ -62,14 +62,7 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
         row,
         readings={
             **row.readings,
-            **{metric.id: nf.problem or ONLY_OVS for metric in FLOW_TABLE_METRICS},
-            **{metric.id: nf.problem or NO_PORT_LOSSES for metric in PORT_METRICS},
-            **{metric.id: nf.problem or NO_ERROR_DROPS for metric in GRAPH_METRICS},
-            **nf.readings,
-            "missed_packets_per_s": nf.missed_packets_per_s,
-            "drop_packets_per_s": dropped(
-                nf.missed_packets_per_s, nf.readings.get("ovs.lost_upcalls_per_s", 0.0)
-            ),
+            **_reported(nf),
             "imbalance_ratio": nf.uncounted or imbalance_ratio(nf.cores),
             "room_ratio": nf.uncounted or room.ratio,
             "room_packets_per_s": nf.uncounted or room.packets_per_s,
@@ -106,6 +99,20 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
         classes=classes,
         sharers="; ".join(filter(None, (_others(clos, row, context) for clos in classes))),
     )
+
+
+def _reported(nf: NfRates) -> dict[str, Reading]:
+    """What only some kinds report, or why its kind does not, and what it loses."""
+    return {
+        **{metric.id: nf.problem or ONLY_OVS for metric in FLOW_TABLE_METRICS},
+        **{metric.id: nf.problem or NO_PORT_LOSSES for metric in PORT_METRICS},
+        **{metric.id: nf.problem or NO_ERROR_DROPS for metric in GRAPH_METRICS},
+        **nf.readings,
+        "missed_packets_per_s": nf.missed_packets_per_s,
+        "drop_packets_per_s": dropped(
+            nf.missed_packets_per_s, nf.readings.get("ovs.lost_upcalls_per_s", 0.0)
+        ),
+    }
 
 
 def dropped(missed: Reading, lost_upcalls: Reading) -> Reading:
