@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -323,7 +324,10 @@ def _ok() -> SourceState:
     return SourceState(Reason.PRESENT, "", 0.1, 0.0004)
 
 
-def nic_drops(per_s: Reading) -> dict[str, Reading]:
+R = TypeVar("R", bound=Reading)
+
+
+def nic_drops(per_s: R) -> dict[str, R]:
     """Readings of a network function whose NICs drop so many packets."""
     return dict.fromkeys(("missed_packets_per_s", "drop_packets_per_s"), per_s)
 

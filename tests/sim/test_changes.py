@@ -252,8 +252,8 @@ def test_a_shrunk_neighbour_gives_its_victims_their_cache_and_packets_back() -> 
     assert all(rates.min() > 1.0 for rates in missed[: ends - 1])
     assert all(np.abs(rates).max() < 1.0 for rates in missed[ends:])
     tsc = rdt.model.scenario.processor.tsc_hz
-    for at, working in ((ends - 2, True), (ends + 2, False)):
-        rates = rdt.model.rates(times_ns[at])[0][cpus_of(rdt.model, "vpp"), INDEX["work_cycles"]]
+    for where, working in ((ends - 2, True), (ends + 2, False)):
+        rates = rdt.model.rates(times_ns[where])[0][cpus_of(rdt.model, "vpp"), INDEX["work_cycles"]]
         assert (rates >= tsc * (1 - 1e-9)).all() == working
 
 

@@ -194,12 +194,12 @@ def _with_effects(
     taken, before_ns = set[str](), inputs.tick.frame.monotonic_ns - int(EFFECT_BEFORE_S * 1e9)
     # Those by which packets are lost first: the others' victims may lose theirs to them.
     for cause in sorted((*explained, *own), key=lambda one: not losses_of(one)):
-        able = cause.nfs if cause.takes_effects and cause.floor > Severity.INFO else ()
+        mine = cause.nfs if cause.takes_effects and cause.floor > Severity.INFO else ()
         if cause.kind == "clock":
-            able = tuple(
-                key for key in able if not inputs.recent(key).cost_grew(inputs.nfs[key], before_ns)
+            mine = tuple(
+                key for key in mine if not inputs.recent(key).cost_grew(inputs.nfs[key], before_ns)
             )
-        priced[cause.key] = tuple(key for key in able if key not in taken)
+        priced[cause.key] = tuple(key for key in mine if key not in taken)
         taken.update(priced[cause.key])
     shown = [[replace(one, priced=priced[one.key]) for one in half] for half in (explained, own)]
     return shown[0], shown[1]
