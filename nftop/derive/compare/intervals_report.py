@@ -30,6 +30,7 @@ from nftop.model.column import Bools, Floats
 from nftop.model.frame import base_clock
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.metric import Metric
+from nftop.model.metrics.ports import OTHER_LOSSES
 from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass, replace
 
@@ -169,7 +170,12 @@ def _nf_report(
             why = _NO_CLOCK
         of_a, of_b = (_of_clock(item, metric.id, clock) for item in (a, b))
         row = row_of(used, of_a, of_b, why, context.of(entity, metric.id, clock))
-        rows.append(row if own else replace(row, result=comparable_row(row.result, full, offered)))
+        if not own:
+            row = replace(row, result=comparable_row(row.result, full, offered))
+        if metric.id in OTHER_LOSSES and row.result.word == "better":
+            # It may have had fewer packets to lose.
+            row = replace(row, result=replace(row.result, word="less"))
+        rows.append(row)
     results = [row.result for row in rows]
     word, why_word = summed(results, offered if full != [True, True] else None)
     for name, series in (("A", a), ("B", b)):

@@ -77,8 +77,9 @@ def test_losses_decide_where_packets_and_cycles_are_the_same() -> None:
             "worse", "no difference", "worse",
         )  # fmt: skip
         component, rows = only(interval(loses, seed=1), interval(none, seed=2))
-        better = "no difference" if lost == "error_drops_per_s" else "better"
-        assert (rows[lost].word, component.word) == ("better", better)
+        errors = lost == "error_drops_per_s"
+        words = ("less", "no difference") if errors else ("better", "better")
+        assert (rows[lost].word, component.word) == words
         # Under another load they are those of other packets.
         moved = nf(12, 200, saturated=0) | {lost: 4900.0}
         rows = only(interval(loses | {"saturated": 0.0}, seed=1), interval(moved, seed=2))[1]
