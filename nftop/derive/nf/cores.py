@@ -244,7 +244,8 @@ def _tasks_of_others(group: GroupRow, row: NfRow, context: NfHostContext) -> lis
 
 
 _OTHERS = Missing(
-    Reason.UNDEFINED, "its monitoring group counts others too: make one of its threads alone"
+    Reason.UNDEFINED,
+    "its monitoring group counts other threads too: 'nftop cat create --monitor' makes one alone",
 )
 _SOME = Missing(Reason.UNDEFINED, "some of its threads are in no monitoring group: M takes all")
 _NOTHING = Missing(Reason.HARDWARE, "its monitoring group is not metered here")
