@@ -45,7 +45,7 @@ _NUMBERS: tuple[tuple[str, int, float], ...] = (
     (USUAL.key, 7, 6.05),
     ("busy_cpp", 7, 5),
     ("ipp", 7, 5.5),
-    ("ipc", 6, 3),
+    ("ipc", 5, 3),
     (_BAR, 11, 3.5),
     ("imbalance_ratio", 6, 6),
     ("classes", 4, 6.5),
@@ -60,7 +60,7 @@ _NAMED = {
     _BAR: TableColumn(
         _BAR, "TOPDN 10%", 11, right=False, priority=3.5, metric=_METRICS["tma.retiring"]
     ),
-    "classes": TableColumn("classes", "CLASS", 9, right=False, priority=3.6, grows=7),
+    "classes": TableColumn("classes", "CLASS", 10, right=False, priority=3.6, grows=6),
 }
 _COLS: tuple[TableColumn, ...] = (
     *_LABELS,
