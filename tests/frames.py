@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -323,6 +324,14 @@ def _ok() -> SourceState:
     return SourceState(Reason.PRESENT, "", 0.1, 0.0004)
 
 
+R = TypeVar("R", bound=Reading)
+
+
+def nic_drops(per_s: R) -> dict[str, R]:
+    """Readings of a network function whose NICs drop so many packets."""
+    return dict.fromkeys(("missed_packets_per_s", "drop_packets_per_s"), per_s)
+
+
 def _nf(name: str, pid: int, cpus: tuple[int, ...], rx: float, tx: float, drop: float) -> NfRow:
     return NfRow(
         key=f"{pid}:1",
@@ -339,7 +348,7 @@ def _nf(name: str, pid: int, cpus: tuple[int, ...], rx: float, tx: float, drop: 
         readings={
             "rx_packets_per_s": rx,
             "tx_packets_per_s": tx,
-            "drop_packets_per_s": drop,
+            **nic_drops(drop),
             "cpp": 376.0,
             "busy_cpp": 281.5,
             "ipp": 604.0,
@@ -364,7 +373,9 @@ def _with_parts(nf: NfRow, columns: Mapping[str, Column], names: Mapping[int, st
     }
     readings |= {metric.id: NO_VECTORS for metric in SATURATION_NF_METRICS}
     readings |= {metric.id: ONLY_OVS for metric in FLOW_TABLE_METRICS}
-    readings |= {metric.id: NO_PORT_LOSSES for metric in PORT_METRICS}
+    readings |= {
+        metric.id: NO_PORT_LOSSES for metric in PORT_METRICS if metric.id not in nf.readings
+    }
     readings |= {metric.id: NO_ERROR_DROPS for metric in GRAPH_METRICS}
     busy = max((columns["busy_ratio"].values[row] for row in rows), default=0.5)
     room = room_of_all([Room(1.0 - float(busy), 0.0)], nf.readings["rx_packets_per_s"])
@@ -372,7 +383,7 @@ def _with_parts(nf: NfRow, columns: Mapping[str, Column], names: Mapping[int, st
     readings |= {node.id: columns[node.id][rows[0] if rows else 0] for node in NF_NODES}
     no_drops = Missing(Reason.SOURCE, "what it drops only it knows")
     rx, tx = nf.readings["rx_packets_per_s"], nf.readings["tx_packets_per_s"]
-    missed = nf.readings["drop_packets_per_s"]
+    missed = nf.readings["missed_packets_per_s"]
     return replace(
         nf,
         readings={**nf.readings, **readings},

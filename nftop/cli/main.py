@@ -321,7 +321,7 @@ def _add_demo_options(parser: argparse.ArgumentParser) -> None:
         "--scenario", metavar="NAME", default="default",
         help="default (one poller shares its CPU), healthy (no finding; on a Gold "
         "its pollers on low-priority cores), noisy (a neighbour starts to stream through the cache "
-        "after a minute); or with a finding from second 20 to 40: "
+        "after a minute); or with a finding from second 20 to 40 (slow: from 30 to 90): "
         "apart, burst, channels, collapse, ddio, descriptors, doorbells, frontend, idle, lowcore, "
         "remote, shared, sibling, slow, speculation, upcalls; sst-bf (two kinds of cores)",
     )  # fmt: skip

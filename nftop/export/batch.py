@@ -69,7 +69,8 @@ def run_batch(
 ) -> bool:
     """Write `count` frames, or all until the feed is stopped, flushing each.
 
-    Whether the core of `target` could be known: False if no network function of its name appeared.
+    Whether the core of `target` could be known: False if no network function of its name appeared;
+    of a limited number of frames none is written then.
 
     Text is `width` columns wide, TEXT_WIDTH by default. The feed's first frame has no rates and is
     not written; its losses are in the next. `target` and `report` are those of `FocusFrames`.
@@ -78,7 +79,7 @@ def run_batch(
     written = FORMATS[form]
     mode = "REPLAY" if isinstance(feed, Player) else "LIVE"
     put(out, written.before())
-    focused = FocusFrames(feed, target, written.focus, report)
+    focused = FocusFrames(feed, target, written.focus, report, required=count is not None)
     with closing(focused.frames()) as frames:
         first = next(frames, None)
         before = () if first is None else first.lost

@@ -216,15 +216,6 @@ class NfRow:
     shared: Missing | None = None
     saturated_by: tuple[str, ...] = ()
 
-    @property
-    def lost_packets_per_s(self) -> Reading:
-        """Packets per second that it loses: those that NICs drop, and OVS' lost upcalls."""
-        dropped = self.readings["drop_packets_per_s"]
-        upcalls = self.readings.get("ovs.lost_upcalls_per_s", 0.0)
-        if isinstance(upcalls, Missing) or upcalls == 0:
-            return dropped
-        return upcalls + (0.0 if isinstance(dropped, Missing) else dropped)
-
 
 @dataclass(frozen=True, slots=True)
 class BoxTraffic:

@@ -79,7 +79,8 @@ def named(nfs: Collection[NfRow], name: str) -> NfRow | None:
 class FocusFrames:
     """The feed's frames, with `focus` and the target's core counted.
 
-    `report` is called with why the core is not counted, once for each reason.
+    `report` is called with why the core is not counted, once for each reason. `required`: there are
+    no frames without a network function of the target's name, from the first that lists any.
     """
 
     def __init__(
@@ -88,9 +89,11 @@ class FocusFrames:
         target: FocusTarget | None,
         focus: Focus,
         report: Callable[[str], None],
+        *,
+        required: bool = False,
     ) -> None:
         self._feed, self._target, self._focus, self._report = feed, target, focus, report
-        self._reported = ""
+        self._required, self._reported = required, ""
         self._core = None if target is None else target.cpu
         self._nfs: Collection[NfRow] = ()
         self._appeared = self._core is not None
@@ -112,6 +115,8 @@ class FocusFrames:
                     self._feed.set_focus(replace(self._focus, core=wanted))
                 self._appeared |= wanted is not None
                 self._nfs = frame.nfs
+                if self._required and self._is_unknown(frame, target):
+                    return
                 uncounted = 0 if frame.focus is not None else uncounted + 1
                 self._say(self._problem(frame, uncounted))
                 yield frame
@@ -122,6 +127,11 @@ class FocusFrames:
             return False
         self._say(self._no_such_nf())
         return True
+
+    def _is_unknown(self, frame: Frame, target: FocusTarget) -> bool:
+        """Whether a frame that lists the network functions has none of this name, as before it."""
+        listed = bool(frame.nfs) or frame.interval_s is not None
+        return listed and not self._appeared and named(frame.nfs, target.nf) is None
 
     def _problem(self, frame: Frame, uncounted: int) -> str:
         """Why the core is not counted; "" if it is, or if that is not known yet."""

@@ -205,8 +205,7 @@ def _values(
     frame: Frame,
 ) -> Iterator[tuple[SubjectKey, str, tuple[str, ...], Mapping[str, Reading]]]:
     for nf in frame.nfs:
-        lost = {"drop_packets_per_s": nf.lost_packets_per_s}
-        yield SubjectKey("nf", nf.key), nf.name, NF_METRICS, {**nf.readings, **lost}
+        yield SubjectKey("nf", nf.key), nf.name, NF_METRICS, nf.readings
     for group in frame.groups:
         for cache in group.caches:
             key = SubjectKey("class", group.name, cache.l3)

@@ -8,8 +8,9 @@ classes. In each a quantity q of a CPU grows at the rate
 so its count is the sum over the stretches of `a` times the elapsed time and `b` times the sine's
 integral. A step of the scenario has an immediate effect. After a change of classes a and b approach
 their new values exponentially with the cache's time constant `SETTLE_S`, and that integral is a
-closed form too, so rates never jump. Nothing is accumulated from reading to reading: the same time
-always gives the same counts.
+closed form too, so rates never jump; but for the size of VPP's vectors, where a core becomes
+saturated or no longer is (`rdt.changed`). Nothing is accumulated from reading to reading: the same
+time always gives the same counts.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from nftop.sim.frequency import CoreFrequencies, first_frequencies
 from nftop.sim.layout import Layout, build
 from nftop.sim.rates import GOLDEN, first_limits, phases, rates_of
 from nftop.sim.scenario import Scenario
-from nftop.sim.workloads import QUANTITIES
+from nftop.sim.workloads import INDEX, QUANTITIES
 
 # Time constant of a change of occupancy.
 SETTLE_S = 4.0
@@ -178,6 +179,8 @@ def altered(
     starts_ns: Sequence[int],
     rates: Sequence[tuple[Floats, Floats]],
     frequencies: CoreFrequencies,
+    *,
+    at_once: Sequence[int] = (),
 ) -> Model:
     """The same host with other rates from `at_ns` on.
 
@@ -188,12 +191,15 @@ def altered(
         rates: a and b of each, float64 (n, k).
         frequencies: of all of them. If they change, rates change immediately, a lag included: a
             core's clock changes within a millisecond.
+        at_once: CPUs whose vectors change their size without a lag.
     """
     kept = model.stretch(at_ns) + 1
     old_steady, old_swinging = model.rates(at_ns)
     steady, swinging = (np.stack([rate[half] for rate in rates]) for half in (0, 1))
     same = frequencies is model.frequencies[kept - 1]
     lag = Lag(old_steady - steady[0], old_swinging - swinging[0]) if same else None
+    for left in (lag.steady, lag.swinging) if lag is not None else ():
+        left[list(at_once), INDEX["frames"]] = 0.0
     longer = replace(
         model,
         starts_ns=(*model.starts_ns[:kept], *starts_ns),

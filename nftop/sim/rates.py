@@ -51,6 +51,8 @@ class Now:
         hz: float64 (n,), each CPU's frequency; None: as the workloads were measured.
         io_misses: by CPU, share of its devices' requests that miss the cache, if ways of I/O are
             set.
+        full: whether pollers are saturated, where their load does not decide that: more than the
+            load may then be taken in, or more time be used than there is.
     """
 
     load: Mapping[str, float]
@@ -62,6 +64,7 @@ class Now:
     limits: Mapping[int, float] = field(default_factory=dict)
     hz: Floats | None = None
     io_misses: Mapping[int, float] = field(default_factory=dict)
+    full: bool | None = None
 
 
 def phases(scenario: Scenario) -> list[Now]:
@@ -240,7 +243,7 @@ def _forward(
         stolen = replace(stolen, share=now.stolen.get(task.name, stolen.share))
     # The offered load is that for `offered_hz`, at any frequency.
     load *= scenario.offered_hz / rates.hz
-    _poll(rates, scenario, task, _Offer(load, offered, actual, paired, stolen))
+    _poll(rates, scenario, task, _Offer(load, offered, actual, paired, stolen, now.full))
 
 
 def _look_up(rates: _Rates, shares: Lookups) -> None:
@@ -269,13 +272,14 @@ def _paired(layout: Layout, placed: Placed, cpu: Cpu) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """Load offered to a poller relative to `offered`, and its present workload."""
+    """Load offered to a poller relative to `offered`, and its present workload; `Now.full`."""
 
     load: float
     offered: Workload
     actual: Workload
     paired: bool
     stolen: Stolen | None
+    full: bool | None
 
 
 def _poll(rates: _Rates, scenario: Scenario, task: Task, offer: _Offer) -> None:
@@ -284,18 +288,19 @@ def _poll(rates: _Rates, scenario: Scenario, task: Task, offer: _Offer) -> None:
     lost = offer.stolen.share if offer.stolen is not None else 0.0
     wanted = offer.load * offer.offered.packets_per_cycle / offer.actual.packets_per_cycle
     mine = 1.0 - lost
-    saturated = wanted >= mine
-    busy = min(wanted, mine)
+    saturated = wanted >= mine if offer.full is None else offer.full
+    busy = mine if saturated else wanted
     work = _of_thread(workloads.per_cycle(offer.actual), paired=offer.paired)
     work[INDEX["work_cycles"]] = tsc_hz / hz
-    frame = _WHOLE_FRAME if wanted >= mine * (1 - _ROUNDING) else _SMALL_FRAME
+    whole = wanted >= mine * (1 - _ROUNDING) if offer.full is None else saturated
+    frame = _WHOLE_FRAME if whole else _SMALL_FRAME
     work[INDEX["frames"]] = work[INDEX["packets"]] / frame
     if saturated:
         rates.add(hz * busy, work, swing=scenario.swing)
     else:
         empty = _of_thread(workloads.per_cycle(workloads.load("poll")), paired=offer.paired)
         # A varying load uses cycles of empty polls, if there are any.
-        swing = min(task.load_swing, mine / wanted - 1.0) if wanted > 0 else 0.0
+        swing = max(min(task.load_swing, mine / wanted - 1.0), 0.0) if wanted > 0 else 0.0
         rates.add(hz * busy, work, cycle_swing=swing)
         rates.add(hz * (mine - busy), empty)
         rates.swinging -= hz * busy * swing * empty

@@ -12,6 +12,8 @@ Occupancy at rest (`settle`, `filled`):
 Transitions and counts:
 - When a scenario step or a change of classes alters what groups fill, occupancy approaches its new
   level exponentially with time constant `SETTLE_S`: lines leave only when others need the room.
+- So does what a packet costs. A poller that drops meanwhile works all the time and fills its
+  vectors, until it takes in all that is offered (`_course`).
 - A CPU's lines are its group's: moved to another group it starts from nothing.
 - Allocations by I/O are not metered and take no room. With ways of I/O that are set (io_alloc) and
   smaller than the pollers' buffers, their requests miss the cache (`io_misses_of`).
@@ -343,22 +345,81 @@ def changed(
     begun = phase_starts_ns(model.scenario)
     first = sum(start <= at_ns for start in begun) - 1
     starts_ns = (at_ns, *begun[first + 1 :])
-    levels, rates = [], []
+    levels, rates, nows = [], [], []
     for index, now in list(enumerate(phases(model.scenario)))[first:]:
         limited = replace(now, limits=limits_of(layout, classes))
         level, held = filled(layout, classes, limited)
         cost = costs(layout, now, held, rdt.usual[index], rdt.usual[0])
         levels.append(level)
-        limited = replace(
-            limited, costs=cost, hz=frequencies.hz, io_misses=io_misses_of(layout, classes)
+        nows.append(
+            replace(limited, costs=cost, hz=frequencies.hz, io_misses=io_misses_of(layout, classes))
         )
-        rates.append(rates_of(model.scenario, layout, limited))
+        rates.append(rates_of(model.scenario, layout, nows[-1]))
     kept = rdt.stretches[: model.stretch(at_ns) + 1]
-    model = altered(model, at_ns, starts_ns, rates, frequencies)
+    approaches = [_Approach(at_ns, rates[0])]
+    if frequencies is rdt.frequencies:
+        approaches = _course(model, at_ns, nows[0], rates[0])
+    later_ns = starts_ns[1:]
+    approaches = [item for item in approaches if not later_ns or item.start_ns < later_ns[0]]
+    for item in approaches:
+        own = (item.start_ns, *later_ns), [item.rates, *rates[1:]]
+        model = altered(model, item.start_ns, *own, frequencies, at_once=item.crossing)
     rdt = replace(rdt, model=model, stretches=kept)
-    for start_ns, level in zip(starts_ns, levels, strict=True):
+    for item in approaches:
+        rdt = _followed(rdt, classes, levels[0], item.start_ns)
+    for start_ns, level in zip(later_ns, levels[1:], strict=True):
         rdt = _followed(rdt, classes, level, start_ns)
     return rdt
+
+
+@dataclass(frozen=True, slots=True)
+class _Approach:
+    """A time from which counts approach some rates.
+
+    `crossing`: CPUs that become saturated then, or no longer are.
+    """
+
+    start_ns: int
+    rates: tuple[Floats, Floats]
+    crossing: tuple[int, ...] = ()
+
+
+def _course(model: Model, at_ns: int, now: Now, rates: tuple[Floats, Floats]) -> list[_Approach]:
+    """The way to new rates, so that a poller which drops has no time left, and only that one.
+
+    One that drops at one end only approaches what it would do if it went on as before, until it
+    drops nothing any more or has no time left.
+    """
+    before = model.rates(at_ns)[0]
+    full, free = (
+        rates_of(model.scenario, model.layout, replace(now, full=regime))
+        for regime in (True, False)
+    )
+    missed, work = INDEX["missed"], INDEX["work_cycles"]
+    times_ns: dict[int, int] = {}
+    via = tuple(half.copy() for half in rates)
+    for cpu in (cpu for placed in model.layout.placed for cpu in placed.cpus):
+        dropped, drops = (table[cpu, missed] > _LEAST_MISSED_PER_S for table in (before, rates[0]))
+        if dropped == drops:
+            continue
+        on, what, goal = (full, missed, 0.0) if dropped else (free, work, full[0][cpu, work])
+        first, last = float(before[cpu, what]), float(on[0][cpu, what])
+        left = (goal - last) / (first - last) if first != last else 1.0
+        if 0.0 < left < 1.0:
+            times_ns[cpu] = at_ns + round(-math.log(left) * SETTLE_S * 1e9)
+            for half, tables in zip(via, on, strict=True):
+                half[cpu] = tables[cpu]
+    approaches = []
+    for start_ns in sorted({at_ns, *times_ns.values()}):
+        still = [cpu for cpu, time_ns in times_ns.items() if time_ns > start_ns]
+        steady, swinging = (half.copy() for half in rates)
+        steady[still], swinging[still] = via[0][still], via[1][still]
+        crossing = tuple(cpu for cpu, time_ns in times_ns.items() if time_ns == start_ns)
+        approaches.append(_Approach(start_ns, (steady, swinging), crossing))
+    return approaches
+
+
+_LEAST_MISSED_PER_S = 1.0
 
 
 def forgetting(rdt: Rdt, before_ns: int) -> Rdt:

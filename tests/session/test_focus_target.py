@@ -97,6 +97,21 @@ def test_a_name_that_never_appears_is_known_at_the_end_even_of_one_frame() -> No
         assert len(reports) == 1 and TICK.nfs[0].name in reports[0]
 
 
+def test_without_the_required_network_function_no_frame_is_given() -> None:
+    """Known with the first frame that lists the others, before which nothing is written."""
+    begun, empty = replace(TICK, interval_s=None), replace(TICK, interval_s=None, nfs=())
+    name = TICK.nfs[0].name
+    for wanted, ticks, count in (
+        ("none", (begun, TICK), 0), ("none", (empty, TICK), 1), (name, (begun, TICK), 2),
+        (name, (empty, TICK), 2),
+    ):  # fmt: skip
+        reports = list[str]()
+        target, given = FocusTarget(nf=wanted), Ticks(*ticks)
+        focused = FocusFrames(given, target, Focus(), reports.append, required=True)  # type: ignore[arg-type]
+        assert len(list(focused.frames())) == count and given.closed
+        assert focused.is_absent() == (wanted == "none") == bool(reports)
+
+
 def test_a_name_that_appears_late_or_goes_is_not_absent() -> None:
     name, without = TICK.nfs[0].name, replace(TICK, nfs=())
     for ticks in ((without, TICK), (TICK, without)):

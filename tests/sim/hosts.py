@@ -10,6 +10,7 @@ from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.sample import Sample, SourceReading
 from nftop.session.live import is_sampled
+from nftop.sim import scenario as scenarios
 from nftop.sim.model import Model
 from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, boxes, parts_of_box
 from nftop.sources.base import CulpritFocusing, Detailing
@@ -30,6 +31,12 @@ def count_box(model: Model, event: PmuTerms, package: int, box: int, t_ns: int) 
     return sum(factor * int(counts[OF_PACKAGE_INDEX[name]]) for name, factor in parts.items())
 
 
+def span_s(name: str) -> tuple[int, int]:
+    """When something begins in a scenario, and when it ends."""
+    steps = scenarios.load(name).steps
+    return int(steps[0].at_s), int(steps[-1].at_s)
+
+
 @dataclass
 class Frozen:
     """The clock stands still between ticks, so a rate has no error but the counts' own."""
@@ -43,9 +50,12 @@ class Frozen:
     ticks: int = 0
     stepped_ns: int = 0  # by which the wall clock was set
     culprits: tuple[tuple[Cpu, ...], ...] = ((), ())  # as a live session asks for them
+    processor: str = ""
 
     def __post_init__(self) -> None:
-        self.simulated = simulated_host(self.scenario, self.cpus, clock_ns=lambda: self.now_ns)
+        self.simulated = simulated_host(
+            self.scenario, self.cpus, processor=self.processor, clock_ns=lambda: self.now_ns
+        )
         for source in self.simulated.sources:
             if isinstance(source, Detailing):
                 source.detail(wanted=self.traffic is True)

@@ -9,10 +9,9 @@ import pytest
 from nftop.cli.main import build_parser
 from nftop.derive.findings.rules import all_rules
 from nftop.sim import scenario
-from tests.sim.hosts import Frozen, S
+from tests.sim.hosts import Frozen, S, span_s
 
 CPUS = 44  # as few as have room for everybody
-BEGINS_S, ENDS_S = 20, 40
 # By scenario and rule: where, and what is said, with the numbers that the scenario has.
 EXPECTED = {
     ("slow", "drops"): ("nf vpp", "7.6.M packets/s dropped, no descriptor free"),
@@ -80,15 +79,16 @@ def test_every_rule_has_its_scenario_and_every_scenario_its_help() -> None:
 def test_it_comes_and_goes(name: str) -> None:
     expected = {rule: printed for (where, rule), printed in EXPECTED.items() if where == name}
     host = Frozen(name, CPUS)
-    before = [S] * (BEGINS_S - 4) if name in LEARNS else [(BEGINS_S - 4) * S]
+    begins_s, ends_s = span_s(name)
+    before = [S] * (begins_s - 4) if name in LEARNS else [(begins_s - 4) * S]
     for after_ns in (0, *before):
         host.tick(after_ns)
     seen: dict[str, list[int]] = {}
-    for second in range(BEGINS_S - 3, ENDS_S + 13):
+    for second in range(begins_s - 3, ends_s + 13):
         frame = host.tick(S)
         for rule in {result.rule for result in frame.findings} - {STOPS.get(name)}:
             seen.setdefault(rule, []).append(second)
-        if second == ENDS_S - 3:
+        if second == ends_s - 3:
             texts = {(finding.rule, finding.where): finding.text for finding in frame.findings}
             for rule, (where, printed) in expected.items():
                 text = texts.get((rule, where), "absent")
@@ -96,11 +96,11 @@ def test_it_comes_and_goes(name: str) -> None:
     assert set(seen) == set(expected), "and nothing else"
     for rule, seconds in seen.items():
         assert (
-            BEGINS_S + (3 if rule in QUICK else 5)
+            begins_s + (3 if rule in QUICK else 5)
             <= seconds[0]
-            <= BEGINS_S + (16 if rule in SLOW else 7)
+            <= begins_s + (16 if rule in SLOW else 7)
         ), rule
-        assert ENDS_S <= seconds[-1] <= ENDS_S + (11 if rule in SLOW else 3), rule
+        assert ends_s <= seconds[-1] <= ends_s + (11 if rule in SLOW else 3), rule
         assert seconds == list(range(seconds[0], seconds[-1] + 1)), f"{rule} flickers"
 
 

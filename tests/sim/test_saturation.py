@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import pytest
 
+from nftop.model.change import Cell
 from nftop.model.frame import Frame, NfRow
+from nftop.model.metrics.saturation import DROPPING_RATIO
 from nftop.model.missing import Missing, Reason
 from nftop.sim import workloads
 from nftop.sim.workloads import INDEX
@@ -25,9 +30,9 @@ def row_of(frame: Frame, name: str) -> NfRow:
 
 def test_a_slow_vpp_is_saturated_and_its_cost_is_exact() -> None:
     """Below full load too, nobody knew; while each packet costs 70 % more it drops."""
-    _, before = at("slow", 18)
+    _, before = at("slow", 28)
     assert row_of(before, "vpp").saturated is None and row_of(before, "vpp").saturated_by == ()
-    _, frame = at("slow", 30)
+    _, frame = at("slow", 40)
     vpp = row_of(frame, "vpp")
     assert (vpp.saturated, vpp.saturated_by) == (True, ("busy", "vectors"))
     assert vpp.readings["vector_fill_ratio"] == pytest.approx(1.0, abs=0.001)
@@ -79,3 +84,28 @@ def test_room_is_what_the_model_can_take_more() -> None:
     _, lossy = at("noisy", 90)
     north = row_of(lossy, "north").readings
     assert (north["room_ratio"], north["room_packets_per_s"]) == (0.0, 0.0)
+
+
+def test_while_it_drops_after_a_change_and_its_undo_its_cost_is_exact() -> None:
+    """A core that drops works all the time; one that does not has time left."""
+    host = Frozen("noisy", traffic=None)
+    host.tick(0)
+    host.tick(89 * S)
+    ways = Cell("schemata", "tenant", "L3", 0)
+    world = host.simulated.world
+
+    before, vpp = world.now().rdt.classes.state, row_of(host.tick(S), "vpp")
+    for state, ends in (({**before, ways: "3"}, 0.0), (before, 1 - 1 / 1.1)):
+        world.change(partial(replace, state=state))
+        rates, share = list[float](), 0.0
+        for _ in range(40):
+            vpp = row_of(host.tick(S), "vpp")
+            dropped, taken = (vpp.readings[f"{name}_packets_per_s"] for name in ("drop", "rx"))
+            assert isinstance(dropped, float) and isinstance(taken, float)
+            share = dropped / (dropped + taken)
+            assert vpp.saturated is True or share < DROPPING_RATIO
+            assert vpp.saturated is not True or dropped > 0.0
+            rates.append(dropped)
+        assert share == pytest.approx(ends, abs=0.001)
+        assert sorted(rates, reverse=not ends) == rates
+    assert vpp.readings["cpp"] == pytest.approx(230, rel=0.01)

@@ -12,8 +12,8 @@ import pytest
 
 from nftop.model.frame import Frame
 from nftop.model.incident import Severity
-from tests.derive.incidents.test_scenarios import BEGINS_S, ENDS_S, EXPECTED, Expected
-from tests.sim.hosts import Frozen, S
+from tests.derive.incidents.test_scenarios import EXPECTED, Expected
+from tests.sim.hosts import Frozen, S, span_s
 from tests.ui.harness import Running, running
 
 SIZES = ((80, 24), (120, 36))
@@ -22,7 +22,7 @@ NO_KEY_AFTER_S, ONE_KEY_AFTER_S = 30, 60
 _NOISY = Expected("neighbour", Severity.BAD, ("class", "tenant"), None, ("vpp",))
 # Scenario: what is expected, and seconds at which the event begins and ends.
 EVENTS = {
-    **{name: (expected, BEGINS_S, ENDS_S) for name, expected in EXPECTED.items()},
+    **{name: (expected, *span_s(name)) for name, expected in EXPECTED.items()},
     "noisy": (_NOISY, 60, None),
 }
 

@@ -16,14 +16,12 @@ from nftop.model.incident import Incident, Severity
 from nftop.render.cores.harm import SICK
 from nftop.render.incidents.line import culprit_name, short_names
 from tests.derive.incidents.test_scenarios import (
-    BEGINS_S,
-    ENDS_S,
     EXPECTED,
     WITHIN_S,
     described,
     same,
 )
-from tests.sim.hosts import Frozen, S
+from tests.sim.hosts import Frozen, S, span_s
 from tests.ui.harness import Running, running
 
 SIZES = ((40, 8), (80, 24), (120, 36), (200, 50), (400, 100))
@@ -51,10 +49,11 @@ class Story(NamedTuple):
 def story(name: str) -> Story:
     host = Frozen(name, traffic=None)
     host.tick(0)
-    host.tick((BEGINS_S - 5) * S)
+    begins_s, ends_s = span_s(name)
+    host.tick((begins_s - 5) * S)
     before = [host.tick(S) for _ in range(5)][-1]
     known: tuple[int, Frame, Incident] | None = None
-    for second in range(1, ENDS_S - BEGINS_S + 1):
+    for second in range(1, ends_s - begins_s + 1):
         frame = host.tick(S)
         hits = [item for item in frame.incidents if same(described(item), EXPECTED[name])]
         if hits and known is None:

@@ -35,7 +35,7 @@ KEPT = ("packets_per_s", "cpp", "busy_cpp", "ipp", "ipc", "llc_misses_per_packet
 # Counted in turns and held in between: the same number again is no new sample.
 _HELD = ("llc_misses_per_packet",)
 _CYCLES = ("cpp", "busy_cpp")
-_DROPS = "drop_packets_per_s"
+_MISSED = "missed_packets_per_s"
 
 _NO_NF = Missing(Reason.UNDEFINED, "no network function polls on this CPU")
 _NOT_THEN = Missing(Reason.SOURCE, "it was not there when the baseline was kept: b keeps another")
@@ -121,7 +121,7 @@ def _kept(seen: Sequence[BaselineTick], nf: NfRow) -> NfBaseline:
         if is_new and not isinstance(_of_nf(row, "packets_per_s"), Missing):
             ticks.insert(0, (tick, row))
     rows = [row for _, row in ticks]
-    numbers = {name: [_of_nf(row, name) for row in rows] for name in (*KEPT, _DROPS)}
+    numbers = {name: [_of_nf(row, name) for row in rows] for name in (*KEPT, _MISSED)}
     return NfBaseline(
         key=nf.key,
         name=nf.name.encode("utf-8", "replace").decode(),
@@ -226,9 +226,9 @@ def nf_vs_base(nf: NfRow, base: NfBaseline | Missing) -> Reading:
 
 def _loads(nf: NfRow, levels: Mapping[str, BaselineLevel]) -> tuple[Reading, float | None]:
     """Load now and then: packets received, plus drops of its NIC if both are known."""
-    now, drops = _of_nf(nf, "packets_per_s"), nf.readings[_DROPS]
+    now, drops = _of_nf(nf, "packets_per_s"), nf.readings[_MISSED]
     then = _of_levels(levels, "packets_per_s")
-    dropped = _of_levels(levels, _DROPS) if nf.direction == "rx" else None
+    dropped = _of_levels(levels, _MISSED) if nf.direction == "rx" else None
     if isinstance(now, Missing) or isinstance(drops, Missing) or then is None or dropped is None:
         return now, then
     return now + drops, then + dropped

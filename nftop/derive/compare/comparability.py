@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from nftop.derive.compare.metric import Compared, Word, percent
 from nftop.model.column import Floats
+from nftop.model.metrics.ports import OTHER_LOSSES
 from nftop.model.missing import Missing
 from nftop.model.struct import replace
 
@@ -17,7 +18,9 @@ from nftop.model.struct import replace
 _MOSTLY = 0.9
 _POLLS = "empty polls are in it: not all its cores are busy all the time"
 _BUSY_UNKNOWN = "it is not known whether its cores are busy all the time"
-PACKETS = ("packets_per_s", "drop_packets_per_s")
+PACKETS = ("packets_per_s", "drop_packets_per_s", "ovs.lost_upcalls_per_s")
+LOSSES = ("ovs.lost_upcalls_per_s", *OTHER_LOSSES)
+DROPS = ("drop_packets_per_s", *LOSSES)
 _COSTS = ("cpp", "busy_cpp")
 # Metrics that include empty polls.
 _POLLED = ("cpp", "ipp", "ipc")
@@ -54,7 +57,7 @@ def comparable_row(row: Compared, busy: Sequence[bool | None], offered: float | 
         return row
     was, now = busy
     # Drops of full cores follow the offered load.
-    if offered is not None and (row.metric.id == "drop_packets_per_s" or not (was and now)):
+    if offered is not None and (row.metric.id in DROPS or not (was and now)):
         return replace(row, word="inconclusive", why=load_moved(offered), code="load_moved")
     if row.metric.id not in _POLLED or (was and now):
         return row
@@ -70,11 +73,15 @@ def comparable_row(row: Compared, busy: Sequence[bool | None], offered: float | 
 def summed(rows: Sequence[Compared], offered: float | None) -> tuple[Word, str]:
     """Overall word and its reason: packets, drops and cycles decide, cycles first.
 
+    Other losses decide if they got worse only: fewer may be those of fewer packets.
+
     `offered` as in `comparable_row`; None too if both sides are busy all the time.
     """
     of_word: dict[tuple[Word, bool], list[Compared]] = {}
     for row in rows:
-        if row.metric.id in _COSTS + PACKETS:
+        if row.metric.id in _COSTS + PACKETS or (
+            row.metric.id in OTHER_LOSSES and row.word == "worse"
+        ):
             of_word.setdefault((row.word, row.metric.id in _COSTS), []).append(row)
     sides: dict[Word, list[Compared]] = {
         word: [row for key, item in of_word.items() if key[0] == word for row in item]

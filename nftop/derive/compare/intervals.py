@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from nftop.derive.compare.comparability import LOSSES
 from nftop.derive.compare.metric import (
     DIFFERS,
     Compared,
@@ -208,7 +209,11 @@ class Interval:
             name: number if np.isfinite(number) else _reason(frame.cpus, nf, name, why)
             for name, number in zip(NF_KEPT[:-1], numbers, strict=True)
         }
-        return {**result, "ipp": nf.readings["ipp"], "busy_ratio": _busy(frame.cpus, nf)}
+        return {
+            **result,
+            **{name: nf.readings[name] for name in ("ipp", *LOSSES)},
+            "busy_ratio": _busy(frame.cpus, nf),
+        }
 
 
 def _named(frame: Frame) -> Iterator[tuple[Entity, NfRow]]:

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from nftop.derive.compare.comparability import PACKETS, comparable_row, is_full, summed
+from nftop.derive.compare.comparability import (
+    DROPS,
+    LOSSES,
+    PACKETS,
+    comparable_row,
+    is_full,
+    summed,
+)
 from nftop.derive.compare.intervals import (
     CLASS_COMPARED,
     PACKAGE_COMPARED,
@@ -23,13 +30,14 @@ from nftop.model.column import Bools, Floats
 from nftop.model.frame import base_clock
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.metric import Metric, is_bound
+from nftop.model.metrics.ports import OTHER_LOSSES
 from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass, replace
 
 _BY_ID = {(metric.scope, metric.id): metric for metric in METRICS}
 _NF_ROWS = (
     "packets_per_s",
-    "drop_packets_per_s",
+    *DROPS,
     "cpp",
     "busy_cpp",
     "ipp",
@@ -152,16 +160,22 @@ def _nf_report(
     clock, notes = _clock(a, b)
     rows = []
     for metric in _ROWS["nf"]:
+        if metric.id in LOSSES and not _is_any(metric.id, a, b):
+            continue
         # If more was offered, more packets are neither better nor worse.
-        own = metric.id in PACKETS and offered is not None and full != [True, True]
+        own = metric.id in (*PACKETS, *DROPS) and offered is not None and full != [True, True]
         used = replace(metric, good=None) if own else metric
         why = _why(metric.id, a, b)
         if clock is None and metric.id in _CYCLES and _has_numbers(metric.id, a, b):
             why = _NO_CLOCK
         of_a, of_b = (_of_clock(item, metric.id, clock) for item in (a, b))
         row = row_of(used, of_a, of_b, why, context.of(entity, metric.id, clock))
-        rows.append(row if own else replace(row, result=comparable_row(row.result, full, offered)))
-    rows = [_bounded(row, full, clock) for row in rows]
+        if not own:
+            row = replace(row, result=comparable_row(row.result, full, offered))
+        if metric.id in OTHER_LOSSES and row.result.word == "better":
+            # It may have had fewer packets to lose.
+            row = replace(row, result=replace(row.result, word="less"))
+        rows.append(_bounded(row, full, clock))
     results = [row.result for row in rows]
     word, why_word = summed(results, offered if full != [True, True] else None)
     for name, series in (("A", a), ("B", b)):
@@ -174,6 +188,11 @@ def _bounded(row: EntityRow, full: Iterable[bool | None], clock: str | None) -> 
     """With the sides marked whose cost may have empty polls in it."""
     was, now = (is_bound(row.result.metric, saturated=item, clock=clock) for item in full)
     return replace(row, result=replace(row.result, bounds=(was, now)))
+
+
+def _is_any(name: str, a: EntitySeries, b: EntitySeries) -> bool:
+    """Whether a sample of a metric is above 0: most NFs have no such losses."""
+    return any(bool((series.of(name) > 0).any()) for series in (a, b))
 
 
 def _is_full(series: EntitySeries) -> bool | None:

@@ -159,14 +159,15 @@ def rows_of(cpus: CpuTable, nf: NfRow) -> list[int]:
 def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
     """`NF_KEPT` of one network function without `new`; NaN if absent.
 
-    Offered packets are received packets and those its NIC dropped for lack of descriptors. IPC is
-    the median over its cores, misses per packet their mean weighted by packets: only if all cores
-    have them and no CPU is shared with other threads.
+    Offered packets are received packets and those its NIC dropped for lack of descriptors. Drops
+    are absent where those of the NIC are: the rest alone is there only at times. IPC is the median
+    over its cores, misses per packet their mean weighted by packets: only if all cores have them
+    and no CPU is shared with other threads.
     """
     rx = nf.direction == "rx"
     packets = _number(nf.readings["rx_packets_per_s" if rx else "tx_packets_per_s"])
-    drops = _number(nf.readings["drop_packets_per_s"])
-    lost = drops if rx and drops > 0 else 0.0
+    missed = _number(nf.readings["missed_packets_per_s"])
+    drops = np.nan if np.isnan(missed) else _number(nf.readings["drop_packets_per_s"])
     cpus = frame.cpus
     rows = rows_of(cpus, nf)
     whole = bool(rows) and len(rows) == len(nf.cpus) and nf.shared is None
@@ -174,7 +175,7 @@ def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
     full = np.nan if nf.saturated is None else float(nf.saturated)
     return [
         packets,
-        packets + lost,
+        packets + (missed if rx and missed > 0 else 0.0),
         drops,
         _number(nf.readings["cpp"]),
         _number(nf.readings["busy_cpp"]),

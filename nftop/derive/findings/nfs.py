@@ -130,7 +130,7 @@ register(
 def drops(inputs: FindingInputs) -> Measured:
     """Packets per second that were dropped before a function had them, by function."""
     nfs = inputs.frame.nfs
-    values = {row: nf.readings["drop_packets_per_s"] for row, nf in enumerate(nfs)}
+    values = {row: nf.readings["missed_packets_per_s"] for row, nf in enumerate(nfs)}
     return Measured(
         [FindingKey(f"nf {nf.name}", nf.key) for nf in nfs],
         from_readings(values, len(nfs), Missing(Reason.SOURCE)),
@@ -143,7 +143,7 @@ register(
         id="drops",
         rank=20,
         title="packets dropped",
-        metrics=("drop_packets_per_s",),
+        metrics=("missed_packets_per_s",),
         scope="nf",
         measure=drops,
         limit=0.0,
@@ -151,7 +151,7 @@ register(
         form=SI,
         text="{value} packets/s dropped, {why}",
         source="DPDK ethdev rx_missed_errors, and of the kernel softnet_stat too; nftop explain "
-        "drop_packets_per_s",
+        "missed_packets_per_s",
         own="any packet that is dropped is one too many",
     )
 )

@@ -14,7 +14,7 @@ from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.rules import rule_called
 from nftop.derive.findings.traffic import Neighbour, class_text, neighbours, polled_classes
 from nftop.derive.incidents.parties import Parties, packets_of
-from nftop.derive.nf.recent import RecentPoint, RecentRates, cost_of
+from nftop.derive.nf.recent import RecentPoint, RecentRates, cost_of, has_grown
 from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow
 from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list, parse_cpu_list
 from nftop.model.incident import CauseKind, Party, Severity
@@ -34,7 +34,7 @@ _FEW_READS_PER_S = 10_000.0
 EFFECT_BEFORE_S = 10.0
 _LOSSES = ("drops", "lost-upcalls", "throughput-collapse")
 _NOT_OVS = Missing(Reason.UNDEFINED)
-_LOAD_GROWN, _COST_GROWN, _SAME_LOAD = 1.03, 1.05, 0.03
+_LOAD_GROWN, _SAME_LOAD = 1.03, 0.03
 
 
 class CauseKey(NamedTuple):
@@ -149,8 +149,8 @@ def cpus_of(finding: Finding) -> tuple[Cpu, ...]:
 
 
 def losses_of(cause: Cause) -> tuple[Finding, ...]:
-    """Effects by which packets are lost."""
-    return tuple(item for item in cause.effects if item.rule in _LOSSES)
+    """Findings of a cause, and its effects, by which packets are lost."""
+    return tuple(item for item in (*cause.findings, *cause.effects) if item.rule in _LOSSES)
 
 
 def causes_of(inputs: CauseInputs) -> tuple[Cause, ...]:
@@ -182,7 +182,7 @@ def _with_effects(
         keys = inputs.keys_of(item)
         normal = keys and all(_normal_for(item.rule, inputs.nfs[key].name) for key in keys)
         able = () if normal else causes
-        cause = next((one for one in able if _explains(one, item, keys)), None)
+        cause = next((one for one in able if _explains(inputs, one, item, keys)), None)
         if cause is not None:
             effects.setdefault(cause.key, []).append(item)
         for key in (keys or ("",)) if cause is None else ():
@@ -190,19 +190,31 @@ def _with_effects(
     own = [one for key, items in alone.items() if key for one in _of_nf(inputs, key, items)]
     own += [_of_host(item) for item in alone.get("", ())]
     explained = [replace(one, effects=tuple(effects.get(one.key, ()))) for one in causes]
-    priced = set[str]()
-    result = []
-    for cause in (*explained, *own):
-        takes = cause.takes_effects and cause.floor > Severity.INFO
-        keys = tuple(key for key in cause.nfs if takes and key not in priced)
-        priced |= set(keys)
-        result.append(replace(cause, priced=keys))
-    return result[: len(explained)], result[len(explained) :]
+    priced: dict[CauseKey, tuple[str, ...]] = {}
+    taken, before_ns = set[str](), inputs.tick.frame.monotonic_ns - int(EFFECT_BEFORE_S * 1e9)
+    # Those by which packets are lost first: the others' victims may lose theirs to them.
+    for cause in sorted((*explained, *own), key=lambda one: not losses_of(one)):
+        mine = cause.nfs if cause.takes_effects and cause.floor > Severity.INFO else ()
+        if cause.kind == "clock":
+            mine = tuple(
+                key for key in mine if not inputs.recent(key).cost_grew(inputs.nfs[key], before_ns)
+            )
+        priced[cause.key] = tuple(key for key in mine if key not in taken)
+        taken.update(priced[cause.key])
+    shown = [[replace(one, priced=priced[one.key]) for one in half] for half in (explained, own)]
+    return shown[0], shown[1]
 
 
-def _explains(cause: Cause, finding: Finding, keys: Iterable[str]) -> bool:
-    """Whether a finding about these NFs is an effect of a cause: not if it began before."""
-    if not cause.takes_effects or set(keys).isdisjoint(cause.nfs):
+def _explains(inputs: CauseInputs, cause: Cause, finding: Finding, keys: Iterable[str]) -> bool:
+    """Whether a finding about these NFs is an effect of a cause: not if it began before.
+
+    A slow clock explains losses only, unless packets came to cost more cycles.
+    """
+    mine = set(keys) & set(cause.nfs)
+    if not cause.takes_effects or not mine:
+        return False
+    grew = (inputs.recent(key).cost_grew(inputs.nfs[key], finding.began_ns) for key in mine)
+    if cause.kind == "clock" and (finding.rule not in _LOSSES or any(grew)):
         return False
     began_ns = min(item.began_ns for item in cause.findings)
     return finding.began_ns >= began_ns - EFFECT_BEFORE_S * 1e9
@@ -411,17 +423,19 @@ def _normal_for(rule_id: str, name: str) -> bool:
     return rule is not None and any(program in name for program in rule.normal_for)
 
 
-def _count(reading: Reading) -> str:
+def _count(reading: Reading, unit: str) -> str:
+    """`7.1k lost`; "" if unknown."""
     if isinstance(reading, Missing):
-        return "many"
+        return ""
     if reading < 1e4:
-        return f"{reading:.0f}" if reading < 1e3 else f"{reading / 1e3:.1f}k"
-    return f"{reading / 1e6:.1f}M" if reading >= 1e6 else f"{reading / 1e3:.0f}k"
+        return f"{reading:.0f} {unit}" if reading < 1e3 else f"{reading / 1e3:.1f}k {unit}"
+    return f"{reading / 1e6:.1f}M {unit}" if reading >= 1e6 else f"{reading / 1e3:.0f}k {unit}"
 
 
 def _register_title(row: PackageRow, finding: Finding) -> str:
     what = "write" if finding.rule == "mmio-writes" else "read"
-    return f"{_count(row.readings[f'mmio.{what}_per_s'])} register {what}s/s, socket {row.package}"
+    rate = _count(row.readings[f"mmio.{what}_per_s"], f"register {what}s/s")
+    return f"{rate or f'register {what}s'}, socket {row.package}"
 
 
 def _ddio_title(row: PackageRow, _: Finding) -> str:
@@ -454,11 +468,9 @@ def _flows(inputs: CauseInputs) -> Iterator[Cause]:
             for name in ("cache_hit_ratio", "upcalls_per_s", "lost_upcalls_per_s")
         )
         fell = findings[0].rule == "flow-cache-hits"
-        title = f"{_count(upcalls)} upcalls/s"
-        if not isinstance(lost, Missing) and lost > 0:
-            title += f", {_count(lost)} lost"
-        if fell and not isinstance(hits, Missing):
-            title += f", {hits:.0%} of lookups cached"
+        cached = "" if isinstance(hits, Missing) or not fell else f"{hits:.0%} of lookups cached"
+        known = _count(upcalls, "upcalls/s"), _count(lost, "lost") if lost else "", cached
+        title = ", ".join(filter(None, known)) or "its flow tables miss"
         yield Cause(
             CauseKey("flows", key), "flows", title, Party("host", "new flows") if fell else None,
             (key,), tuple(findings), basis="hits of its flow tables" * fell, likely=fell,
@@ -528,7 +540,7 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
     # A bound has empty polls in it, more of them where fewer packets arrive.
     bound = was.is_bound or cost.is_bound
     comparable = not bound or name == "loss" or grown > 1 - _SAME_LOAD
-    if comparable and _has_grown(was.value, cost.value):
+    if comparable and has_grown(was.value, cost.value):
         texts = [
             cycles_text(value, bound=item.is_bound)
             for item in (cost, was)
@@ -540,12 +552,6 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
         title = f"{grown - 1:+.0%} packets, more than its cores take"
         return replace(plain, kind="load", title=title, culprit=Party("host", "arriving traffic"))
     return plain
-
-
-def _has_grown(before: Reading, now: Reading) -> bool:
-    if isinstance(before, Missing) or isinstance(now, Missing):
-        return False
-    return now > _COST_GROWN * before
 
 
 def _stated(finding: Finding) -> str:
@@ -571,6 +577,7 @@ _ORDER: tuple[tuple[tuple[str, ...], Callable[[CauseInputs], Iterator[Cause]]], 
     (("gone",), _gone),
     (("poller-waits", "shared-cpu"), _shared_cpus),
     (("noisy-neighbour",), _neighbours),
+    (("flow-cache-hits", "lost-upcalls"), _flows),
     (("low-priority-core",), _slow_cores),
     (("busy-sibling",), _siblings),
     (("cross-socket",), _remote),
@@ -588,7 +595,6 @@ _ORDER: tuple[tuple[tuple[str, ...], Callable[[CauseInputs], Iterator[Cause]]], 
             lambda _, item: _stated(item).removeprefix("about "),
         ),
     ),
-    (("flow-cache-hits", "lost-upcalls"), _flows),
     (("traffic-stopped",), _stopped),
     (("sources-apart",), _host),
 )

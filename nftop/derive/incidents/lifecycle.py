@@ -157,7 +157,7 @@ def _worst_causes(causes: Sequence[Cause], state: IncidentState, frame: Frame) -
     """At most `MOST_OPEN` in their order: those that harm most, then those that are open."""
     if len(causes) <= MOST_OPEN:
         return list(causes)
-    drops = {nf.key: number_of(nf.lost_packets_per_s) for nf in frame.nfs}
+    drops = {nf.key: number_of(nf.readings["drop_packets_per_s"]) for nf in frame.nfs}
     open_ = {item.key for item in state.followed.values()}
 
     def harm(number: int) -> tuple[int, float, bool]:

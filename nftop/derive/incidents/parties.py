@@ -255,7 +255,7 @@ def victim_of(nf: NfRow, before: Before) -> Victim:
     metric, now = throughput_of(nf)
     cost = cost_of(nf, before.cost)
     change = _change(before.sent, now)
-    drops = nf.lost_packets_per_s
+    drops = nf.readings["drop_packets_per_s"]
     plain = Victim(
         nf_party(nf), metric, before.sent, now, change, drops_per_s=drops,
         cpp_before=before.cost.value, cpp_now=cost.value, cost=cost.metric,
@@ -289,7 +289,7 @@ def loss_of(victim: Victim) -> float:
 
 def price_of(victims: Sequence[NfRow], before: Mapping[str, Before], recent: Recent) -> Price:
     """Drops and lost packets of all victims that count them."""
-    drops = [nf.lost_packets_per_s for nf in victims]
+    drops = [nf.readings["drop_packets_per_s"] for nf in victims]
     known = [item for item in drops if not isinstance(item, Missing)]
     lost: list[float] = []
     for nf in victims:
@@ -338,7 +338,7 @@ def count_drops(old: DropCount, victims: Iterable[NfRow], frame: Frame) -> DropC
     total, lag_s, uncounted = old.total, dict(old.lag_s), dict(old.uncounted)
     passed_s = frame.interval_s or 0.0
     for nf in victims:
-        rate = nf.lost_packets_per_s
+        rate = nf.readings["drop_packets_per_s"]
         counted_s = frame.interval_s if nf.interval_s is None else nf.interval_s
         lag_s[nf.key] = lag_s.get(nf.key, 0.0) + passed_s
         if isinstance(rate, Missing) or counted_s is None:

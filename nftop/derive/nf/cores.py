@@ -62,10 +62,7 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
         row,
         readings={
             **row.readings,
-            **{metric.id: nf.problem or ONLY_OVS for metric in FLOW_TABLE_METRICS},
-            **{metric.id: nf.problem or NO_PORT_LOSSES for metric in PORT_METRICS},
-            **{metric.id: nf.problem or NO_ERROR_DROPS for metric in GRAPH_METRICS},
-            **nf.readings,
+            **_reported(nf),
             "imbalance_ratio": nf.uncounted or imbalance_ratio(nf.cores),
             "room_ratio": nf.uncounted or room.ratio,
             "room_packets_per_s": nf.uncounted or room.packets_per_s,
@@ -102,6 +99,27 @@ def with_cores(row: NfRow, nf: NfRates, context: NfHostContext) -> NfRow:
         classes=classes,
         sharers="; ".join(filter(None, (_others(clos, row, context) for clos in classes))),
     )
+
+
+def _reported(nf: NfRates) -> dict[str, Reading]:
+    """What only some kinds report, or why its kind does not, and what it loses."""
+    return {
+        **{metric.id: nf.problem or ONLY_OVS for metric in FLOW_TABLE_METRICS},
+        **{metric.id: nf.problem or NO_PORT_LOSSES for metric in PORT_METRICS},
+        **{metric.id: nf.problem or NO_ERROR_DROPS for metric in GRAPH_METRICS},
+        **nf.readings,
+        "missed_packets_per_s": nf.missed_packets_per_s,
+        "drop_packets_per_s": dropped(
+            nf.missed_packets_per_s, nf.readings.get("ovs.lost_upcalls_per_s", 0.0)
+        ),
+    }
+
+
+def dropped(missed: Reading, lost_upcalls: Reading) -> Reading:
+    """Packets per second lost: by NICs and by failed upcalls; the known part if that is not 0."""
+    if isinstance(lost_upcalls, Missing) or lost_upcalls == 0:
+        return missed
+    return lost_upcalls + (0.0 if isinstance(missed, Missing) else missed)
 
 
 def imbalance_ratio(cores: Iterable[NfCore]) -> Reading:
@@ -226,7 +244,8 @@ def _tasks_of_others(group: GroupRow, row: NfRow, context: NfHostContext) -> lis
 
 
 _OTHERS = Missing(
-    Reason.UNDEFINED, "its monitoring group counts others too: make one of its threads alone"
+    Reason.UNDEFINED,
+    "its monitoring group counts other threads too: 'nftop cat create --monitor' makes one alone",
 )
 _SOME = Missing(Reason.UNDEFINED, "some of its threads are in no monitoring group: M takes all")
 _NOTHING = Missing(Reason.HARDWARE, "its monitoring group is not metered here")

@@ -144,6 +144,7 @@ def kernel_row(
     readings: dict[str, Reading] = {
         "rx_packets_per_s": received,
         "tx_packets_per_s": rates.problem or total(entry.tx_packets_per_s for entry in once),
+        "missed_packets_per_s": rates.problem or drops,
         "drop_packets_per_s": rates.problem or drops,
         "cpp": rates.problem or _OTHER_WORK,
         "busy_cpp": rates.problem or (received if isinstance(received, Missing) else costs),

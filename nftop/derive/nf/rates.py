@@ -109,7 +109,7 @@ class NfRates:
     problem: Missing | None
     rx_packets_per_s: Reading
     tx_packets_per_s: Reading
-    drop_packets_per_s: Reading
+    missed_packets_per_s: Reading
     packets_per_s: Reading
     direction: Direction
     cores: tuple[NfCore, ...]
@@ -218,7 +218,7 @@ def without_twins(nfs: Sequence[NfRates]) -> tuple[NfRates, ...]:
         twin = twins.get(nf.pid)
         if twin is None:
             return nf
-        counts_missed = not isinstance(nf.drop_packets_per_s, Missing)
+        counts_missed = not isinstance(nf.missed_packets_per_s, Missing)
         if not counts_missed:
             nf = _with_ports(nf, twin)
         return _with_losses(nf, twin, counts_missed=counts_missed)
@@ -251,7 +251,7 @@ def _with_losses(nf: NfRates, twin: NfRates, *, counts_missed: bool) -> NfRates:
 
 def _with_ports(nf: NfRates, twin: NfRates) -> NfRates:
     """The NF with its DPDK ports and their drops, which its own statistics do not have."""
-    drops = twin.drop_packets_per_s
+    drops = twin.missed_packets_per_s
     own = drops_of_core(drops, len(nf.cores))
     cores = tuple(replace(core, missed_packets_per_s=own) for core in nf.cores)
     queues = nf.queues
@@ -259,4 +259,4 @@ def _with_ports(nf: NfRates, twin: NfRates) -> NfRates:
         of_queue = drops_of_core(drops, len(queues))
         queues = tuple(replace(queue, missed_packets_per_s=of_queue) for queue in queues)
     ports = twin.ports if isinstance(nf.ports, Missing) else nf.ports
-    return replace(nf, drop_packets_per_s=drops, cores=cores, queues=queues, ports=ports)
+    return replace(nf, missed_packets_per_s=drops, cores=cores, queues=queues, ports=ports)

@@ -29,6 +29,7 @@ LEAST_PACKETS_PER_S = 100_000.0
 _SPACING_S = 0.9
 _LEAST_POINTS = 8
 _LEAST_BEFORE = 3
+_COST_GROWN = 1.05
 _GONE_AFTER_S = 60.0
 _WARMING = Missing(Reason.WARMING, "nothing is known of it from before")
 _UNKNOWN = float("nan")
@@ -47,9 +48,9 @@ class RecentPoint:
     """Rates of one tick; NaN where there is no number.
 
     Attributes:
-        dropped: packets lost per second (`NfRow.lost_packets_per_s`).
+        dropped: packets lost per second (`drop_packets_per_s`).
         throughput: packets sent per second; received, of an NF that does not count those.
-        arriving: packets received and dropped per second, a lower bound if drops are not counted.
+        arriving: packets received and missed per second, a lower bound if the latter are unknown.
         cpp: cycles per packet, of work only where the NF counts these.
         is_work: `cpp` is of work only. is_bound: it may have empty polls in it.
         cache_hit_ratio: of lookups in flow tables.
@@ -109,6 +110,11 @@ class RecentRates:
         middle = float(np.median([point.cpp for point in others]))
         return PacketCost("cpp", middle, is_bound=any(point.is_bound for point in others))
 
+    def cost_grew(self, nf: NfRow, at_ns: int) -> bool:
+        """Whether a packet costs clearly more than in the minute before a time."""
+        was = self.cost_before(at_ns)
+        return has_grown(was.value, cost_of(nf, was).value)
+
     def _points_before(self, monotonic_ns: int, span_s: float) -> list[RecentPoint]:
         since_ns, until_ns = monotonic_ns - span_s * 1e9, monotonic_ns - 1e9
         return [point for point in self.points if since_ns <= point.monotonic_ns <= until_ns]
@@ -167,17 +173,24 @@ def cost_of(nf: NfRow, like: PacketCost | None = None) -> PacketCost:
 _CPP = next(metric for metric in NF_METRICS if metric.id == "cpp")
 
 
+def has_grown(before: Reading, now: Reading) -> bool:
+    """Whether a cost is clearly higher than before; False if either is unknown."""
+    if isinstance(before, Missing) or isinstance(now, Missing):
+        return False
+    return now > _COST_GROWN * before
+
+
 def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
     last = known.now
     if last is not None and (now_ns - last.monotonic_ns) < _SPACING_S * 1e9:
         return known
-    received, dropped = nf.readings["rx_packets_per_s"], nf.readings["drop_packets_per_s"]
+    received, missed = nf.readings["rx_packets_per_s"], nf.readings["missed_packets_per_s"]
     cost = cost_of(nf)
     point = RecentPoint(
         now_ns,
         _number(throughput_of(nf)[1]),
-        _number(received) + (0.0 if isinstance(dropped, Missing) else dropped),
-        _number(nf.lost_packets_per_s),
+        _number(received) + (0.0 if isinstance(missed, Missing) else missed),
+        _number(nf.readings["drop_packets_per_s"]),
         _number(cost.value),
         _number(nf.readings.get("ovs.cache_hit_ratio", _WARMING)),
         is_work=cost.metric == "busy_cpp",

@@ -82,7 +82,6 @@ def nf_row(
         readings={
             "rx_packets_per_s": nf.rx_packets_per_s,
             "tx_packets_per_s": nf.tx_packets_per_s,
-            "drop_packets_per_s": nf.drop_packets_per_s,
             "cpp": cpp,
             "busy_cpp": quotient(why_not or busy_cycles, nf.packets_per_s),
             "ipp": quotient(instructions, nf.packets_per_s),

@@ -18,7 +18,7 @@ import numpy as np
 from nftop.derive.nf.counter_rates import Rated, rate_counters, rate_of
 from nftop.model.column import Bools, Floats
 from nftop.model.metrics.saturation import VPP_FRAME
-from nftop.model.missing import Missing, Reading, Reason, quotient, total
+from nftop.model.missing import Missing, Reading, Reason, product, quotient, total
 from nftop.model.nf.parts import NfDrop, NfNode, NfXstat
 from nftop.model.nf.vpp import VppErrors, VppInstance, VppNodes
 from nftop.model.nf.vpp_drops import counts_vpp_drops
@@ -213,9 +213,6 @@ VppError: TypeAlias = tuple[str, str]
 
 _WARMING = Missing(Reason.WARMING)
 _MISMATCH = Missing(Reason.ERROR, "names and counts of its errors do not match")
-_NODES_AT_ITS_PACE = Missing(
-    Reason.SOURCE, "VPP refreshes its counters per node when it likes, and does not report when"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +268,17 @@ def error_drops_per_s(vpp: VppInstance, rated: RatedErrors | None) -> Reading:
     return total(drop.packets_per_s for drop in dropped) if dropped else 0.0
 
 
-def counters_of_nodes(vpp: VppInstance, rated: RatedErrors | None) -> tuple[NfXstat, ...]:
-    """Every error counter that ever counted, then packets, calls and clocks of every node."""
+def counters_of_nodes(
+    vpp: VppInstance, rated: RatedErrors | None, state: NodeState | None, packets_per_s: Reading
+) -> tuple[NfXstat, ...]:
+    """Every error counter that ever counted, then packets, calls and clocks of every node.
+
+    Args:
+        vpp: with the counts.
+        rated: rates of its errors.
+        state: its nodes when last refreshed.
+        packets_per_s: received by all its threads.
+    """
     counters = {} if rated is None else rated.rated.counters
     errors = tuple(
         NfXstat(
@@ -284,17 +290,36 @@ def counters_of_nodes(vpp: VppInstance, rated: RatedErrors | None) -> tuple[NfXs
         )
         for (node, name), count in counters.items()
     )
-    return errors if vpp.nodes is None else errors + _of_nodes(vpp.nodes)
+    if vpp.nodes is None:
+        return errors
+    delta = vpp.problem or (_WARMING if state is None else state.delta)
+    return errors + _of_nodes(vpp.nodes, delta, packets_per_s)
 
 
-def _of_nodes(nodes: VppNodes) -> tuple[NfXstat, ...]:
-    tables = {"vectors": nodes.vectors, "calls": nodes.calls, "clocks": nodes.clocks}
-    columns = [counts.sum(axis=0).tolist() for counts in tables.values()]
+def _of_nodes(
+    nodes: VppNodes, delta: VppNodes | Missing, packets_per_s: Reading
+) -> tuple[NfXstat, ...]:
+    """Rates by packet received: VPP does not report the time between its refreshes."""
+    rates: Mapping[str, list[Reading]] = {}
+    if not isinstance(delta, Missing):
+        inputs = np.isin(delta.names, _DEVICE_INPUTS)
+        packets = float(np.asarray(delta.vectors, dtype=np.float64)[:, inputs].sum())
+        by_packet = _NO_INPUT if packets <= 0 else quotient(packets_per_s, packets)
+        columns = (counts.sum(axis=0).tolist() for counts in _counted(delta))
+        rates = {
+            node: [product(float(count), by_packet) for count in counts]
+            for node, *counts in zip(delta.names, *columns, strict=True)
+        }
+    absent = [delta if isinstance(delta, Missing) else _WARMING] * len(_NODE_COUNTS)
+    counted = (counts.sum(axis=0).tolist() for counts in _counted(nodes))
     return tuple(
-        NfXstat(node, what, count, _NODES_AT_ITS_PACE)
-        for node, *counts in zip(nodes.names, *columns, strict=False)
-        for what, count in zip(tables, counts, strict=True)
+        NfXstat(node, _NODE_COUNTS[at], counts[at], rates.get(node, absent)[at], estimate=True)
+        for node, *counts in zip(nodes.names, *counted, strict=True)
+        for at in (1, 2, 0)
     )
+
+
+_NODE_COUNTS = ("clocks", "vectors", "calls")
 
 
 def _counters(errors: VppErrors | Missing) -> Mapping[VppError, int] | Missing:

@@ -6,7 +6,8 @@ deviation), `samples` and `blocks` that were tested; `change` (B / A - 1, null i
 `word`, `why`, and `code`, which is `why` for programs (`derive.compare.Code`); `lacking`, how many
 more samples `a` and `b` need (null: unknown); with "no difference" `detectable`, the smallest
 difference that would have been detected in at least 4 of 5 cases, in the metric's unit. An absent
-number is null, its reason is `missing`. `only_a`, `only_b`: what only one interval has.
+number is null, its reason is `missing`. Losses beside `drop_packets_per_s` are there only where an
+interval has any. `only_a`, `only_b`: what only one interval has.
 """
 
 from __future__ import annotations

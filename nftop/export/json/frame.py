@@ -25,6 +25,7 @@ An absent number is null, its reason stands in `missing`. Ratios are 0..1.
 - `nfs`: `classes` are the cache classes on the NF's CPUs, `classes_shared` the other NFs in them or
   null, `owner` the user whose socket provides the numbers. Ports, queues and nodes that an NF does
   not report are null.
+- `xstats` of an NF: every counter, `estimate` of a rate that is by packet received.
 """
 
 from __future__ import annotations
@@ -192,7 +193,7 @@ def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
     )
     readings["drops"] = _rows(nf.drops, "where reason", "packets_per_s")
     if nf.xstats:
-        readings["xstats"] = _rows(nf.xstats, "port name count drops", "per_s")
+        readings["xstats"] = _rows(nf.xstats, "port name count drops estimate", "per_s")
     return with_missing(named, readings)
 
 

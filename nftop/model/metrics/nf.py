@@ -6,7 +6,7 @@ from nftop.model.baseline import LOAD_MOVED_RATIO, MOST_TICKS
 from nftop.model.metrics.core import PAPER
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.metric import COVERAGE, LLC_COVERAGE, Metric, Unit
-from nftop.model.metrics.ports import GRAPH_METRICS, PORT_METRICS
+from nftop.model.metrics.ports import DROP_PARTS, GRAPH_METRICS, OTHER_LOSSES, PORT_METRICS
 from nftop.model.metrics.saturation import SATURATION_NF_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.struct import replace
@@ -100,10 +100,13 @@ NF_METRICS: tuple[Metric, ...] = (
         label="drop/s",
         unit=Unit.PER_S,
         scope="nf",
-        meaning="Packets the NIC dropped because the NF had left it no free descriptor. Tables of "
-        "NFs and incidents add OVS' lost upcalls (ovs.lost_upcalls_per_s).",
-        formula="delta(rx_missed_errors) / delta(the NF's clock)",
-        origin="DPDK ethdev xstats rx_missed_errors (imissed), OVS' ports' too; VPP /if/rx-miss",
+        meaning="Packets per second that it was given and lost: what it left its NICs no free "
+        "descriptor for, and OVS' lost upcalls. Where the NICs' are not known it is the latter "
+        "alone, if there are any. Errors and what a graph node drops are counted apart "
+        f"({', '.join(OTHER_LOSSES)}).",
+        formula=" + ".join(DROP_PARTS),
+        origin="DPDK ethdev xstats rx_missed_errors (imissed); VPP /if/rx-miss; OVS "
+        "dpif-netdev/pmd-stats-show; /proc/net/softnet_stat",
         good="low",
         priority=3,
         bad_above=0.0,

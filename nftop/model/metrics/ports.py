@@ -20,6 +20,19 @@ def _loss(name: str, label: str, meaning: str, counter: str, of_vpp: str) -> Met
 
 
 PORT_METRICS: tuple[Metric, ...] = (
+    Metric(
+        id="missed_packets_per_s",
+        label="MISSED/s",
+        unit=Unit.PER_S,
+        scope="nf",
+        meaning="Packets per second that were dropped before the NF received them: its NICs had no "
+        "free descriptor left, and of the kernel's own forwarding a CPU's backlog was full.",
+        formula="delta(rx_missed_errors) / delta(the NF's clock)",
+        origin="DPDK ethdev xstats rx_missed_errors (imissed), OVS' ports' too; VPP /if/rx-miss; "
+        "/proc/net/softnet_stat",
+        good="low",
+        bad_above=0.0,
+    ),
     _loss(
         "rx_errors_per_s",
         "RX.err",
@@ -62,9 +75,14 @@ GRAPH_METRICS: tuple[Metric, ...] = (
         bad_above=0.0,
     ),
 )
+# Packets that an NF was given and lost: `drop_packets_per_s` is their sum, where known.
+DROP_PARTS = ("missed_packets_per_s", "ovs.lost_upcalls_per_s")
+# Losses that are not in `drop_packets_per_s`: what a policy or an invalid packet may cause, and
+# failures to get a buffer, after which the NIC counts the packets as missed.
+OTHER_LOSSES = ("error_drops_per_s", "rx_errors_per_s", "tx_errors_per_s", "rx_nombuf_per_s")
 # Reason of a drop, its metric, and its field of `DpdkPort`.
 PORT_LOSSES = (
-    ("rx_missed_errors", "drop_packets_per_s", "rx_missed"),
+    ("rx_missed_errors", "missed_packets_per_s", "rx_missed"),
     ("rx_errors", "rx_errors_per_s", "rx_errors"),
     ("tx_errors", "tx_errors_per_s", "tx_errors"),
     ("rx_nombuf", "rx_nombuf_per_s", "rx_nombuf"),

@@ -92,6 +92,7 @@ class NfXstat:
         port: port, or node of a packet graph (untrusted text).
         count: since the application began to count.
         drops: it counts packets that a graph node dropped.
+        estimate: its rate is that by packet received x packets per second.
     """
 
     port: str
@@ -99,6 +100,7 @@ class NfXstat:
     count: int
     per_s: Reading
     drops: bool = False
+    estimate: bool = False
 
 
 @dataclass(frozen=True, slots=True)

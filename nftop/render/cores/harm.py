@@ -217,7 +217,7 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     now = {name: columns[name].values[rows] for name in _COSTS}
     losing = np.array([drops_of(nf) > 0 for nf in frame.nfs], np.bool_)
     # What NICs drop shows full cores; lost upcalls do not.
-    missing = [_number(nf.readings["drop_packets_per_s"]) > 0 for nf in frame.nfs]
+    missing = [_number(nf.readings["missed_packets_per_s"]) > 0 for nf in frame.nfs]
     lossy = {
         cpu for nf, misses in zip(frame.nfs, missing, strict=True) if misses for cpu in nf.cpus
     }
@@ -362,7 +362,7 @@ def change_tone(change: Reading, *, costs: bool, loses: bool = False) -> Tone:
 
 def drops_of(nf: NfRow) -> float:
     """Packets that it loses per second; 0 if unknown."""
-    lost = nf.lost_packets_per_s
+    lost = nf.readings["drop_packets_per_s"]
     return 0.0 if isinstance(lost, Missing) else max(lost, 0.0)
 
 

@@ -243,8 +243,6 @@ def metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) 
     A sum is an estimate where one of its cores is: `partial` is of `partial_coverages`.
     """
     reading = nf.readings[metric.id]
-    if metric.id == "drop_packets_per_s":
-        reading = nf.lost_packets_per_s
     if isinstance(reading, Missing):
         return mark_cell(reading.reason, width)
     return number_cell(

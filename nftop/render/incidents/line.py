@@ -339,7 +339,9 @@ def _is_recent(frame: Frame, incident: Incident) -> bool:
 def _well(frame: Frame, width: int) -> Line:
     """That nothing harms; or that packets are lost and no cause is known yet."""
     dropped = sum(
-        value for nf in frame.nfs if not isinstance(value := nf.lost_packets_per_s, Missing)
+        value
+        for nf in frame.nfs
+        if not isinstance(value := nf.readings["drop_packets_per_s"], Missing)
     )
     muted = sum(item.muted and item.severity > Severity.INFO for item in frame.incidents)
     mutes = f"{muted} incident{'s' * (muted != 1)} muted"

@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from nftop.derive.cache.ways import shares_of
 from nftop.derive.compare.baseline import KEPT, baseline_of
 from nftop.derive.compare.metric import percent
+from nftop.derive.nf.cores import MONITORED
 from nftop.model.baseline import LEAST_TICKS, LOAD_MOVED_RATIO, MOST_TICKS, NfBaseline
 from nftop.model.clock import clock_of
 from nftop.model.frame import CLOCK_TEXTS, Frame, NfRow, base_clock
@@ -286,7 +287,32 @@ def _threads(frame: Frame, nf: NfRow, width: int) -> list[Line]:
     for thread in nf.threads:
         cells = (_thread_cells(frame, nf, thread, column) for column in shown)
         lines.append(Line(tuple(chain.from_iterable(cells))))
-    return lines if nf.threads else []
+    return [*lines, *_monitored_together(nf, shown, width)] if nf.threads else []
+
+
+def _monitored_together(nf: NfRow, columns: Sequence[TableColumn], width: int) -> list[Line]:
+    """What a monitoring group of several of its threads counts, and why these have no numbers."""
+    labels = [column.label for column in columns if column.label in _MONITORED]
+    absent = [
+        (label, reading)
+        for thread in nf.threads
+        if thread.monitor
+        for label in labels
+        if isinstance(reading := _MONITORED[label][1](thread), Missing)
+    ]
+    if not absent:
+        return []
+    of_all = {label: nf.readings[_OF_NF[label]] for label in labels}
+    if all(isinstance(reading, Missing) for reading in of_all.values()):
+        return reason_lines(by_reason(absent), width)
+    texts = {"CPU": "all", "THREAD": "together"}
+    cells = (
+        number_cell(of_all[column.label], _MONITORED[column.label][0], column.width)
+        if column.label in of_all
+        else text_cell(texts.get(column.label, ""), column.width, right=column.right)
+        for column in columns
+    )
+    return [Line(tuple(cells)), *reason_lines(by_reason(absent), width)]
 
 
 # Cells of the columns by label; 0: those of a bar.
@@ -299,6 +325,7 @@ _MONITORED: Mapping[str, tuple[Unit, Callable[[NfThread], Reading]]] = {
     "MBL": (Unit.BYTES_PER_S, lambda thread: thread.memory_local_bytes_per_s),
     "MBR": (Unit.BYTES_PER_S, lambda thread: thread.memory_remote_bytes_per_s),
 }
+_OF_NF = dict(zip(_MONITORED, MONITORED, strict=True))
 _BEFORE_OTHERS = ("CPU", "THREAD", "Mpps", "CPP", *_MONITORED, "BUSY", "IPC")
 _OF_CPU: Mapping[str, str] = {
     "CPP": "cpp", "IPC": "ipc", "vs.base": "cpp_vs_base", "IPP": "ipp",
@@ -438,6 +465,11 @@ _NONE = (
     "segment those of graph nodes."
 )
 
+_BY_PACKET = (
+    f"{fmt.ESTIMATE}: VPP counts its nodes at its own pace, 10 s by default, and does not report "
+    "when: what they counted last for each packet received, times the packets per second of now"
+)
+
 
 def xstat_lines(host: Host, nf: NfRow, width: int) -> list[Line]:
     """Counters by port or node, in the application's order, and why some are absent."""
@@ -462,12 +494,14 @@ def _counter_lines(nf: NfRow, width: int) -> list[Line]:
         TableColumn("COUNT", "COUNT", _COUNT),
         TableColumn("per s", "per s", _RATE),
     ]
-    lines = [header_line(heads)]
+    if any(item.estimate and not isinstance(item.per_s, Missing) for item in nf.xstats):
+        absent += paragraph(_BY_PACKET, width, tone=Tone.DIM)
+    lines = [*absent, header_line(heads)]
     for port, items in by_port.items():
-        lines += [BLANK] if len(lines) > 1 else []
+        lines += [BLANK] if len(lines) > len(absent) + 1 else []
         lines += [line(text_cell(port, width, tone=Tone.TITLE))]
         lines += [*(_line(item, name) for item in items)]
-    return [*lines, BLANK, *absent] if absent else lines
+    return lines
 
 
 def _has_telemetry(nf: NfRow) -> bool:
@@ -492,6 +526,6 @@ def _line(item: NfXstat, name: int) -> Line:
     return line(
         text_cell(f"  {item.name}", name),
         text_cell(f"{item.count:,}", _COUNT, right=True),
-        number_cell(item.per_s, Unit.PER_S, _RATE),
+        number_cell(item.per_s, Unit.PER_S, _RATE, estimate=item.estimate),
         text_cell("  drop" if item.drops else "", _MARK, tone=Tone.BAD if dropping else Tone.DIM),
     )

@@ -33,7 +33,7 @@ _METRICS = {metric.id: metric for metric in NF_METRICS}
 _BAR = "tma"
 # From left to right, each with its cells (one of them is between columns) and its priority.
 _LABELS = (
-    TableColumn("name", "NF", 15, right=False, priority=0, grows=16),
+    TableColumn("name", "NF", 18, right=False, priority=0, grows=13),
     TableColumn("kind", "KIND", 5, right=False, priority=1.5),
     TableColumn("cpus", "CPUS", 8, right=False, priority=1.2, grows=6),
 )
@@ -46,7 +46,7 @@ _NUMBERS: tuple[tuple[str, int, float], ...] = (
     (USUAL.key, 7, 6.05),
     ("busy_cpp", 7, 5),
     ("ipp", 7, 5.5),
-    ("ipc", 6, 3),
+    ("ipc", 5, 3),
     (_BAR, 11, 3.5),
     ("imbalance_ratio", 6, 6),
     ("classes", 4, 6.5),
@@ -74,6 +74,7 @@ _COLS: tuple[TableColumn, ...] = (
     ),
 )
 _LONG_BAR_FROM = 170
+_MORE_CPUS = 4
 NO_TRENDS = RowTrends()
 # Columns that are sorted low to high: labels.
 NAMES = tuple(col.key for col in _COLS if col.metric is None and col.key != USUAL.key)
@@ -128,7 +129,13 @@ def nf_columns(
 ) -> tuple[TableColumn, ...]:
     """Columns for a width; `compared`: there is a baseline; `chosen`: keys in their order."""
     columns = [_at_width(col, width) for col in _COLS if compared or col.key != "cpp_vs_base"]
-    return chosen_columns(columns, chosen, width) if chosen else fit_columns(columns, width)
+    if chosen:
+        return chosen_columns(columns, chosen, width)
+    shown = fit_columns(columns, width)
+    # What the names could have is the CPUs' first: two ranges are as long as a usual name is whole.
+    more = min(shown[0].width - _LABELS[0].width, _MORE_CPUS)
+    wider = {"name": -more, "cpus": more} if any(col.key == "cpus" for col in shown) else {}
+    return tuple(replace(col, width=col.width + wider.get(col.key, 0)) for col in shown)
 
 
 def _at_width(col: TableColumn, width: int) -> TableColumn:
@@ -169,7 +176,10 @@ def nf_line(
         elif col.metric is not None:
             spans.append(_metric_cell(nf, col.metric, col.width, partial))
         else:
-            spans.append(text_cell(_label(nf, col), col.width))
+            text = _label(nf, col)
+            # A part of its process id is none.
+            whole = col.key != "name" or len(text) < col.width
+            spans.append(text_cell(text if whole else nf.name, col.width))
     return crop(Line(tuple(spans)), width)
 
 

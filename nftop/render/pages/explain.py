@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import textwrap
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from nftop.derive.findings.engine import ENDS_AFTER_S, LEAST_TICKS
 from nftop.derive.findings.rule import Rule
@@ -16,6 +17,7 @@ from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.usual import NEW_NORMAL_AFTER_S, USUAL_SPAN_S
 from nftop.render.cores.columns import BAR
 from nftop.render.cores.harm import NEAR
+from nftop.render.traffic.page import sections
 from nftop.uarch.explain import definition
 from nftop.uarch.table import Uarch
 
@@ -50,6 +52,9 @@ _HEADERS: Mapping[str, tuple[str, ...]] = {
     "local": ("mbm_local_bytes_per_s",),
     "min-max": ("min_frequency_hz", "max_frequency_hz"),
     "topdn": tuple(metric.id for metric in TMA_METRICS),
+    "line rate": ("line_packets_per_s", "line_ratio"),
+    "mem": ("memory.read_bytes_per_s", "memory.write_bytes_per_s"),
+    "ddio hit": ("pcie.ddio_hit_ratio",),
 }
 _USUAL = (
     "a packet's cycles against what is usual for the row: the median of the last "
@@ -62,6 +67,7 @@ _USUAL = (
 # Words of headers, of details and of incidents that are no metric.
 _WORDS: Mapping[str, str] = {
     "vs.10m": _USUAL,
+    "vs10m": _USUAL,
     "usual": _USUAL,
     "cpp 5 min": "cost of a packet over five minutes, each step 5 % of the usual one (vs.10m)",
     "5 min": "cost of a packet over five minutes, each step 5 % of the usual one (vs.10m)",
@@ -99,6 +105,7 @@ _WORDS: Mapping[str, str] = {
     "governor/epp": "scaling governor of cpufreq, and energy performance preference",
     "kind": "kind of network function: dpdk, ovs, vpp",
     "socket": "processor package",
+    "sock": "processor package",
     "i/o": "ways that devices write to (DDIO), as far as known",
     "cache": "an L3 cache, by its number in resctrl",
     "by": "what is monitored: a core, thread, process or monitoring group",
@@ -118,6 +125,40 @@ _WORDS: Mapping[str, str] = {
     "megaflw": "packets per second that matched in the megaflow classifier",
     "drops": "ports, threads or nodes that drop packets",
     "reason": "why packets are dropped, in the words of the network function",
+    "share": "a thread's part of the packets that all threads of its network function receive; of "
+    "a top-down node, its part of the issue slots or cycles (OF)",
+    "together": "what a monitoring group of several threads of a network function counts",
+    "polls": "the clocks of this node include calls that found no packets",
+    "node": "node of VPP's graph, or of the top-down tree",
+    "port": "port whose counters follow",
+    "counter": "counter of a port or node, in the words of its driver or of VPP",
+    "count": "what a counter has counted since the network function started",
+    "per s": "rate of a counter; ~: by packet received, times packets per second",
+    "papers": "published numbers for the workload (w chooses one); not a target",
+    "mpps/core": "packets per second of one physical core",
+    "baseline": "medians of the last ticks, kept by b, with which vs.base compares",
+    "spread": "median absolute deviation from the median",
+    "ticks": "samples of which a median is",
+    "then": "value in the baseline, or at the moment that the timeline shows",
+    "now": "value of this tick",
+    "rmid": "number of a monitor in hardware (resource monitoring ID)",
+    "peers": "median of the other cores of the network function, else of all cores that poll",
+    "of": "base of a top-down share: issue slots or cycles",
+    "probes": "metrics of the selected core beside its top-down tree",
+    "cores": "physical cores; on the Traffic screen what they request from the last-level cache",
+    "what": "incidents, changes of the host and markers, the newest first",
+    "setting": "setting of cpufreq or of Speed Select, and what it is",
+    "last change": "means before and after the last change of frequencies",
+    "channels": "memory channels, read and written bytes of each",
+    "links": "UPI or QPI links between packages, received and sent bytes of each",
+    "accelerators": "Intel QAT, IAA and DSA devices, as a sensor server counts them",
+    "hit": "requests that the last-level cache answered",
+    "miss": "requests that went to memory or to another package",
+    "hit%": "hits by hits and misses",
+    "all": "hits and misses; of threads, all of a network function",
+    "self": "CPU time of nftop and its helpers, of one CPU",
+    "live": "the screen shows this host now, every so many seconds; PAUSED, PAST and REPLAY do not",
+    "saturated": "a core without time left; saturated_by has what shows it (nftop explain SAT.by)",
     "begin": "when an incident, change or marker began",
     "end": "when it ended",
     "lasted": "how long an incident lasted, or lasts",
@@ -147,6 +188,8 @@ def metrics_called(name: str) -> tuple[str, ...]:
     wanted = " ".join(name.casefold().split())
     if wanted in _HEADERS:
         return _HEADERS[wanted]
+    if wanted in _of_traffic():
+        return _of_traffic()[wanted]
     if wanted.split()[:1] in ([bar] for bar in ("tma", "topdn", BAR.label.split()[0].casefold())):
         return tuple(metric.id for metric in TMA_METRICS)
     return tuple(
@@ -156,6 +199,20 @@ def metrics_called(name: str) -> tuple[str, ...]:
             if wanted in (metric.id, metric.id.removeprefix("tma."), metric.label.casefold())
         )
     )
+
+
+@lru_cache(maxsize=1)
+def _of_traffic() -> Mapping[str, tuple[str, ...]]:
+    """Metrics by the titles and rows of the Traffic screen."""
+    result: dict[str, tuple[str, ...]] = {}
+    for section in sections():
+        for label, rows in (
+            (section.title, section.rows),
+            *((row.label, (row,)) for row in section.rows),
+        ):
+            ids = (metric.id for row in rows for metric in row.metrics)
+            result[label.casefold()] = (*result.get(label.casefold(), ()), *ids)
+    return {label: tuple(dict.fromkeys(ids)) for label, ids in result.items()}
 
 
 def explain_metric(name: str, tables: Sequence[Uarch] = ()) -> str:

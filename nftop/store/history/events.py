@@ -317,7 +317,7 @@ def _drops(frame: Frame) -> tuple[float, Missing | None]:
     if not frame.nfs:
         return np.nan, _NO_NF
     # By row: several NFs may have the same name.
-    readings = [(nf.name, nf.lost_packets_per_s) for nf in frame.nfs]
+    readings = [(nf.name, nf.readings["drop_packets_per_s"]) for nf in frame.nfs]
     known, total = _sum(one for _, one in readings)
     gone = [(name, one) for name, one in readings if isinstance(one, Missing)]
     # The first tick has no rates; that is no lack of a source.

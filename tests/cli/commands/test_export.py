@@ -104,12 +104,36 @@ def test_a_cost_that_rose_to_full_load_is_worse_although_the_load_was_not_full_b
     """VPP of `slow`: at most so many cycles before, exactly so many while it drops: no `<`."""
     file = tmp_path / "slow.nftop"
     polled = ("perf", "kernel", "processes", "dpdk", "ovs", "vpp")
-    file.write_bytes(taken(40, 24, scenario="slow", sources=polled).data)
-    assert run(("compare", f"{file}@,+18s", f"{file}@+22s", "--json")) == 0
+    file.write_bytes(taken(62, 24, scenario="slow", sources=polled).data)
+    assert run(("compare", f"{file}@,+28s", f"{file}@+32s", "--json")) == 0
     reports = json.loads(capsys.readouterr().out)
     (vpp,) = [item for item in reports["nfs"] if item["name"] == "vpp"]
     assert vpp["word"] == "worse" and vpp["metrics"]["cpp"]["word"] == "worse"
     assert vpp["metrics"]["drop_packets_per_s"]["word"] == "worse"
+
+
+def test_lost_upcalls_are_drops_in_a_comparison_and_in_csv(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    file = tmp_path / "upcalls.nftop"
+    polled = ("perf", "kernel", "processes", "dpdk", "ovs", "vpp")
+    file.write_bytes(taken(40, 24, scenario="upcalls", sources=polled).data)
+    assert run(("compare", f"{file}@,+18s", f"{file}@+22s,+39s", "--json")) == 0
+    reports = json.loads(capsys.readouterr().out)
+    (ovs,) = [item for item in reports["nfs"] if item["name"].startswith("ovs")]
+    lost = [ovs["metrics"][f"{name}_per_s"] for name in ("drop_packets", "ovs.lost_upcalls")]
+    assert [row["word"] for row in lost] == ["worse"] * 2 and ovs["word"] == "worse"
+    assert lost[0]["b"]["median"] == lost[1]["b"]["median"] == pytest.approx(3880, rel=0.03)
+    assert all("ovs.lost_upcalls_per_s" not in item["metrics"] for item in reports["nfs"]
+               if item is not ovs)  # fmt: skip
+    table = tmp_path / "nfs.csv"
+    times = f"{file}@+30s,+31s"
+    assert run(("export", times, "--format", "csv", "--table", "nfs", "-o", str(table))) == 0
+    with table.open(newline="") as lines:
+        rows = [row for row in csv.DictReader(lines) if row["kind"] == "ovs"]
+    drops = [row["drop_packets_per_s"] for row in rows if row["drop_packets_per_s"]]
+    assert drops == [row["ovs.lost_upcalls_per_s"] for row in rows if row["drop_packets_per_s"]]
+    assert float(drops[-1]) > 3000.0
 
 
 def test_a_neighbour_that_takes_the_cache_is_detected(tmp_path: Path, capsys: Captured) -> None:

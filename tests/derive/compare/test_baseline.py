@@ -20,7 +20,7 @@ from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
-from tests.frames import frame, with_cells
+from tests.frames import frame, nic_drops, with_cells
 from tests.sim.hosts import Frozen, S
 
 
@@ -143,32 +143,32 @@ def test_other_metrics_are_withheld_once_the_load_moved(
 
 
 def test_what_a_nic_drops_is_offered_too() -> None:
-    levels = {**base_of().levels, "drop_packets_per_s": BaselineLevel(0.0, 0.0, 30)}
+    levels = {**base_of().levels, "missed_packets_per_s": BaselineLevel(0.0, 0.0, 30)}
     base = base_of(saturated=None, levels=levels)
     full = vpp(
-        readings={"cpp": 500.0, "rx_packets_per_s": 6.4e6, "drop_packets_per_s": 2e6},
+        readings={"cpp": 500.0, "rx_packets_per_s": 6.4e6, **nic_drops(2e6)},
         saturated=None,
     )
     assert number(nf_vs_base(full, base)) == pytest.approx(0.25)
 
 
 def test_drops_that_only_one_of_the_two_has_are_not_in_the_load() -> None:
-    levels = {**base_of().levels, "drop_packets_per_s": BaselineLevel(4e6, 0.0, 30)}
+    levels = {**base_of().levels, "missed_packets_per_s": BaselineLevel(4e6, 0.0, 30)}
     then = base_of(saturated=None, levels=levels)
-    unreported = {"cpp": 500.0, "drop_packets_per_s": Missing(Reason.SOURCE)}
+    unreported = {"cpp": 500.0, **nic_drops(Missing(Reason.SOURCE))}
     now = vpp(readings={**unreported, "rx_packets_per_s": 8.4e6}, saturated=None)
     assert number(nf_vs_base(now, then)) == pytest.approx(0.25)
     now = vpp(
-        readings={"cpp": 500.0, "rx_packets_per_s": 8.4e6, "drop_packets_per_s": 4e6},
+        readings={"cpp": 500.0, "rx_packets_per_s": 8.4e6, **nic_drops(4e6)},
         saturated=None,
     )
     assert number(nf_vs_base(now, base_of(saturated=None))) == pytest.approx(0.25)
 
 
 def test_a_generator_is_offered_what_it_sends() -> None:
-    levels = {**base_of().levels, "drop_packets_per_s": BaselineLevel(0.0, 0.0, 30)}
+    levels = {**base_of().levels, "missed_packets_per_s": BaselineLevel(0.0, 0.0, 30)}
     sending = vpp(
-        readings={"cpp": 500.0, "tx_packets_per_s": 8.4e6, "drop_packets_per_s": 4e6},
+        readings={"cpp": 500.0, "tx_packets_per_s": 8.4e6, **nic_drops(4e6)},
         saturated=None, direction="tx",
     )  # fmt: skip
     assert number(nf_vs_base(sending, base_of(saturated=None, levels=levels))) == pytest.approx(

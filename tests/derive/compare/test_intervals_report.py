@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.derive.compare.comparability import LOSSES
 from nftop.derive.compare.intervals import CLASS_COMPARED, PACKAGE_COMPARED, Entity, Interval
 from nftop.derive.compare.intervals_report import EntityReport, comparison
 from nftop.derive.compare.metric import Compared
@@ -65,6 +66,28 @@ def test_where_cores_are_busy_all_the_time_cycles_are_compared() -> None:
         component.word == "better" and "CPP -17." in component.why and "Mpps +20." in component.why
     )
     assert rows["cpp"].change_ratio == pytest.approx(-0.17, abs=0.01)
+
+
+def test_losses_decide_where_packets_and_cycles_are_the_same() -> None:
+    """Errors of graph nodes may be of a policy: more are worse, fewer are no merit."""
+    none = nf(10, 200, saturated=1, **dict.fromkeys(LOSSES, 0.0))
+    for lost in ("drop_packets_per_s", "ovs.lost_upcalls_per_s", "error_drops_per_s"):
+        loses = none | {lost: 3900.0}
+        component, rows = only(interval(none, seed=1), interval(loses, seed=2))
+        assert (rows[lost].word, rows["cpp"].word, component.word) == (
+            "worse", "no difference", "worse",
+        )  # fmt: skip
+        component, rows = only(interval(loses, seed=1), interval(none, seed=2))
+        errors = lost == "error_drops_per_s"
+        words = ("less", "no difference") if errors else ("better", "better")
+        assert (rows[lost].word, component.word) == words
+        # Under another load they are those of other packets.
+        moved = nf(12, 200, saturated=0) | {lost: 4900.0}
+        rows = only(interval(loses | {"saturated": 0.0}, seed=1), interval(moved, seed=2))[1]
+        assert rows[lost].code == "load_moved" or rows[lost].word == "more"
+    rows = only(interval(none, seed=1), interval(none, seed=2))[1]
+    assert rows.keys().isdisjoint(LOSSES), "it has none"
+    assert rows["drop_packets_per_s"].word == "no difference"
 
 
 def test_where_the_load_moved_cycles_are_inconclusive() -> None:

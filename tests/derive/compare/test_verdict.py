@@ -16,7 +16,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, IoWays, ResctrlTable
 from nftop.store.history.history import TickHistory
-from tests.frames import SECOND_NS, START_NS, with_cells
+from tests.frames import SECOND_NS, START_NS, nic_drops, with_cells
 from tests.rdt import group, in_cache
 from tests.story import CHEAPER, Story, component, cost, word
 
@@ -110,7 +110,7 @@ def test_drops_follow_the_load_where_cores_are_full(more: float) -> None:
     """They forward as many as before; what is offered beyond that, more or less, is dropped."""
 
     def shown(tick: int) -> Mapping[str, Mapping[str, float]]:
-        return {"fwd": {"drop_packets_per_s": 2e6 + (more if tick >= 60 else 0.0)}}
+        return {"fwd": nic_drops(2e6 + (more if tick >= 60 else 0.0))}
 
     verdict = Story(shown=shown).verdict(150)
     assert word(verdict, "fwd", "drop_packets_per_s").startswith("inconclusive: load moved")
@@ -124,7 +124,7 @@ def test_drops_are_offered_too() -> None:
     def shown(tick: int) -> Mapping[str, Mapping[str, float]]:
         rx, drop = (9e6, 1e6) if tick < 60 else (10e6, 0.0)
         by = 1.0 if tick < 60 else CHEAPER
-        now = {"rx_packets_per_s": rx, "drop_packets_per_s": drop, "cpp": 376.0 * by}
+        now = {"rx_packets_per_s": rx, **nic_drops(drop), "cpp": 376.0 * by}
         return {"fwd": now, "vpp": now}
 
     def unreported(one: Frame) -> Frame:
@@ -163,7 +163,7 @@ def test_a_cost_that_empty_polls_may_be_in_is_a_bound() -> None:
 def test_a_core_that_drops_once_is_not_known_to_be_busy_all_the_time() -> None:
     def shown(tick: int) -> Mapping[str, Mapping[str, float]]:
         drops = 2e6 if tick in (50, 80) else 0.0
-        return {"vpp": {"rx_packets_per_s": 10e6, "drop_packets_per_s": drops}}
+        return {"vpp": {"rx_packets_per_s": 10e6, **nic_drops(drops)}}
 
     def unreported(one: Frame) -> Frame:
         return replace(one, nfs=tuple(replace(nf, saturated=None) for nf in one.nfs))

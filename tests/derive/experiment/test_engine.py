@@ -26,6 +26,7 @@ from nftop.model.change import Proposal
 from nftop.model.experiment import Experiment, HarmLimits, Setting
 from nftop.model.ids import L3Domain
 from nftop.model.struct import replace
+from tests.frames import nic_drops
 
 S = 1_000_000_000
 L3 = L3Domain(0)
@@ -46,7 +47,7 @@ def reading(at_s: float, *, drops: float = 0.0, busy: float = 200.0) -> NfObserv
     values = dict.fromkeys(NF_KEPT, math.nan) | {
         "packets_per_s": 1e7,
         "offered_packets_per_s": 1e7 + drops,
-        "drop_packets_per_s": drops,
+        **nic_drops(drops),
         "cpp": busy,
         "busy_cpp": busy,
         "saturated": 1.0,

@@ -34,6 +34,7 @@ from nftop.sim.model import SETTLE_S
 from nftop.sim.rates import phases, rates_of
 from nftop.sim.rdt import Rdt, costs, filled, limits_of
 from nftop.sim.workloads import INDEX
+from tests.frames import nic_drops
 from tests.sim.hosts import Frozen, S
 
 WAYS = 20
@@ -142,7 +143,7 @@ class Trial:
         values = dict.fromkeys(NF_KEPT, math.nan) | {
             "packets_per_s": packets,
             "offered_packets_per_s": packets + drops,
-            "drop_packets_per_s": drops,
+            **nic_drops(drops),
             "cpp": now.hz / packets,
             "busy_cpp": cpp if self.shows_busy[nf] else math.nan,
             "saturated": full,

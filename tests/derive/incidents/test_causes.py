@@ -164,3 +164,15 @@ def test_values_that_are_missing_leave_titles_without_numbers() -> None:
     noisy = Finding("noisy-neighbour", "mbm_total_bytes_per_s", "class vpp, L3 0", "x", 0)
     [cause] = causes(frame, noisy)
     assert cause.title == "through 2 shared ways" and cause.group == "tenant"
+    ovs = next(nf for nf in frame.nfs if nf.kind == "ovs")
+    names = ("ovs.upcalls_per_s", "ovs.lost_upcalls_per_s", "ovs.cache_hit_ratio")
+    for known, title in (({}, "its flow tables miss"), ({names[0]: 7100.0}, "7.1k upcalls/s")):
+        readings = {**ovs.readings, **dict.fromkeys(names, absent), **known}
+        nfs = tuple(replace(nf, readings=readings) if nf is ovs else nf for nf in frame.nfs)
+        lost = Finding("lost-upcalls", names[1], f"nf {ovs.name}", "x", 0)
+        assert [one.title for one in causes(replace(frame, nfs=nfs), lost)] == [title]
+    registers = Finding("mmio-reads", "mmio.read_per_s", "package 0", "x", 0)
+    rows = (replace(row, readings={**row.readings, "mmio.read_per_s": absent})
+            for row in frame.packages)  # fmt: skip
+    [cause] = causes(replace(frame, packages=tuple(rows)), registers)
+    assert cause.title == "register reads, socket 0"

@@ -27,7 +27,7 @@ from nftop.model.incident import Incident, Severity
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import ProcessFacts
 from nftop.model.threads import CpuUse
-from tests.frames import SECOND_NS, START_NS, WALL_NS, frame
+from tests.frames import SECOND_NS, START_NS, WALL_NS, frame, nic_drops
 from tests.samples import thread
 
 # In `tests.frames.frame` fwd polls on CPUs 1 and 2, vpp on CPU 3.
@@ -56,7 +56,7 @@ class Fold:
     ) -> Incidents:
         """Findings' `since_ns` is a second of the test's clock."""
         base = frame(8, self.second)
-        changed = {"drop_packets_per_s": drops}
+        changed = nic_drops(drops)
         changed |= {name: parties.pop(name) for name in list(parties) if name.endswith("_per_s")}
         interval_s = parties.pop("nf_interval_s", base.nfs[0].interval_s)
         readings = {**base.nfs[0].readings, **changed}

@@ -6,11 +6,12 @@ from functools import lru_cache
 
 import pytest
 
-from nftop.derive.nf.cores import imbalance_ratio
+from nftop.derive.nf.cores import dropped, imbalance_ratio
 from nftop.derive.nf.rates import NfCore
 from nftop.model.frame import CacheClass, Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.nf.parts import ONLY_OVS
 from nftop.model.rdt.rdt import ROOT
 from tests.sim.hosts import Frozen, S
 
@@ -158,3 +159,12 @@ def test_queues_ports_and_nodes_add_up_to_the_whole() -> None:
     assert sum(number(port.tx_packets_per_s) for port in dpdk.ports) == pytest.approx(
         number(dpdk.readings["tx_packets_per_s"])
     )
+
+
+def test_what_it_lost_is_what_its_nics_missed_and_upcalls_that_failed() -> None:
+    """One number for the tables, comparisons, verdicts and exports."""
+    why = Missing(Reason.SOURCE)
+    assert dropped(100.0, 3900.0) == 4000.0
+    assert dropped(why, 3900.0) == 3900.0, "what is known of it"
+    assert dropped(why, 0.0) == why == dropped(why, why)
+    assert dropped(100.0, ONLY_OVS) == 100.0

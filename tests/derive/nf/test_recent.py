@@ -10,7 +10,7 @@ from nftop.derive.nf.recent import RecentRates, RecentState, step_recent
 from nftop.model.frame import Frame
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.usual import NEW_NORMAL_AFTER_S
-from tests.frames import SECOND_NS, START_NS, frame
+from tests.frames import SECOND_NS, START_NS, frame, nic_drops
 
 LOST = Missing(Reason.STALE)
 
@@ -19,7 +19,7 @@ def tick(second: float, sent: Reading, received: Reading = 20e6, drops: Reading 
     base = frame(8, 0)
     readings = {
         **base.nfs[0].readings, "tx_packets_per_s": sent, "rx_packets_per_s": received,
-        "drop_packets_per_s": drops, "cpp": 200.0, "busy_cpp": Missing(Reason.SOURCE),
+        **nic_drops(drops), "cpp": 200.0, "busy_cpp": Missing(Reason.SOURCE),
     }  # fmt: skip
     nf = replace(base.nfs[0], key="a", readings=readings)
     return replace(base, nfs=(nf,), monotonic_ns=START_NS + int(second * SECOND_NS))

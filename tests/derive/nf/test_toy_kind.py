@@ -49,7 +49,7 @@ def rate(before, table, context):
         NfRates(
             key="toy", name="toy one", owner=None, prefix="", kind="toy", pid=os.getpid(),
             interval_s=seconds or None, attribution="", problem=None, rx_packets_per_s=rx,
-            tx_packets_per_s=NONE, drop_packets_per_s=NONE, packets_per_s=rx, direction="rx",
+            tx_packets_per_s=NONE, missed_packets_per_s=NONE, packets_per_s=rx, direction="rx",
             cores=(), uncounted=None, ports=(), queues=NONE, nodes=NONE,
         ),
     )

@@ -97,13 +97,23 @@ def test_a_problem_takes_the_rates_away() -> None:
     assert {item.per_s for item in nf.xstats} == {why}
 
 
-def test_nodes_are_on_the_page_with_counts_and_without_rates() -> None:
-    counted = nodes(full_frames(10, 2560, 0.5))
-    items = rows(at(10, errors({}), nodes=counted))[-1].xstats
-    counts = {(item.port, item.name): item.count for item in items}
+def test_rates_of_nodes_are_those_by_packet_received() -> None:
+    """VPP refreshed them in 10 s of 2560 packets each; it receives 1000 packets/s."""
+    before, after = (nodes(full_frames(second, 2560, 0.5)) for second in (10, 20))
+    first, second = rows(
+        at(10, errors({}), nodes=before, heartbeat=1), at(20, errors({}), nodes=after, heartbeat=2)
+    )
+    counts = {(item.port, item.name): item.count for item in first.xstats}
     assert counts["dpdk-input", "vectors"] == 25_600 and counts["dpdk-input", "calls"] == 100
-    assert len(counts) == 9 and not any(item.drops for item in items)
-    assert {reason(item.per_s) for item in items} == {Reason.SOURCE}
+    assert len(counts) == 9 and not any(item.drops for item in first.xstats)
+    assert {reason(item.per_s) for item in first.xstats} == {Reason.WARMING}
+    rates = {(item.port, item.name): item.per_s for item in second.xstats}
+    assert rates["dpdk-input", "vectors"] == pytest.approx(1000.0)
+    assert rates["dpdk-input", "calls"] == pytest.approx(1000.0 / 256)
+    assert after.clocks.sum() > before.clocks.sum()
+    of_nodes = (after.clocks - before.clocks).sum(axis=0) / 25_600 * 1000.0
+    assert [rates[name, "clocks"] for name in after.names] == pytest.approx(of_nodes.tolist())
+    assert all(item.estimate for item in second.xstats), "marked in its cell"
 
 
 def test_its_dpdk_does_not_count_the_same_drops_again() -> None:

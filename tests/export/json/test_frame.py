@@ -451,6 +451,9 @@ def test_json_has_a_vpp_s_drops_and_every_error() -> None:
     assert errors["ip4-input", "bad_checksum"]["drops"] is True
     echo = errors["ip4-icmp-input", "echo_replies_sent"]
     assert (echo["drops"], echo["missing"]) == (False, {}) and echo["per_s"] > 0
-    assert "per_s" in errors["ip4-input", "clocks"]["missing"]
+    vectors = errors["ip4-input", "vectors"]
+    assert (echo["estimate"], vectors["estimate"]) == (False, True)
+    # Every packet passes it, some with an error.
+    assert vectors["per_s"] == pytest.approx(nf["rx_packets_per_s"], rel=0.01)
     others = [other for other in shown if other["kind"] != "vpp"]
     assert others and all("error_drops_per_s" in other["missing"] for other in others)

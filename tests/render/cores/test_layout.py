@@ -22,7 +22,7 @@ from nftop.render.cores.layout import (
     share_out,
 )
 from nftop.render.frame.header import ViewStatus
-from tests.frames import frame
+from tests.frames import frame, nic_drops
 
 
 def nothing(_metric: str, keys: object, points: int, _span_s: float) -> np.ndarray:
@@ -75,7 +75,7 @@ def test_a_small_screen_keeps_functions_and_cpus() -> None:
 
 
 def test_places_do_not_depend_on_what_happens() -> None:
-    calm, drops = full(88), dict(full(88).nfs[0].readings) | {"drop_packets_per_s": 1e6}
+    calm, drops = full(88), dict(full(88).nfs[0].readings) | nic_drops(1e6)
     sick = replace(calm, nfs=(replace(calm.nfs[0], readings=drops), *calm.nfs[1:]))
     for size in ((80, 24), (120, 36), (200, 50)):
         shares = [

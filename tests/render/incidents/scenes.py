@@ -16,7 +16,7 @@ from nftop.model.incident import (
     Severity,
     Victim,
 )
-from tests.frames import HOSTILE, SECOND_NS, WALL_NS, frame, monotonic_of
+from tests.frames import HOSTILE, SECOND_NS, WALL_NS, frame, monotonic_of, nic_drops
 
 CULPRIT = Party(
     "process", "qemu-system-x86", cpus=(Cpu(5), Cpu(6)), group="tenant", pid=4242,
@@ -72,7 +72,7 @@ def timed(incident: Incident) -> Incident:
 
 def frame_with(*incidents: Incident, past: tuple[Incident, ...] = ()) -> Frame:
     base = frame(8, 0)
-    nfs = tuple(replace(nf, readings={**nf.readings, "drop_packets_per_s": 0.0}) for nf in base.nfs)
+    nfs = tuple(replace(nf, readings={**nf.readings, **nic_drops(0.0)}) for nf in base.nfs)
     return replace(base, nfs=nfs, incidents=incidents, past_incidents=past)
 
 

@@ -17,7 +17,7 @@ from nftop.render.incidents.line import (
     duration_text,
     incident_lines,
 )
-from tests.frames import SECOND_NS, START_NS, WALL_NS
+from tests.frames import SECOND_NS, START_NS, WALL_NS, nic_drops
 from tests.render.incidents.scenes import frame_with, hostile, incident, timed, victim
 
 SIZES = [(20, 1), (40, 1), (40, 2), (80, 1), (80, 2), (120, 2), (200, 2), (400, 3)]
@@ -99,7 +99,7 @@ def test_drops_are_never_below_a_line_that_all_is_well() -> None:
     plain = frame_with()
     values: tuple[Reading, ...] = (8e6, 4.4e5, Missing(Reason.STALE))
     nfs = tuple(
-        replace(nf, readings={**nf.readings, "drop_packets_per_s": drops})
+        replace(nf, readings={**nf.readings, **nic_drops(drops)})
         for nf, drops in zip(plain.nfs, values, strict=False)
     )
     note = incident(severity=Severity.INFO)

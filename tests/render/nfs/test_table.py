@@ -10,6 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.compare.baseline import keep
 from nftop.derive.fold import comparing
+from nftop.derive.nf.cores import MONITORED
 from nftop.derive.nf.row import here_of
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
@@ -286,18 +287,26 @@ def test_what_is_monitored_is_in_the_lines_of_its_threads_at_any_width(width: in
         assert len(heads) == 1 and "L3MiB" not in heads[0] and "TOPDOWN" in heads[0]
 
 
-def test_lost_upcalls_are_in_the_cell_of_drops() -> None:
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_a_monitoring_group_of_all_threads_has_a_line_and_its_threads_the_reason(
+    width: int,
+) -> None:
+    """As `M` makes it: one for the network function."""
     shown = seen()
     ovs = of(shown, "ovs")
-    readings = {**ovs.readings, "drop_packets_per_s": 0.0, "ovs.lost_upcalls_per_s": 3900.0}
-    ovs = replace(ovs, readings=readings)
-    columns = nf_columns(120, compared=False)
-    head, row = order_header(columns, NfOrder(), 120).text, nf_line(shown, ovs, columns, 120).text
-    end = head.index("drop/s") + len("drop/s")
-    assert row[:end].split()[-1] == "3.90k"
-    assert ovs.lost_packets_per_s == 3900.0
-    why = Missing(Reason.SOURCE)
-    ovs = replace(ovs, readings={**readings, "drop_packets_per_s": why})
-    assert ovs.lost_packets_per_s == 3900.0, "what is known of it"
-    ovs = replace(ovs, readings={**ovs.readings, "ovs.lost_upcalls_per_s": 0.0})
-    assert ovs.lost_packets_per_s == why
+    why = Missing(Reason.UNDEFINED, "counts others too")
+    numbers = dict(zip(MONITORED, (3 * 2.0**20, 2.5e8, 1e8), strict=True))
+    absent = dict.fromkeys(MONITORED, why)
+    threads = tuple(replace(item, monitor="ovs/nftop.m", **absent) for item in ovs.threads)  # type: ignore[arg-type]
+    both = replace(ovs, threads=threads, readings={**ovs.readings, **numbers})
+    lines = detail(shown, both, width)
+    head = next(text for text in lines if "L3MiB" in text)
+    ends = [head.index(label) + len(label) for label in ("L3MiB", "MBL", "MBR")]
+    rows = lines[lines.index(head) + 1 :][: len(threads) + 2]
+    cells = [[row[:end].split()[-1] for end in ends] for row in rows]
+    assert cells[:-1] == [["-"] * 3] * len(threads) + [["3.0", "0.25", "0.10"]]
+    assert rows[-1].startswith("-   L3MiB, MBL, MBR: ") and why.message in rows[-1]
+    # Without numbers of all of them there is the reason alone.
+    lines = detail(shown, replace(both, readings={**ovs.readings, **absent}), width)
+    after = lines[lines.index(head) + 1 + len(threads)]
+    assert after.startswith("-   L3MiB, MBL, MBR: ")

@@ -14,7 +14,10 @@ from nftop.model.ids import Cpu
 from nftop.render.base.line import Tone
 from nftop.render.base.table import TableColumn
 from nftop.render.cores.detail import detail_line
+from nftop.render.cores.resources import _SOCKET_ROWS
+from nftop.render.nfs.detail import _THREAD_WIDTHS
 from nftop.render.pages.explain import metrics_called, near_names, words_called
+from nftop.render.traffic.page import sections
 from tests.frames import frame
 
 
@@ -57,10 +60,24 @@ def test_every_header_is_explained() -> None:
     [
         "CACHE", "I/O", "VALUE", "BEFORE", "AFTER", "CHANGE", "n", "+-", "BEGIN", "END", "LASTED",
         "WORST", "STATE", "SOCKET", "CULPRIT", "VICTIM", "PRICE", "Mpps 5 min", "IN", "OUT",
+        "vs10m", "PAPERS", "Mpps/core", "BASELINE", "spread", "ticks", "then", "now", "RMID",
+        "WHAT", "NODE", "PORT", "COUNT", "per s", "polls", "together", "OF", "PEERS", "PROBES",
+        "CORES", "SOCK", "SETTING", "LAST CHANGE", "Channels", "Links", "Accelerators", "hit",
+        "miss", "hit%", "all", "self", "LIVE", "line rate", "room", "saturated",
     ],
 )  # fmt: skip
 def test_other_headers_are_explained(label: str) -> None:
     assert is_explained(label) and is_explained(label.lower())
+
+
+def test_every_section_and_row_of_traffic_and_every_column_of_threads_is_explained() -> None:
+    named = {label for section in sections() for label in
+             (section.title, *(row.label for row in section.rows))}  # fmt: skip
+    assert {"Memory", "Per packet", "Share of peak", "ItoM", "write lines"} <= named
+    named |= set(_THREAD_WIDTHS) | {label for label, _ in _SOCKET_ROWS}
+    assert [label for label in sorted(named) if not is_explained(label)] == []
+    ids = metrics_called("Per packet")
+    assert ids and all(name.startswith("per_packet.") for name in ids)
 
 
 def test_every_label_of_the_detail_line_is_explained() -> None:

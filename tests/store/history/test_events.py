@@ -14,7 +14,7 @@ from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.timeline import EventState
 from nftop.store.history.events import MOST_EVENTS, EventHistory, TotalRing
-from tests.frames import SECOND_NS, WALL_NS, frame
+from tests.frames import SECOND_NS, WALL_NS, frame, nic_drops
 
 
 def incident(
@@ -31,9 +31,7 @@ def tick(number: int, drops: Reading | None = None, **fields: object) -> Frame:
     base = frame(8, number)
     nfs = base.nfs
     if drops is not None:
-        nfs = tuple(
-            replace(nf, readings={**nf.readings, "drop_packets_per_s": drops}) for nf in nfs[:1]
-        )
+        nfs = tuple(replace(nf, readings={**nf.readings, **nic_drops(drops)}) for nf in nfs[:1])
     return replace(base, wall_ns=WALL_NS + number * SECOND_NS, nfs=nfs, **fields)  # type: ignore[arg-type]
 
 
@@ -146,7 +144,7 @@ def test_network_functions_with_one_name_are_summed_and_an_unknown_one_stays_unk
     base = tick(1, 2e6)
     [one] = base.nfs
     why = Missing(Reason.SOURCE, "xstats has no imissed")
-    lost = replace(one, key="other", readings={**one.readings, "drop_packets_per_s": why})
+    lost = replace(one, key="other", readings={**one.readings, **nic_drops(why)})
     for nfs in ((one, one, lost), (lost, one, one)):
         history = EventHistory()
         history.append(replace(base, nfs=nfs))

@@ -11,7 +11,7 @@ from nftop.model.frame import Frame, SourceState
 from nftop.model.ids import L3Domain
 from nftop.model.missing import Missing, Reason
 from nftop.store.history.history import TickHistory
-from tests.frames import START_NS, frame, with_cells
+from tests.frames import START_NS, frame, nic_drops, with_cells
 from tests.rdt import MIB, frame_of, group, in_cache, table
 from tests.story import Story
 
@@ -86,7 +86,7 @@ def test_a_network_functions_sample() -> None:
     base = with_cells(frame(8), "llc_misses_per_packet", {1: 2.0, 2: 4.0})
     base = with_cells(base, "packets_per_s", {1: 3e6, 2: 1e6})
     fwd, vpp = base.nfs
-    lossy = {**fwd.readings, "drop_packets_per_s": 5e5}
+    lossy = {**fwd.readings, **nic_drops(5e5)}
     packets, offered, drops, cpp, busy_cpp, ipc, misses, full, clock = nf_sample(
         base, replace(fwd, readings=lossy)
     )
@@ -94,6 +94,11 @@ def test_a_network_functions_sample() -> None:
     assert (cpp, busy_cpp, full, CLOCKS[int(clock)]) == (376.0, 281.5, 0.0, "core")
     assert ipc == np.median([base.cpus.columns["ipc"][1], base.cpus.columns["ipc"][2]])
     assert misses == (2.0 * 3 + 4.0 * 1) / 4
+    upcalls = {**lossy, "drop_packets_per_s": 5e5 + 3900}
+    assert nf_sample(base, replace(fwd, readings=upcalls))[1:3] == [14.892e6 + 5e5, 5e5 + 3900]
+    partly_known = {**upcalls, "missed_packets_per_s": Missing(Reason.SOURCE)}
+    sample = nf_sample(base, replace(fwd, readings=partly_known))
+    assert sample[1] == 14.892e6 and np.isnan(sample[2]), "the known part alone is no series"
     sends = nf_sample(base, replace(fwd, direction="tx", readings=lossy))
     assert sends[:2] == [14.89e6, 14.89e6], "what it could not take in is not what it sends"
     unreported = nf_sample(base, replace(vpp, saturated=None, cpp_clock=None))

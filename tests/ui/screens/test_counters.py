@@ -57,7 +57,10 @@ async def test_vpp_shows_errors_and_nodes_at_once(snapshot: SnapshotAssertion) -
         count = shown(nf, "ip4-input", "bad_checksum")
         assert f"{count:,}" in drops and "drop" in drops
         assert "drop" not in row(run, "echo_replies_sent")
-        assert Reason.SOURCE.mark in row(run, "vectors")
+        vectors = next(item for item in nf.xstats if item.name == "vectors")
+        assert row(run, "vectors")[-1] == f"{vectors.per_s / 1e6:.1f}M~"  # type: ignore[operator]
+        head = text.index("NODE ")
+        assert text.index("~: VPP") < head, "what marks them is above them"
         await run.press("o")
         assert not run.feed.focus.counters
 

@@ -181,7 +181,7 @@ def _nf_rates(key: str, rates: _AppRates, attribution: Attribution, *, generates
         problem=app.problem,
         rx_packets_per_s=received,
         tx_packets_per_s=sent,
-        drop_packets_per_s=rates.ports("missed"),
+        missed_packets_per_s=rates.ports("missed"),
         packets_per_s=packets,
         direction="tx" if generates else "rx",
         cores=_cores(attribution, rates, packets, generates=generates),
@@ -204,7 +204,7 @@ def _losses(rates: _AppRates) -> dict[str, Reading]:
     return {
         metric: rates.ports(what)
         for _, metric, what in PORT_LOSSES
-        if metric != "drop_packets_per_s"
+        if metric != "missed_packets_per_s"
     }
 
 

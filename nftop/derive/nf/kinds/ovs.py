@@ -221,7 +221,7 @@ def _nf_rates(key: str, rates: _PmdRates, threads: Sequence[ThreadRate]) -> NfRa
         problem=switch.problem,
         rx_packets_per_s=received,
         tx_packets_per_s=rates.total("tx_packets"),
-        drop_packets_per_s=switch.problem or _NO_DROPS,
+        missed_packets_per_s=switch.problem or _NO_DROPS,
         packets_per_s=received,
         direction="rx",
         cores=tuple(_core(rates, pmd, own.get(pmd.core)) for pmd in switch.pmds),

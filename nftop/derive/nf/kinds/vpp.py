@@ -413,7 +413,7 @@ def _nf_rates(key: str, rates: _VppRates, context: NfContext) -> NfRates:
         problem=vpp.problem,
         rx_packets_per_s=received,
         tx_packets_per_s=rates.all_threads("tx_packets"),
-        drop_packets_per_s=rates.all_threads("rx_misses"),
+        missed_packets_per_s=rates.all_threads("rx_misses"),
         packets_per_s=received,
         direction="rx",
         cores=known,
@@ -422,7 +422,9 @@ def _nf_rates(key: str, rates: _VppRates, context: NfContext) -> NfRates:
         queues=_NO_QUEUES,
         nodes=vpp.problem or nodes_counted(None if rates.known is None else rates.known.nodes),
         drops=rates.drops(),
-        xstats=counters_of_nodes(vpp, rates.errors),
+        xstats=counters_of_nodes(
+            vpp, rates.errors, None if rates.known is None else rates.known.nodes, received
+        ),
         readings=rates.losses(),
     )
 
