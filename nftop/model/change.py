@@ -22,8 +22,9 @@ Kind: TypeAlias = Literal[
 POLICY_KINDS: tuple[Kind, ...] = ("governor", "epp", "min_khz", "max_khz")
 # Those that are directories, whose values are their numbers.
 DIRECTORIES: tuple[Kind, ...] = ("group", "monitor")
-# Those of the ways of I/O, which are of no group.
+# Those of the ways of I/O, which are of no group: no directory can have this name.
 IO_KINDS: tuple[Kind, ...] = ("io_alloc", "io_cbm")
+IO_GROUP = ""
 
 
 class Cell(NamedTuple):
@@ -51,6 +52,13 @@ class Cell(NamedTuple):
     group: str
     name: str = ""
     number: int = -1
+
+
+def mask_cell(group: str, line: str, domain: int) -> Cell:
+    """The cell of a mask: of a class, or with `IO_GROUP` of the ways of I/O."""
+    if group == IO_GROUP:
+        return Cell("io_cbm", IO_GROUP, line, domain)
+    return Cell("schemata", group, line, domain)
 
 
 def group_path(group: str, monitor: str = "") -> str:

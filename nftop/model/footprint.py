@@ -117,8 +117,17 @@ class FootprintRow:
 
     @property
     def best(self) -> CacheUse | None:
-        """The use that tells most about what it wants."""
+        """The use that says most about what it wants."""
         return self.own if self.own is not None else self.together
+
+    @property
+    def at_least(self) -> bool:
+        """Whether it may want more than it filled, or fill more than was counted.
+
+        A new monitoring group counts no lines that were in the cache before and stay there.
+        """
+        best = self.best
+        return best is None or best.limited or self.subject.counter == "new monitor"
 
 
 @dataclass(frozen=True, slots=True)

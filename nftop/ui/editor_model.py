@@ -12,11 +12,11 @@ from nftop.control.resctrl.draft import Draft, DraftStep, drifted, read_since_ns
 from nftop.control.rules import MB, Rules
 from nftop.control.wording import differences
 from nftop.derive.cache.ways import has_filled
-from nftop.model.change import Change, ClassAction, Proposal, State
+from nftop.model.change import IO_GROUP, Change, ClassAction, Proposal, State
 from nftop.model.frame import Frame
 from nftop.model.ids import parse_cpu_list
 from nftop.model.keep_timeout import KEEP_WITHIN_S
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.rdt.rdt import IO_ORIGINS, ROOT
 from nftop.model.struct import replace
 from nftop.render.editor.model import (
     EditorState,
@@ -87,7 +87,9 @@ class EditorModel:
             "domain": self._domain,
             "link": lambda _: self._link(),
             "cache": lambda _: self._cache(),
-            "remove": lambda _: self._take(drafts.remove(self.draft, self.selection.group)),
+            "remove": lambda _: self._of_class(
+                lambda: self._take(drafts.remove(self.draft, self.selection.group))
+            ),
             "reset": lambda _: self._take(drafts.reset(self.draft)),
         }
         self.answers: Mapping[str, Callable[[str], None]] = {
@@ -126,7 +128,7 @@ class EditorModel:
             rules=self._line_rules,
             selection=self.selection,
             unit="percent" if rules.limit is None else rules.limit.unit,
-            io=rules.io,
+            io={**rules.io, **self._drafted_io()},
             threads={row.name: row.tasks for row in frame.groups},
             filled=frozenset(row.name for row in frame.groups if has_filled(row)),
             where=self._where,
@@ -138,7 +140,9 @@ class EditorModel:
 
     def see(self, frame: Frame) -> None:
         """Take a new frame: update the rows and detect changes by others."""
-        self._rows = rows_of(self.editor_state(frame), frame)
+        editor = self.editor_state(frame)
+        io_row = editor.io_row
+        self._rows = (*([] if io_row is None else [io_row]), *rows_of(editor, frame))
         # A frame read before the base says nothing new.
         since_ns = read_since_ns(frame)
         if since_ns is not None and since_ns >= self._read_at_ns:
@@ -215,7 +219,7 @@ class EditorModel:
         except ValueError as error:
             self.message = str(error)
             return
-        self._take(drafts.move(self.draft, self.selection.group, cpus))
+        self._of_class(lambda: self._take(drafts.move(self.draft, self.selection.group, cpus)))
 
     def _create(self, text: str) -> None:
         known = {cell for cell in self.draft.target if cell.kind == "group"}
@@ -300,7 +304,22 @@ class EditorModel:
         if self.selection.cache != "L3":
             self.message = "bandwidth limits are per L3: press c"
             return
-        self._take(how(self.selection.group, self._domains(MB)))
+        self._of_class(lambda: self._take(how(self.selection.group, self._domains(MB))))
+
+    def _of_class(self, step: Callable[[], None]) -> None:
+        """Do what only a class can have done to it."""
+        if self.selection.group == IO_GROUP:
+            self.message = "devices have ways only: no CPUs, no limit, and no class to remove"
+        else:
+            step()
+
+    def _drafted_io(self) -> dict[int, tuple[int, str]]:
+        """Ways of I/O of the draft, where they are set."""
+        return {
+            cell.number: (int(value, 16), IO_ORIGINS["io_alloc"])
+            for cell, value in self.draft.target.items()
+            if cell.kind == "io_cbm"
+        }
 
     def _edit(self, how: Callable[..., DraftStep], by: int) -> None:
         selection = self.selection

@@ -139,9 +139,16 @@ class MemoryGate:
         assert self.free.wait(60.0)
 
 
-def open_gate(kernel: str = "7.2", *options: str) -> MemoryGate:
-    """VPP on CPUs 1 and 2, OVS on CPU 3, one of nftop's own, two caches of eleven ways."""
-    host = lab_host(kernel, *options)
+def open_gate(kernel: str = "7.2", *options: str, io_alloc: bool = False) -> MemoryGate:
+    """VPP on CPUs 1 and 2, OVS on CPU 3, one of nftop's own, two caches of eleven ways.
+
+    `io_alloc`: ways of I/O are set: the two highest.
+    """
+    host = lab_host(kernel, *options, io_alloc=io_alloc)
+    if io_alloc:
+        folder = "L3DATA" if "cdp" in options else "L3"
+        host.lab.echo("1", f"/info/{folder}/io_alloc")
+        host.lab.echo("0=600;1=600", f"/info/{folder}/io_alloc_cbm")
     line = "L3DATA" if "cdp" in options else "L3"
     host.lab.echo(f"{line}:0=f;1=7f", "/schemata")
     for name, masks, cpus in (

@@ -13,16 +13,23 @@ from nftop.control.profile.pqos_config import parse
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.plan import propose
 from nftop.control.rules import Rules
-from nftop.model.change import Action, Cell, Proposal, State
+from nftop.model.change import IO_GROUP, Action, Cell, Proposal, State
 from nftop.model.frame import SourceState
 from nftop.model.missing import Reason
 from nftop.render.editor.model import rows_of
 from nftop.render.editor.page import editor_lines
 from nftop.ui.editor_model import EditorModel
 from nftop.ui.keys import EDITOR
+from tests.control.hosts import LabHost
 from tests.ui.gates import frame_at, open_gate
 
-OPENED = {cdp: open_gate("7.2", *["cdp"] * cdp).host for cdp in (False, True)}
+# By CDP; "io" and "io cdp": with ways of I/O that are set.
+OPENED: dict[bool | str, LabHost] = {
+    False: open_gate().host,
+    True: open_gate("7.2", "cdp").host,
+    "io": open_gate(io_alloc=True).host,
+    "io cdp": open_gate("7.2", "cdp", io_alloc=True).host,
+}
 STATES = {cdp: host.state() for cdp, host in OPENED.items()}
 FRAMES = {cdp: frame_at(state) for cdp, state in STATES.items()}
 PROFILES = {
@@ -42,7 +49,7 @@ _TEXTS = st.tuples(
 )
 
 
-def new_model(*, cdp: bool = False) -> EditorModel:
+def new_model(*, cdp: bool | str = False) -> EditorModel:
     host = OPENED[cdp]
     return EditorModel(
         STATES[cdp],
@@ -56,9 +63,13 @@ def new_model(*, cdp: bool = False) -> EditorModel:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.booleans(), st.lists(st.one_of(_KEYS, _TEXTS), max_size=25), st.integers(1, 130))
+@given(
+    st.sampled_from(list(OPENED)),
+    st.lists(st.one_of(_KEYS, _TEXTS), max_size=25),
+    st.integers(1, 130),
+)
 def test_no_sequence_of_keys_yields_an_illegal_draft_or_a_screen_that_does_not_fit(
-    cdp: bool, pressed: list[tuple[str, int | str]], width: int
+    cdp: bool | str, pressed: list[tuple[str, int | str]], width: int
 ) -> None:
     model = new_model(cdp=cdp)
     frame = FRAMES[cdp]
@@ -72,7 +83,8 @@ def test_no_sequence_of_keys_yields_an_illegal_draft_or_a_screen_that_does_not_f
         assert propose(draft.base, draft.rules, drafts.actions(draft)).refusals == ()
     model.see(frame)
     shown = model.editor_state(frame)
-    assert (model.selection.group, model.selection.line) in rows_of(shown, frame)
+    rows = (*rows_of(shown, frame), shown.io_row)
+    assert (model.selection.group, model.selection.line) in rows
     assert 0 <= model.selection.way < 11
     for height in (5, 23, 60):
         lines = editor_lines(shown, frame, width, height)
@@ -163,3 +175,37 @@ def test_a_profile_is_taken_into_the_draft_or_not_at_all() -> None:
             "nftop cat set --group vpp --l3 0=7f0 --l3 1=7f0",
         )
         assert "takes 12 as decimal: ways 0xc" in model.message
+
+
+def test_the_ways_of_io_are_a_row_that_keys_change() -> None:
+    model, frame = new_model(cdp="io"), FRAMES["io"]
+    model.see(frame)
+    for _ in range(9):
+        model.acts["class"](-1)
+    assert model.selection.group == IO_GROUP
+    model.selection = replace(model.selection, way=10)
+    model.acts["grow"](1)
+    model.acts["shift"](-1)
+    assert model.draft.target[Cell("io_cbm", "", "L3", 0)] == "380"
+    assert model.draft.plan.commands == ("nftop cat io set --l3 0=380",)
+    shown = model.editor_state(frame)
+    assert shown.io[0][0] == 0x380
+    text = "\n".join(line.text for line in editor_lines(shown, frame, 120, 40))
+    assert "▸ □ I/O" in text
+    assert "600 → 380" in text
+    for action in ("bandwidth", "remove"):
+        model.acts[action](1)
+        assert "devices have ways only" in model.message
+    model.acts["alike"](0)
+    assert model.draft.target[Cell("io_cbm", "", "L3", 1)] == "380"
+    model.acts["reset"](0)
+    assert not model.draft.changed
+
+
+def test_ways_of_io_that_are_not_set_are_no_row() -> None:
+    model = new_model()
+    model.see(FRAMES[False])
+    assert model.editor_state(FRAMES[False]).io_row is None
+    for _ in range(9):
+        model.acts["class"](-1)
+    assert model.selection.group != IO_GROUP

@@ -22,9 +22,8 @@ from nftop.export.report.content import report_blocks
 from nftop.export.report.pages import html_report, markdown_report
 from nftop.export.tables.outputs import Outputs, OutputsError
 from nftop.export.tables.tables import TABLES
-from nftop.model.rdt.rdt import class_name
 from nftop.render.base.text import printable
-from nftop.render.experiment.text import result_text
+from nftop.render.experiment.text import group_text, result_text
 from nftop.render.pages.compare import comparison_text, interval_line
 from nftop.session.compare import notes, side
 from nftop.session.interval import Cut, named, opened, ticks
@@ -82,7 +81,7 @@ def _compared_rounds(options: argparse.Namespace) -> int:
     width = shutil.get_terminal_size().columns
     rounds = max((visit.round for visit in known.visits), default=0)
     ended = "not ended" if known.ended is None else f"ended ({known.ended}), {known.outcome}"
-    head = f"experiment of {class_name(known.plan.group)}: {rounds} rounds, {ended}"
+    head = f"experiment of {group_text(known.plan)}: {rounds} rounds, {ended}"
     lines = [printable(head), *result_text(known.plan, curve, width)]
     put(sys.stdout, "\n".join(lines) + "\n")
     return OK

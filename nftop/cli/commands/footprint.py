@@ -28,6 +28,7 @@ from nftop.control.resctrl.footprint import FootprintError, FootprintRequest, pl
 from nftop.derive.experiment.engine import ExperimentState
 from nftop.export.json.changes import footprint_json, footprint_object
 from nftop.export.output import FAILURE, OK, put, say
+from nftop.model.experiment import HarmLimits
 from nftop.model.footprint import FootprintPlan
 from nftop.model.frame import Frame
 from nftop.model.sample import Sample
@@ -186,6 +187,7 @@ def _planned(options: argparse.Namespace, frame: Frame, gate: BackendClassGate) 
         own=options.own,
         monitors=options.monitors,
         measure_s=options.measure_s,
+        limits=HarmLimits(options.most_drops, cpp_ratio=options.most_cpp_percent / 100),
         seed=time.time_ns() % 1_000_000,
         commands=(_command(options, gate.program),),
     )

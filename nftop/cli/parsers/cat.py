@@ -198,15 +198,7 @@ def _add_sweep(deeds: Commands) -> None:
         "--tolerance", dest="tolerance_percent", metavar="PERCENT", type=_percent, default=2.0,
         help="loss that the second answer allows (default %(default)g)",
     )  # fmt: skip
-    sweep.add_argument(
-        "--most-drops", metavar="N", type=_amount, default=None,
-        help="drops per second of all watched, above which it ends at once (default: the "
-        "baseline's and 5 %% of the offered packets)",
-    )  # fmt: skip
-    sweep.add_argument(
-        "--most-cpp", dest="most_cpp_percent", metavar="PERCENT", type=_percent, default=25.0,
-        help="increase of cycles per packet, above which it ends at once (default %(default)g)",
-    )  # fmt: skip
+    _add_harm_limits(sweep)
     sweep.add_argument(
         "--seed", metavar="N", type=_whole(0, 1 << 31), default=None,
         help="of the random order (default: another each time)",
@@ -258,6 +250,7 @@ def _add_footprint(deeds: Commands) -> None:
         "--measure", dest="measure_s", metavar="S", type=_seconds, default=30.0,
         help="seconds measured each time (default %(default)g)",
     )  # fmt: skip
+    _add_harm_limits(parser)
     parser.add_argument(
         "-o", dest="output", metavar="FILE", default=None,
         help="also a recording of it, with the table in its markers",
@@ -268,6 +261,18 @@ def _add_footprint(deeds: Commands) -> None:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--yes", action="store_true", help="start without asking")
     choice.add_argument("--dry-run", action="store_true", help="only show what it would do")
+
+
+def _add_harm_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--most-drops", metavar="N", type=_amount, default=None,
+        help="drops per second of all watched, above which it ends at once (default: the "
+        "baseline's and 5 %% of the offered packets)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--most-cpp", dest="most_cpp_percent", metavar="PERCENT", type=_percent, default=25.0,
+        help="increase of cycles per packet, above which it ends at once (default %(default)g)",
+    )  # fmt: skip
 
 
 def _widths(text: str) -> tuple[int, int]:

@@ -229,6 +229,8 @@ def export_profile(state: State, rules: Rules) -> ExportedProfile:
                        for domains, value in _alike(state, group, MB)]  # fmt: skip
         cpus = tuple(map(Cpu, sorted(cpus_in(state, group))))
         statements += [CpusStatement(group, cpus, NOWHERE)] if cpus else []
+    if any(cell.kind == "io_cbm" for cell in state):
+        notes.append("ways of I/O are set (io_alloc), which a profile does not say")
     monitors = sum(cell.kind == "monitor" for cell in state)
     if monitors:
         notes.append(f"{monitors} monitoring groups: a profile is about classes only")

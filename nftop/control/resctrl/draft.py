@@ -14,10 +14,12 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from nftop.control.backend import goal
+from nftop.control.resctrl.operations import ENABLED
 from nftop.control.resctrl.plan import propose, result_of
 from nftop.control.rules import MB, MaskRule, Rules
 from nftop.derive.cache.changes import schemata_cells
 from nftop.model.change import (
+    IO_GROUP,
     Cell,
     Change,
     ClassAction,
@@ -26,9 +28,11 @@ from nftop.model.change import (
     MoveCpus,
     Proposal,
     RemoveGroup,
+    SetIoWays,
     SetSchemata,
     State,
     difference,
+    mask_cell,
     parts,
 )
 from nftop.model.frame import Frame, GroupRow
@@ -41,7 +45,7 @@ from nftop.model.struct import dataclass, replace
 LinkedDomains: TypeAlias = Sequence[int]
 _COMPARED = ("schemata", "cpu")
 # Actions that a draft can contain: all others would be lost when it is derived from its states.
-_ACTIONS = (SetSchemata, MoveCpus, CreateGroup, RemoveGroup)
+_ACTIONS = (SetSchemata, MoveCpus, CreateGroup, RemoveGroup, SetIoWays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +80,9 @@ def begin(base: State, rules: Rules, program: str) -> Draft:
 
 
 def ask(draft: Draft, more: Sequence[ClassAction]) -> DraftStep:
-    """Add all of these actions, or none.
-
-    Threads, monitoring groups and ways of I/O are no part of a draft.
-    """
+    """Add all of these actions, or none; threads and monitoring groups are no part of a draft."""
     if not all(isinstance(action, _ACTIONS) for action in more):
-        return (
-            draft,
-            "a draft has no threads, monitoring groups or ways of I/O: `nftop cat` does",
-        )
+        return draft, "a draft has no threads and no monitoring groups: `nftop cat` does"
     result = result_of(draft.base, draft.rules, (*actions(draft), *more))
     if result.refusals:
         return draft, result.refusals[0]
@@ -96,7 +94,7 @@ def ask(draft: Draft, more: Sequence[ClassAction]) -> DraftStep:
     return after, result.rounded[0] if result.rounded else ""
 
 
-def actions(draft: Draft) -> tuple[GroupAction, ...]:
+def actions(draft: Draft) -> tuple[ClassAction, ...]:
     """Actions from the base to the draft, without duplicates or actions without effect."""
     return _actions(draft.base, draft.target)
 
@@ -109,7 +107,7 @@ def drift(draft: Draft, now: State) -> tuple[Change, ...]:
 
 def mask(draft: Draft, group: str, line: str, domain: int) -> int | None:
     """Mask of a class, or None if it has no such line."""
-    value = draft.target.get(Cell("schemata", group, line, domain))
+    value = draft.target.get(mask_cell(group, line, domain))
     return None if value is None else int(value, 16)
 
 
@@ -215,7 +213,8 @@ def remove(draft: Draft, group: str) -> DraftStep:
     A class that only the draft has is dropped, and its CPUs stay in their groups.
     """
     if Cell("group", group) in draft.target and Cell("group", group) not in draft.base:
-        kept = [action for action in actions(draft) if action.group != group]
+        kept = [action for action in actions(draft)
+                if isinstance(action, SetIoWays) or action.group != group]  # fmt: skip
         return ask(begin(draft.base, draft.rules, draft.program), kept)
     return ask(draft, [RemoveGroup(group)])
 
@@ -225,11 +224,14 @@ def reset(draft: Draft) -> DraftStep:
     return begin(draft.base, draft.rules, draft.program), message
 
 
-def commands(wanted: Sequence[GroupAction], program: str) -> tuple[str, ...]:
+def commands(wanted: Sequence[ClassAction], program: str) -> tuple[str, ...]:
     """Equivalent command lines, one per changed class."""
     words: dict[tuple[str, str], list[str]] = {}
     created = {entry.group for entry in wanted if isinstance(entry, CreateGroup)}
     for item in wanted:
+        if isinstance(item, SetIoWays):
+            words["io", IO_GROUP] = ["cat", "io", *_io_words(item)]
+            continue
         deed, options = _worded(item)
         if not deed:
             continue
@@ -237,6 +239,12 @@ def commands(wanted: Sequence[GroupAction], program: str) -> tuple[str, ...]:
         key = ("create" if group in created else deed, group)
         words.setdefault(key, ["cat", key[0], "--group", class_name(group)]).extend(options)
     return tuple(f"{program} {shlex.join(word)}" for word in words.values())
+
+
+def _io_words(action: SetIoWays) -> list[str]:
+    deed = {True: "enable", False: "disable", None: "set"}[action.enabled]
+    masks = [f"{domain}={bits:x}" for domain, bits in action.values]
+    return [deed, *(word for item in masks for word in ("--l3", item))]
 
 
 def _worded(action: GroupAction) -> tuple[str, list[str]]:
@@ -271,7 +279,9 @@ def _masked(
     if isinstance(new, str):
         return draft, new
     existing = [domain for domain in domains if mask(draft, group, line, domain) is not None]
-    return ask(draft, [SetSchemata(group, line, tuple((item, new) for item in existing))])
+    values = tuple((item, new) for item in existing)
+    of_io = group == IO_GROUP
+    return ask(draft, [SetIoWays(values=values) if of_io else SetSchemata(group, line, values)])
 
 
 def _edges(bits: int) -> tuple[int, int]:
@@ -282,11 +292,13 @@ def _span(low: int, high: int) -> int:
     return (1 << high + 1) - (1 << low) if low <= high else 0
 
 
-def _actions(base: State, target: State) -> tuple[GroupAction, ...]:
+def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
     """Actions from one state to the other: create classes, set masks, move CPUs, remove classes."""
     created = [cell.group for cell in target if cell.kind == "group" and cell not in base]
     gone = [cell.group for cell in base if cell.kind == "group" and cell not in target]
     values: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+    io = [(cell.number, int(value, 16)) for cell, value in sorted(target.items())
+          if cell.kind == "io_cbm" and base.get(cell) != value]  # fmt: skip
     moved: dict[str, list[Cpu]] = defaultdict(list)
     for cell, value in sorted(target.items()):
         if cell.kind == "schemata":
@@ -304,10 +316,22 @@ def _actions(base: State, target: State) -> tuple[GroupAction, ...]:
         *(SetSchemata(group, line, tuple(item)) for (group, line), item in values.items()),
         *(MoveCpus(tuple(cpus), group) for group, cpus in moved.items()),
         *(RemoveGroup(group) for group in sorted(gone)),
+        *_io_actions(base, target, tuple(io)),
     )
 
 
-def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[GroupAction] = ()) -> DraftStep:
+def _io_actions(
+    base: State, target: State, masks: tuple[tuple[int, int], ...]
+) -> tuple[SetIoWays, ...]:
+    """The action that sets `masks`, and switches the ways of I/O as the target has them."""
+    switched = [value == ENABLED for cell, value in target.items()
+                if cell.kind == "io_alloc" and base.get(cell) != value]  # fmt: skip
+    if not masks and not switched:
+        return ()
+    return (SetIoWays(switched[0] if switched else None, masks),)
+
+
+def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[ClassAction] = ()) -> DraftStep:
     """The draft on a newer state, with `more`; actions that do not fit are reported."""
     fresh = begin(base, rules, draft.program)
     exist = {cell.group for cell in base if cell.kind == "group"}
@@ -328,8 +352,8 @@ def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[GroupAction]
 
 
 def _as_many(
-    draft: Draft, wishes: Sequence[GroupAction]
-) -> tuple[Draft, list[tuple[GroupAction, str]]]:
+    draft: Draft, wishes: Sequence[ClassAction]
+) -> tuple[Draft, list[tuple[ClassAction, str]]]:
     left = [(item, "") for item in wishes]
     fits = True
     while fits:  # one may make room for another
@@ -343,7 +367,9 @@ def _as_many(
     return draft, left
 
 
-def _parts(wish: GroupAction) -> list[GroupAction]:
+def _parts(wish: ClassAction) -> list[ClassAction]:
+    if isinstance(wish, SetIoWays) and wish.enabled is None:
+        return [replace(wish, values=(value,)) for value in wish.values]
     if isinstance(wish, SetSchemata):
         return [replace(wish, values=(value,)) for value in wish.values]
     if isinstance(wish, MoveCpus):
@@ -351,7 +377,9 @@ def _parts(wish: GroupAction) -> list[GroupAction]:
     return [wish]
 
 
-def _named(wish: GroupAction) -> str:
+def _named(wish: ClassAction) -> str:
+    if isinstance(wish, SetIoWays):
+        return f"cat io {' '.join(_io_words(wish))}"
     if isinstance(wish, SetSchemata):
         base = "d" if wish.resource == MB else "x"
         values = " ".join(f"{domain}={value_text(value, base)}" for domain, value in wish.values)

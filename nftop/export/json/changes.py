@@ -258,7 +258,7 @@ def footprint_object(footprint: Footprint) -> dict[str, Any]:
 
 
 def _footprint_row(footprint: Footprint, row: FootprintRow) -> dict[str, Any]:
-    subject, best = row.subject, row.best
+    subject = row.subject
     absent = isinstance(subject.counter, Missing)
     return {
         **picked(subject, "key name l3 group"),
@@ -268,7 +268,7 @@ def _footprint_row(footprint: Footprint, row: FootprintRow) -> dict[str, Any]:
         "own": _cache_use(row.own),
         "own_why": subject.own.message if isinstance(subject.own, Missing) else None,
         "needs_ways": footprint.ways(row),
-        "may_want_more": None if best is None else best.limited,
+        "may_want_more": None if row.best is None else row.at_least,
     }
 
 

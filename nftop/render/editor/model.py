@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from nftop.derive.cache.ways import Shares, is_used, limits, shares_with
-from nftop.model.change import Cell, Proposal, State, parts
+from nftop.model.change import IO_GROUP, Cell, Proposal, State, mask_cell, parts
 from nftop.model.frame import Frame
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 from nftop.model.rdt.masks import Cbm
@@ -103,7 +103,16 @@ class EditorState:
     def bits(self, row: MaskRow, *, base: bool = False) -> int:
         """Ways of a class in the selected cache; 0: no mask."""
         state = self.base if base else self.target
-        return int(state.get(Cell("schemata", row.group, row.line, self.selection.domain), "0"), 16)
+        cell = mask_cell(row.group, row.line, self.selection.domain)
+        return int(state.get(cell, "0"), 16)
+
+    @property
+    def io_row(self) -> MaskRow | None:
+        """The ways of I/O of the selected cache, if they can be edited: they are set (io_alloc)."""
+        wanted = ("io_cbm", self.selection.domain)
+        cells = (cell for cell in self.target if (cell.kind, cell.number) == wanted)
+        cell = next(cells, None) if self.selection.cache == "L3" else None
+        return None if cell is None else MaskRow(IO_GROUP, cell.name)
 
     def bits_of(self, group: str, *, base: bool = False) -> int:
         """Ways of a class in the selected cache, for data or code."""
@@ -198,8 +207,9 @@ def shares_at(editor: EditorState, row: MaskRow, *, base: bool = False) -> Share
     ways, used = editor.rules[row.line].ways, editor.used(base=base)
     others = {item: Cbm(editor.bits_of(item, base=base), ways) for item in used - {row.group}}
     io = editor.io.get(editor.selection.domain, (0, ""))[0] if editor.selection.cache == "L3" else 0
-    own = Cbm(editor.bits(row, base=base), ways)
-    return shares_with(own, dict(sorted(others.items())), io, used=row.group in used)
+    of_io = row.group == IO_GROUP
+    own, io = Cbm(editor.bits(row, base=base), ways), 0 if of_io else io
+    return shares_with(own, dict(sorted(others.items())), io, used=of_io or row.group in used)
 
 
 def mask_text(bits: int, ways: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from nftop.model.change import Cell
+from nftop.model.change import IO_GROUP, Cell
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.metric import Unit
@@ -22,6 +22,7 @@ from nftop.render.editor.rows import (
     draining,
     editor_table,
     nf_losses,
+    row_name,
 )
 from nftop.render.frame.header import alert_lines, badge_lines, time_of_day
 
@@ -127,6 +128,9 @@ def _checks(editor: EditorState, frame: Frame) -> Iterator[Check]:
     selection, rule = editor.selection, editor.rule
     row = MaskRow(selection.group, selection.line)
     bits = editor.bits(row)
+    if row.group == IO_GROUP:
+        yield from _checks_of_io(editor, frame, row)
+        return
     if not bits:
         yield ("", Tone.MUTED), f"{group_name(selection.group)} is to be removed"
         return
@@ -142,6 +146,18 @@ def _checks(editor: EditorState, frame: Frame) -> Iterator[Check]:
         yield ("", Tone.PLAIN), f"private {mib[0]} of {mib[1]} MiB"
     else:
         yield ("", Tone.PLAIN), f"private {private.bit_count()} of {bits.bit_count()} ways"
+
+
+def _checks_of_io(editor: EditorState, frame: Frame, row: MaskRow) -> Iterator[Check]:
+    """Checks of the ways of I/O: the classes that have them too."""
+    bits, shares = editor.bits(row), shares_at(editor, row)
+    for other, both in shares.others.items():
+        yield DOUBT, f"{group_name(other)} has {ways_named(both.bits)} too"
+    if not shares.others:
+        yield GOOD, "no class in use has these ways"
+    size = capacity_bytes(editor, frame, bits)
+    if not isinstance(size, Missing):
+        yield ("", Tone.PLAIN), f"{fmt.cell(size, Unit.BYTES, 6).removesuffix('.0')} MiB"
 
 
 def _io_checks(editor: EditorState, frame: Frame, bits: int) -> Iterator[Check]:
@@ -354,4 +370,4 @@ def _window(
 def where_text(editor: EditorState) -> str:
     """Selected class and way, for the footer."""
     at = editor.selection
-    return f"{group_name(at.group)} {at.line} {at.domain} way {at.way}"
+    return f"{row_name(at.group)} {at.line} {at.domain} way {at.way}"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from nftop.derive.cache.table import cost_of
 from nftop.derive.placement import kinds
-from nftop.model.change import Cell, State, parts
+from nftop.model.change import IO_GROUP, Cell, State, parts
 from nftop.model.frame import CacheClass, Frame, GroupCacheRow, GroupRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.catalogue import cpu_metric
@@ -118,6 +118,7 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("default", "the class of all CPUs and threads in no other: resctrl's root group"),
 )
 ARROW = "→"
+_IO_LOOK = ClassLook(0, "I")
 _SWATCH = "■ "
 
 
@@ -213,7 +214,7 @@ def _way_text(editor: EditorState) -> str:
     row = MaskRow(selection.group, selection.line)
     bits = 1 << selection.way
     had, has = (bool(editor.bits(row, base=base) & bits) for base in (True, False))
-    name = group_name(selection.group)
+    name = row_name(selection.group)
     if had != has:
         return f"added to {name} by the draft" if has else f"taken off {name} by the draft"
     if not has:
@@ -222,6 +223,11 @@ def _way_text(editor: EditorState) -> str:
     others = [group_name(other) for other, both in shares.others.items() if both.bits & bits]
     others += ["devices"] * bool(shares.io.bits & bits)
     return f"{name} shares it with {', '.join(others)}" if others else f"{name} alone"
+
+
+def row_name(group: str) -> str:
+    """Name of a class, or of the ways of I/O."""
+    return "I/O" if group == IO_GROUP else group_name(group)
 
 
 def draining(editor: EditorState, frame: Frame) -> list[tuple[str, float, float]]:
@@ -382,6 +388,8 @@ def _io_line(editor: EditorState, frame: Frame, shape: _Shape) -> Line:
     ways, room = editor.rule.ways, editor.rule.ways * shape.cell
     if editor.selection.cache != "L3":
         return line(head, " " * room, Span("  devices write into L3", Tone.MUTED))
+    if editor.io_row is not None:
+        return _io_edit_line(editor, editor.io_row, shape)
     if editor.selection.domain in editor.io:
         bits, origin = editor.io[editor.selection.domain]
         mask = _column_texts([mask_text(bits, ways)], shape)[0]
@@ -392,6 +400,23 @@ def _io_line(editor: EditorState, frame: Frame, shape: _Shape) -> Line:
     if domain is not None and isinstance(domain.io, Missing):
         why = f"{domain.io.reason.mark} {domain.io.message}"
     return line(head, Span(why, Tone.MISSING))
+
+
+def _io_edit_line(editor: EditorState, row: MaskRow, shape: _Shape) -> Line:
+    """Ways of I/O that the draft can change."""
+    here = (row.group, row.line) == (editor.selection.group, editor.selection.line)
+    masks = [mask_text(editor.bits(row, base=base), editor.rule.ways) for base in (True, False)]
+    [mask] = _column_texts([_changed(*masks)], shape)[:1]
+    note = "  devices write here (io_alloc), not metered" if sum(shape.columns[1:]) else ""
+    whole = line(
+        Span("▸ " if here else "  ", Tone.ACCENT),
+        Span(f"□ {fit('I/O', shape.name)}", Tone.STRONG if here else Tone.MUTED),
+        *_ways(editor, row, shape.cell, _IO_LOOK, here=here),
+        Span(mask, Tone.PLAIN),
+        Span(note, Tone.MUTED),
+        fill=Tone.SELECTION if here else Tone.PLAIN,
+    )
+    return clickable(whole, "select", f"{row.line} {editor.selection.way} {row.group}")
 
 
 def _column_texts(texts: Sequence[str], shape: _Shape) -> list[str]:

@@ -19,7 +19,7 @@ from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import class_name
 from nftop.render.base.text import cells, fit, printable
 from nftop.render.editor.change import changed
-from nftop.render.experiment.text import duration_text
+from nftop.render.experiment.text import duration_text, harm_text
 
 _MIB, _GB, _MPPS = 2**20, 1e9, 1e6
 _WIDE, _NARROWEST = 100, 40
@@ -28,7 +28,7 @@ _LEGEND = (
     "typical, most: median and maximum of the occupancy, MiB. GB/s: memory traffic (MBM), median",
     "today: with today's masks, beside all that runs. own: in ways of its own, one after the other",
     "*: others may fill some of these ways. ~: occupancy still rose or fell",
-    "needs: ways that hold the most; >=: it filled all that it had, or shared it",
+    "needs: ways that hold the most; >=: it filled all it had, shared it, or its monitor is new",
 )
 _RESTORES = (
     "also restores: Ctrl-C, a lost terminal, the end of nftop, 15 s without nftop, another program "
@@ -53,14 +53,9 @@ def footprint_plan_text(plan: FootprintPlan, ways: Mapping[str, int]) -> list[st
     lines += [f"not with own ways: {_named(item)}: {printable(item.own.message)}"
               for item in plan.subjects if isinstance(item.own, Missing)
               and len(experiment.settings) > plan.together + 1]  # fmt: skip
-    limits = experiment.limits
-    harm = (
-        f"more than the baseline's drops and {limits.drop_ratio:.0%} of the offered packets; "
-        f"cycles per packet {limits.cpp_ratio:+.0%}"
-    )
     duration = duration_text(duration_s(experiment, 1))
     lines.append(f"duration  about {duration}; all is as before at the end")
-    lines += [f"ends at once and restores: {harm}", _RESTORES]
+    lines += [f"ends at once and restores: {harm_text(experiment)}", _RESTORES]
     return lines
 
 
@@ -144,10 +139,10 @@ def _use(use: CacheUse | None, *, wide: bool) -> str:
 
 
 def _needs(footprint: Footprint, row: FootprintRow) -> str:
-    ways, best = footprint.ways(row), row.best
-    if ways is None or best is None:
+    ways = footprint.ways(row)
+    if ways is None:
         return "-"
-    return f">={ways}" if best.limited else f"{ways}"
+    return f">={ways}" if row.at_least else f"{ways}"
 
 
 def _sums(footprint: Footprint, rows: Sequence[FootprintRow]) -> Iterator[str]:
@@ -155,7 +150,7 @@ def _sums(footprint: Footprint, rows: Sequence[FootprintRow]) -> Iterator[str]:
     for l3 in sorted({row.subject.l3 for row in rows}):
         here = [row for row in rows if row.subject.l3 == l3]
         known = [ways for row in here if (ways := footprint.ways(row)) is not None]
-        least = any(row.best is None or row.best.limited for row in here)
+        least = any(row.at_least for row in here)
         if known:
             total = sum(known)
             ways_text = f"{'at least ' * least}{total} way{'s' * (total != 1)}"

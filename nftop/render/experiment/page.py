@@ -24,6 +24,7 @@ from nftop.render.experiment.text import (
     duration_text,
     effect_text,
     end_text,
+    group_text,
     left_text,
     mpps_text,
     orders,
@@ -152,7 +153,7 @@ def _head(facts: CourseFacts, width: int) -> list[Line]:
     title = line(
         *_badged(facts.badges),
         Span("EXPERIMENT", Tone.STRONG),
-        f"  sweep of {class_name(plan.group)}, {ways[0]}-{ways[-1]} ways, watching {watched}",
+        f"  sweep of {group_text(plan)}, {ways[0]}-{ways[-1]} ways, watching {watched}",
     )
     lines = [crop(title, width), *_state_lines(facts, width)]
     if state.visits and not facts.outcome and not facts.recorded:
@@ -469,8 +470,11 @@ def _columns(facts: CourseFacts, results: Mapping[int, SettingResult]) -> list[_
                     5,
                 ),
             ]
+    columns.append(_PageColumn("DROP/s", of(_drops), 4))
+    if plan.of_io:
+        hits = of(lambda r: plain_text(r.io_hit_ratio * 100, 1))
+        return [*columns, _PageColumn("I/O hit %", hits, 1)]
     columns += [
-        _PageColumn("DROP/s", of(_drops), 4),
         _PageColumn(
             f"{truncate(name, _MOST_NAME)} MiB",
             of(lambda r: plain_text(r.occupancy_bytes / _MIB, 1)),

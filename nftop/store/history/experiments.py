@@ -53,7 +53,8 @@ class ExperimentLog:
         # The state and the values are the guard's business, and large.
         bare = replace(plan, proposal=Proposal({}, (), commands=plan.proposal.commands))
         detail = {"plan": _plain(bare), "accelerated": accelerated}
-        self._note(f"experiment: sweep of {plan.group or 'the root group'} begins", detail)
+        swept = "the ways of I/O" if plan.of_io else plan.group or "the root group"
+        self._note(f"experiment: sweep of {swept} begins", detail)
 
     def visited(self, visits: tuple[Visit, ...]) -> None:
         """Note those visits that are new."""

@@ -17,6 +17,7 @@ from nftop.control.resctrl.operations import steps
 from nftop.control.resctrl.plan import propose
 from nftop.control.rules import LimitRule, MaskRule
 from nftop.model.change import (
+    IO_GROUP,
     Cell,
     CreateGroup,
     CreateMonitor,
@@ -33,7 +34,7 @@ from tests.control.hosts import LabHost, lab_host, without_births
 from tests.control.resctrl.test_plan import RULES, world
 from tests.control.worlds import ACTIONS, hosts
 
-_GROUP = st.sampled_from([ROOT, "vpp", "ovs", "nftop.a", "nftop.b"])
+_GROUP = st.sampled_from([ROOT, "vpp", "ovs", "nftop.a", "nftop.b", IO_GROUP])
 _LINE = st.sampled_from(["L3", "L3CODE", "L3DATA"])
 _DOMAINS = st.sampled_from([(0,), (1,), (0, 1), (1, 0)])
 _WAY, _BY = st.integers(0, 10), st.sampled_from([-1, 1])

@@ -58,3 +58,10 @@ def test_ways_that_are_needed() -> None:
 def test_the_plan(snapshot: SnapshotAssertion) -> None:
     assert footprint_plan_text(planned(FootprintRequest(own=True)), {"L3": 20}) == snapshot
     assert footprint_plan_text(planned(FootprintRequest(watch=("vpp",))), {"L3": 20}) == snapshot
+
+
+def test_a_new_monitor_counts_at_least_so_much() -> None:
+    alone = replace(ROWS[0], subject=replace(VPP, counter="new monitor"))
+    assert not ROWS[0].at_least
+    assert alone.at_least
+    assert "needs >=7 ways" in row_text(TABLE, alone)

@@ -122,3 +122,14 @@ def test_absent_numbers_are_no_points() -> None:
     state = replace(STATE, visits=tuple(visits))
     lines = text(course_lines(facts(state, outcome="reverted"), 80, 23))
     assert not any(0x2800 < ord(char) <= 0x28FF for char in lines)
+
+
+def test_a_sweep_of_the_ways_of_io_has_the_hit_share_of_devices() -> None:
+    visits = tuple(replace(item, io_hit_ratio=0.577) for item in STATE.visits)
+    state = replace(STATE, visits=visits)
+    plan = replace(PLAN, of_io=True, own=frozenset(PLAN.watch))
+    shown = replace(facts(state, outcome="reverted"), plan=plan, curve=curve_of(plan, visits))
+    lines = text(course_lines(shown, 100, 30))
+    assert "sweep of the ways of I/O" in lines
+    assert "I/O hit %" in lines and "57.7" in lines
+    assert " IPC" not in lines
