@@ -142,7 +142,8 @@ MAY: Mapping[str, str] = {
     "cli/commands/cat.py": "os.fdopen pathlib.Path sys.stdin sys.stdout",
     "cli/commands/shell.py": "sys.stdout",
     "cli/commands/sst.py": "sys.stdout",
-    "cli/commands/sweep.py": "os.environ pathlib.Path shutil.get_terminal_size sys.stdout sys.stderr",
+    "cli/commands/sweep.py": "os.environ pathlib.Path shutil.get_terminal_size sys.stdout "
+    "sys.stderr",
     "cli/commands/undo.py": "sys.stdout",
     "cli/commands/apply.py": "pathlib.Path sys.stdout",
     "cli/confirmation.py": "signal.SIGINT sys.stdin sys.stdout",
@@ -178,7 +179,8 @@ MAY: Mapping[str, str] = {
     # The files of an export: new ones, and those go again where it fails.
     "export/tables/outputs.py": "io.StringIO os.fdopen pathlib.Path sys.stdout",
     "export/tables/parquet.py": "pyarrow.*",
-    "cli/commands/export.py": "shutil.get_terminal_size os.environ os.fdopen pathlib.Path signal.SIG* sys.stdout",
+    "cli/commands/export.py": "shutil.get_terminal_size os.environ os.fdopen pathlib.Path "
+    "signal.SIG* sys.stdout",
     # The recording that an interval is of.
     "session/interval.py": "os.close os.fstat pathlib.Path",
     # What reading a recording in the background costs.
