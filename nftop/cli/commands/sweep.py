@@ -78,10 +78,10 @@ def sweep(options: argparse.Namespace) -> int:
 
 
 # Actions of a command line on this host. Raises UsageError, EndedError, OSError.
-Wanted: TypeAlias = Callable[[argparse.Namespace, ClassGate], TrialWish]
+MakeWish: TypeAlias = Callable[[argparse.Namespace, ClassGate], TrialWish]
 
 
-def tried(options: argparse.Namespace, wanted: Wanted) -> int:
+def tried(options: argparse.Namespace, wanted: MakeWish) -> int:
     """Plan, show, confirm and run a trial of a configuration; returns the exit code."""
 
     def planned(host: ExperimentHost, frame: Frame) -> tuple[Experiment, list[str]]:
@@ -113,10 +113,10 @@ def tried(options: argparse.Namespace, wanted: Wanted) -> int:
 
 
 # The plan of a command line on a host, and what it will do as lines.
-Planned: TypeAlias = Callable[[ExperimentHost, Frame], tuple[Experiment, list[str]]]
+MakePlan: TypeAlias = Callable[[ExperimentHost, Frame], tuple[Experiment, list[str]]]
 
 
-def _experiment(options: argparse.Namespace, planned: Planned, keys: tuple[str, ...]) -> int:
+def _experiment(options: argparse.Namespace, planned: MakePlan, keys: tuple[str, ...]) -> int:
     """Open the host, and run an experiment on it; `keys`: of the backends that it needs."""
     with ending(options, "nothing was changed") as ended:
         demand_privilege(options)
@@ -199,7 +199,7 @@ def _run(
     options: argparse.Namespace,
     host: ExperimentHost,
     record: _SweepRecord | None,
-    planned: Planned,
+    planned: MakePlan,
 ) -> int:
     cut_off = "" if host.accelerated or needs(options) else unfinished(FileJournal())
     if cut_off:

@@ -196,13 +196,15 @@ def orders(plan: Experiment) -> list[list[str]]:
 
 def _course(plan: Experiment, width: int) -> list[str]:
     order = " | ".join(" ".join(item) for item in orders(plan))
-    timing = plan.timing
+    timing, more = plan.timing, plan.rounds_most > plan.rounds_least
+    later = (
+        f"; {plan.rounds_most} rounds at most, later ones of undecided widths only" if more else ""
+    )
     texts = (
-        f"order: {order} (seed {plan.seed}), further rounds as needed",
+        f"order: {order} (seed {plan.seed}){', further rounds as needed' if more else ''}",
         (
             f"duration: about {duration_text(duration_s(plan, plan.rounds_least))} for "
-            f"{plan.rounds_least} rounds; {plan.rounds_most} rounds at most, later ones of "
-            f"undecided widths only; each visit settles {timing.settle_least_s:g} to "
+            f"{plan.rounds_least} rounds{later}; each visit settles {timing.settle_least_s:g} to "
             f"{timing.settle_most_s:g} s and measures {timing.measure_s:g} s"
         ),
         f"ends at once and restores: {harm_text(plan)}",
