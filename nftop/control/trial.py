@@ -6,7 +6,7 @@ A pure function of a frame and a proposal; nothing is written.
 from __future__ import annotations
 
 from nftop.control.resctrl.sweep import SweepError, caches_of_nf, classes_at, named_nfs
-from nftop.model.change import POLICY_KINDS, Kind, Proposal
+from nftop.model.change import Kind, Proposal
 from nftop.model.experiment import Experiment, HarmLimits, Setting, Timing
 from nftop.model.frame import Frame
 from nftop.model.ids import L3Domain
@@ -27,7 +27,8 @@ class TrialKind:
 
 TRIABLE: tuple[TrialKind, ...] = (
     TrialKind(("schemata",), "masks and limits of memory bandwidth"),
-    TrialKind(POLICY_KINDS, "frequency limits and governors"),
+    # Not the governor: it has the kernel change other values of its policy.
+    TrialKind(("min_khz", "max_khz"), "frequency limits"),
 )
 
 
