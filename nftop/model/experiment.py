@@ -155,6 +155,8 @@ class Visit:
         occupancy_bytes, memory_bytes_per_s, ipc: of the class; NaN if unknown.
         settling: how it came to be measured.
         io_hit_ratio: share of devices' writes that hit these caches; NaN if unknown.
+        others: medians of classes and sockets of a `try`, by `class/NAME/METRIC` and
+            `socket/NUMBER/METRIC`; absent if unknown.
     """
 
     setting: int
@@ -168,6 +170,7 @@ class Visit:
     ipc: float
     settling: Settling = "still"
     io_hit_ratio: float = math.nan
+    others: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,3 +242,30 @@ class Curve:
     tolerated: int | None = None
     decided: bool = False
     undecided: tuple[int, ...] = ()
+
+
+# What a `try` says of a number: `more` and `less` where neither is better; `drops`: packets are
+# lost in every visit, and now in none, which is a fact of these visits.
+TryWord: TypeAlias = Literal[
+    "better", "worse", "more", "less", "same", "drops", "undecided", "unmeasured"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TryDifference:
+    """A number with the second setting, compared with the first.
+
+    Attributes:
+        kind, name: of what (untrusted text). metric: a metric's id; `lost_ratio` of packets.
+        now, then: means over visits; NaN if unknown.
+        change: relative, of `lost_ratio` absolute. half: of its 95 % interval.
+    """
+
+    kind: Literal["nf", "class", "socket"]
+    name: str
+    metric: str
+    now: float
+    then: float
+    change: float
+    half: float
+    word: TryWord

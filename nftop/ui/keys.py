@@ -175,8 +175,9 @@ CHANGE: tuple[KeyRow, ...] = (
 )  # fmt: skip
 EDIT: tuple[KeyRow, ...] = (
     KeyRow("e", "edit", "e", "edit the cache classes", hint=("e", "edit"), rank=4, when=EDITS),
-    KeyRow("T", "sweep", "T", "find the mask of the selected class by experiment"),
-)
+    KeyRow("T", "sweep", "T", "find the mask of the selected class by experiment; replay: the "
+        "recorded experiment up to here"),
+)  # fmt: skip
 PRIORITIES: tuple[KeyRow, ...] = (
     KeyRow("e", "edit", "e", "pin or release core frequencies",
         hint=("e", "edit"), rank=4, when=EDITS),

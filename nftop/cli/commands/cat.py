@@ -13,7 +13,14 @@ from nftop.cli.commands.apply import BADGE, Planned, change, ending
 from nftop.cli.compose.classes_host import processes, table_of, wants_json
 from nftop.cli.compose.gates import classes_gate
 from nftop.cli.confirmation import EndedError, agreed
-from nftop.cli.parsers.cat_actions import UsageError, actions, command, missed
+from nftop.cli.parsers.cat_actions import (
+    TrialWish,
+    UsageError,
+    actions,
+    command,
+    mask_actions,
+    missed,
+)
 from nftop.control.doctor import news
 from nftop.control.gate import BackendClassGate, BackendGate
 from nftop.control.interface import ClassGate
@@ -25,6 +32,7 @@ from nftop.control.wording import counted
 from nftop.export.output import FAILURE, put
 from nftop.model.change import Proposal
 from nftop.model.missing import Missing
+from nftop.model.rdt.rdt import class_directory
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.store.folders import open_file, write_new
@@ -56,6 +64,26 @@ def imported(options: argparse.Namespace, gate: ClassGate, ask: Callable[[str], 
     if any(item.fatal for item in fitted.problems):
         return Proposal(state, (), refusals=_refusals(fitted, options), commands=commands)
     return gate.propose(fitted.actions, commands)
+
+
+def _wanted(options: argparse.Namespace, gate: ClassGate) -> TrialWish:
+    """The configuration of `cat try`. Raises UsageError, GoneError, EndedError."""
+    if options.file is None:
+        if options.group is None:
+            raise UsageError("a PROFILE, or --group with masks or limits")
+        wanted = mask_actions(options, class_directory(options.group))
+        words = command(options, "").split()[2:]
+        return TrialWish("changed", tuple(wanted), tuple(words))
+    if options.group is not None:
+        raise UsageError("a PROFILE or --group, not both")
+    text = _read(options.file)
+    parse = PARSERS[options.profile or form_of(options.file, text)]
+    fitted = fit(parse(text), gate.host.state(), gate.host.rules())
+    _print_problems(fitted.problems)
+    if any(problem.fatal for problem in fitted.problems):
+        raise EndedError(f"{options.file} does not fit: see above", FAILURE)
+    label = Path(options.file).stem or "profile"
+    return TrialWish(label, tuple(fitted.actions), (options.file,))
 
 
 def _accepted(
@@ -143,7 +171,7 @@ def cat(options: argparse.Namespace) -> int:
         return ended[0]
     if options.deed == "import":
         return change(options, classes_gate, lambda gate: (imported(options, gate, agreed), ()))
-    if options.deed in ("sweep", "footprint"):
+    if options.deed in ("sweep", "try", "footprint"):
         return _experiment(options)
     if options.deed == "reset":
         return change(options, classes_gate, BackendGate.propose_reset)
@@ -160,10 +188,10 @@ def cat(options: argparse.Namespace) -> int:
 
 
 def _experiment(options: argparse.Namespace) -> int:
-    if options.deed == "sweep":
-        from nftop.cli.commands.sweep import sweep  # noqa: PLC0415 - numpy comes with it
+    if options.deed in ("sweep", "try"):
+        from nftop.cli.commands.sweep import sweep, tried  # noqa: PLC0415 - numpy comes with it
 
-        return sweep(options)
+        return sweep(options) if options.deed == "sweep" else tried(options, _wanted)
     from nftop.cli.commands.footprint import footprint  # noqa: PLC0415 - as above
 
     return footprint(options)

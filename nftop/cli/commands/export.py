@@ -23,7 +23,7 @@ from nftop.export.report.pages import html_report, markdown_report
 from nftop.export.tables.outputs import Outputs, OutputsError
 from nftop.export.tables.tables import TABLES
 from nftop.render.base.text import printable
-from nftop.render.experiment.text import group_text, result_text
+from nftop.render.experiment.text import group_text, result_text, trial_text
 from nftop.render.pages.compare import comparison_text, interval_line
 from nftop.session.compare import notes, side
 from nftop.session.interval import Cut, named, opened, ticks
@@ -77,12 +77,16 @@ def _compared_rounds(options: argparse.Namespace) -> int:
                 known = with_step(known, marker.detail)
     if known is None:
         return fail(f"{printable(options.a)} has no experiment: give two intervals", USAGE)
-    curve = curve_of(known.plan, known.visits)
     width = shutil.get_terminal_size().columns
     rounds = max((visit.round for visit in known.visits), default=0)
     ended = "not ended" if known.ended is None else f"ended ({known.ended}), {known.outcome}"
     head = f"experiment of {group_text(known.plan)}: {rounds} rounds, {ended}"
-    lines = [printable(head), *result_text(known.plan, curve, width)]
+    texts = (
+        trial_text(known.plan, known.visits, width)
+        if known.plan.kind == "try"
+        else result_text(known.plan, curve_of(known.plan, known.visits), width)
+    )
+    lines = [printable(head), *texts]
     put(sys.stdout, "\n".join(lines) + "\n")
     return OK
 

@@ -11,11 +11,12 @@ from nftop.cli.commands.apply import Planned, change, ending
 from nftop.cli.compose.classes_host import wants_json
 from nftop.cli.compose.gates import classes_gate, frequencies_gate, isst_gate
 from nftop.cli.compose.hosts import open_requested
-from nftop.cli.parsers.cat_actions import GoneError
+from nftop.cli.parsers.cat_actions import GoneError, TrialWish
 from nftop.control.cpufreq.backend import FrequencyBackend
 from nftop.control.cpufreq.policies import CoreSettings, cores
 from nftop.control.doctor import news
 from nftop.control.gate import BackendGate
+from nftop.control.interface import ClassGate
 from nftop.control.journal import FileJournal
 from nftop.control.resctrl.operations import cpus_in
 from nftop.control.speed_select.backend import NOT_SIMULATED, SpeedSelect
@@ -47,6 +48,10 @@ def sst(options: argparse.Namespace) -> int:
             _show(options)
         return ended[0]
 
+    if options.deed == "try":
+        from nftop.cli.commands.sweep import tried  # noqa: PLC0415 - numpy comes with it
+
+        return tried(options, _wanted_pins)
     if options.deed in ("bf", "cp"):
         action, words = _bf(options) if options.deed == "bf" else _cp(options)
 
@@ -65,6 +70,12 @@ def sst(options: argparse.Namespace) -> int:
         return gate.propose([action], (_command(options, gate),)), ()
 
     return change(options, frequencies_gate, plan)
+
+
+def _wanted_pins(options: argparse.Namespace, _gate: ClassGate) -> TrialWish:
+    """The configuration of `sst try`."""
+    cpus = tuple(options.cpus)
+    return TrialWish("pinned", (PinCpus(cpus),), ("--cpus", format_cpu_list(cpus)))
 
 
 def _bf(options: argparse.Namespace) -> tuple[SstAction, list[str]]:

@@ -1,4 +1,4 @@
-"""`nftop cat sweep`: find the mask of a class by experiment."""
+"""`nftop cat sweep`, `cat try`, `sst try`: find the mask of a class, compare configurations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
 from nftop.cli.commands.apply import BADGE, OTHER, demand_privilege, ending, needs
 from nftop.cli.compose.accelerated import accelerated_host
@@ -19,12 +19,14 @@ from nftop.cli.compose.classes_host import wants_json
 from nftop.cli.compose.hosts import open_requested
 from nftop.cli.compose.recorders import DescribedHost, header_of
 from nftop.cli.confirmation import EndedError, confirm, print_receipt
-from nftop.cli.parsers.cat_actions import UsageError
+from nftop.cli.parsers.cat_actions import TrialWish, UsageError
 from nftop.cli.signals import stopping
 from nftop.control.backend import CLASSES
+from nftop.control.cpufreq.cpufreq import CPUFREQ
 from nftop.control.interface import ClassGate
 from nftop.control.journal import FileJournal, unfinished
 from nftop.control.resctrl.sweep import SweepError, SweepRequest, plan_sweep, set_command
+from nftop.control.trial import TrialRequest, plan_trial
 from nftop.derive.experiment.engine import ExperimentState
 from nftop.export.output import FAILURE, OK, put, say
 from nftop.model.experiment import Experiment, HarmLimits, Timing
@@ -37,6 +39,8 @@ from nftop.render.experiment.text import (
     limit_lines,
     plan_text,
     result_text,
+    trial_plan_text,
+    trial_text,
     visit_lines,
 )
 from nftop.render.frame.header import recorded
@@ -64,6 +68,56 @@ def _columns() -> int:
 
 def sweep(options: argparse.Namespace) -> int:
     """Plan, show, confirm and run a sweep; returns the exit code."""
+
+    def planned(host: ExperimentHost, frame: Frame) -> tuple[Experiment, list[str]]:
+        plan = _planned(options, frame, host.gate)
+        ways = {line: rule.ways for line, rule in host.gate.host.rules().masks.items()}
+        return plan, plan_text(plan, ways, _columns())
+
+    return _experiment(options, planned, (CLASSES,))
+
+
+# Actions of a command line on this host. Raises UsageError, EndedError, OSError.
+MakeWish: TypeAlias = Callable[[argparse.Namespace, ClassGate], TrialWish]
+
+
+def tried(options: argparse.Namespace, wanted: MakeWish) -> int:
+    """Plan, show, confirm and run a trial of a configuration; returns the exit code."""
+
+    def planned(host: ExperimentHost, frame: Frame) -> tuple[Experiment, list[str]]:
+        gate = host.gate
+        wish = wanted(options, gate)
+        seed = _seed(options)
+        words = [options.command, "try", *wish.words, "--rounds", str(options.rounds)]
+        words += ["--watch", ",".join(options.watch)] if options.watch else []
+        words += _course_words(options, seed)
+        request = TrialRequest(
+            wish.label,
+            options.watch,
+            options.rounds,
+            seed,
+            Timing(measure_s=options.measure_s),
+            HarmLimits(options.most_drops, cpp_ratio=options.most_cpp_percent / 100),
+        )
+        proposal = gate.propose(wish.actions, (f"{gate.program} {shlex.join(words)}",))
+        try:
+            plan = plan_trial(request, frame, proposal)
+        except SweepError as error:
+            raise EndedError(str(error), FAILURE) from None
+        rules = gate.rules_for(proposal)
+        ways = {line: rule.ways for line, rule in rules.masks.items()}
+        unit = "percent" if rules.limit is None else rules.limit.unit
+        return plan, trial_plan_text(plan, ways, unit, _columns())
+
+    return _experiment(options, planned, (CLASSES,) if options.command == "cat" else (CPUFREQ,))
+
+
+# The plan of a command line on a host, and what it will do as lines.
+MakePlan: TypeAlias = Callable[[ExperimentHost, Frame], tuple[Experiment, list[str]]]
+
+
+def _experiment(options: argparse.Namespace, planned: MakePlan, keys: tuple[str, ...]) -> int:
+    """Open the host, and run an experiment on it; `keys`: of the backends that it needs."""
     with ending(options, "nothing was changed") as ended:
         demand_privilege(options)
         if options.interval_s > _MOST_INTERVAL_S:
@@ -74,9 +128,9 @@ def sweep(options: argparse.Namespace) -> int:
             raise UsageError(f"{options.output} exists, and no recording is written over")
         record = None if options.output is None or options.dry_run else _SweepRecord(options)
         try:
-            host = _opened(options, record)
+            host = _opened(options, record, keys)
             with closing(host.frames):
-                ended[0] = _swept(options, host, record)
+                ended[0] = _run(options, host, record, planned)
         finally:
             if record is not None:
                 record.close()
@@ -117,7 +171,9 @@ class _SweepRecord:
             self._recorder.take(sample)
 
 
-def _opened(options: argparse.Namespace, record: _SweepRecord | None) -> ExperimentHost:
+def _opened(
+    options: argparse.Namespace, record: _SweepRecord | None, keys: tuple[str, ...]
+) -> ExperimentHost:
     """The host of the command line. Raises EndedError, UsageError."""
     try:
         if options.scenario is not None:
@@ -126,8 +182,10 @@ def _opened(options: argparse.Namespace, record: _SweepRecord | None) -> Experim
     except ValueError as error:
         raise UsageError(str(error)) from None
     gate = None if here.gate is None else here.gate
-    if gate is None or CLASSES not in gate.gates:
-        raise EndedError(here.no_gate or "no cache classes here", FAILURE)
+    missing = [key for key in keys if gate is None or key not in gate.gates]
+    if gate is None or missing:
+        absent = "" if gate is None else gate.absent.get(missing[0], "")
+        raise EndedError(absent or here.no_gate or f"no {missing[0]} here", FAILURE)
     feed = here.feed(
         interval_s=options.interval_s,
         cpus=options.cpu_list,
@@ -137,7 +195,12 @@ def _opened(options: argparse.Namespace, record: _SweepRecord | None) -> Experim
     return ExperimentHost(feed.frames(), gate, feed.stop, time.monotonic_ns)
 
 
-def _swept(options: argparse.Namespace, host: ExperimentHost, record: _SweepRecord | None) -> int:
+def _run(
+    options: argparse.Namespace,
+    host: ExperimentHost,
+    record: _SweepRecord | None,
+    planned: MakePlan,
+) -> int:
     cut_off = "" if host.accelerated or needs(options) else unfinished(FileJournal())
     if cut_off:
         raise EndedError(cut_off, FAILURE)
@@ -145,10 +208,9 @@ def _swept(options: argparse.Namespace, host: ExperimentHost, record: _SweepReco
         frame = _first_frame(host)
     if signals:
         return 128 + signals[0]
-    plan = _planned(options, frame, host.gate)
+    plan, lines = planned(host, frame)
     out = sys.stderr if wants_json(options) else sys.stdout
-    ways = {line: rule.ways for line, rule in host.gate.host.rules().masks.items()}
-    put(out, "\n".join(plan_text(plan, ways, _columns())) + "\n")
+    put(out, "\n".join(lines) + "\n")
     if host.accelerated:
         put(out, f"{BADGE}: {_ACCELERATED}\n")
     if options.dry_run:
@@ -197,7 +259,7 @@ def _first_frame(host: ExperimentHost) -> Frame:
 def _planned(options: argparse.Namespace, frame: Frame, gate: ClassGate) -> Experiment:
     """The plan of the command line. Raises EndedError, OSError."""
     percent = options.tolerance_percent, options.most_cpp_percent
-    seed = time.time_ns() % 1_000_000 if options.seed is None else options.seed
+    seed = _seed(options)
     request = SweepRequest(
         group=class_directory(options.group or ""),
         of_io=options.of_io,
@@ -228,12 +290,22 @@ def _command(options: argparse.Namespace, program: str, seed: int) -> str:
     if options.watch:
         words += ["--watch", ",".join(options.watch)]
     words += [word for l3 in options.l3 for word in ("--l3", str(l3))]
-    words += ["--rounds", str(options.rounds), "--measure", f"{options.measure_s:g}"]
-    words += ["--tolerance", f"{options.tolerance_percent:g}"]
+    words += ["--rounds", str(options.rounds)]
+    words += ["--tolerance", f"{options.tolerance_percent:g}", *_course_words(options, seed)]
+    return f"{program} {shlex.join(words)}"
+
+
+def _seed(options: argparse.Namespace) -> int:
+    """Seed of the order: another each time, unless it is given."""
+    seed: int | None = options.seed
+    return time.time_ns() % 1_000_000 if seed is None else seed
+
+
+def _course_words(options: argparse.Namespace, seed: int) -> list[str]:
+    words = ["--measure", f"{options.measure_s:g}"]
     if options.most_drops is not None:
         words += ["--most-drops", f"{options.most_drops:.12g}"]
-    words += ["--most-cpp", f"{options.most_cpp_percent:g}", "--seed", str(seed)]
-    return f"{program} {shlex.join(words)}"
+    return [*words, "--most-cpp", f"{options.most_cpp_percent:g}", "--seed", str(seed)]
 
 
 def _print_result(
@@ -251,6 +323,9 @@ def _print_result(
         return
     put(sys.stdout, f"ended: {end_text(result.state)}\n")
     print_receipt(result.receipt)
+    if plan.kind == "try":
+        put(sys.stdout, "\n".join(trial_text(plan, result.state.visits, _columns())) + "\n")
+        return
     put(sys.stdout, "\n".join(result_text(plan, result.curve, _columns())) + "\n")
     chosen = result.curve.recommended
     if chosen is not None and result.receipt.outcome == "reverted":

@@ -39,6 +39,7 @@ examples:
   sudo nftop cat io enable --l3 0=c00 --l3 1=c00
   sudo nftop cat sweep --group tenant --ways 1-8 --watch vpp
   sudo nftop cat footprint --own -o plan.nftop
+  sudo nftop cat try quiet.toml --against now --rounds 6
   sudo nftop undo
 """
 
@@ -86,6 +87,7 @@ def add_commands(commands: Commands) -> None:
     _add_io(deeds)
     _add_sweep(deeds)
     _add_footprint(deeds)
+    _add_try(deeds)
 
     undo = commands.add_parser(
         "undo",
@@ -178,10 +180,7 @@ def _add_sweep(deeds: Commands) -> None:
         "--ways", metavar="N-M", type=_widths, default=None,
         help="least and most ways (default: all that the CPU takes)",
     )  # fmt: skip
-    sweep.add_argument(
-        "--watch", metavar="NF,...", type=_names, default=(),
-        help="network functions by name (default: all at the class' caches)",
-    )  # fmt: skip
+    _add_watch(sweep)
     sweep.add_argument(
         "--l3", metavar="ID", type=_whole(0, 1 << 16), action="append", default=[],
         help="this cache only; may be repeated (default: all in common)",
@@ -191,12 +190,67 @@ def _add_sweep(deeds: Commands) -> None:
         help="most rounds (default %(default)s); it ends as soon as it is clear",
     )  # fmt: skip
     sweep.add_argument(
-        "--measure", dest="measure_s", metavar="S", type=_seconds, default=20.0,
-        help="seconds measured at a width (default %(default)g)",
-    )  # fmt: skip
-    sweep.add_argument(
         "--tolerance", dest="tolerance_percent", metavar="PERCENT", type=_percent, default=2.0,
         help="loss that the second answer allows (default %(default)g)",
+    )  # fmt: skip
+    _add_course(sweep)
+
+
+_TRY = """\
+Alternates a configuration with what is now, in random order, and says what it does to each network
+function, cache class and socket: better, worse, same (or more, less), with sizes and intervals.
+At the end what is now is restored, and nothing is kept. The configuration is a profile (as for cat
+import) or masks and limits of a class (as for cat set). Every value, the order, the duration and
+what ends it are shown first.
+
+exit codes: as of cat sweep
+
+examples:
+  sudo nftop cat try quiet.toml --against now --rounds 6
+  sudo nftop cat try --group tenant --mba 0=50 --watch vpp
+  sudo nftop sst try --cpus 4,6
+"""
+
+
+def _add_try(deeds: Commands) -> None:
+    style = argparse.RawDescriptionHelpFormatter
+    parser = deeds.add_parser(
+        "try", help="compare a configuration with the present one by experiment", epilog=_TRY,
+        formatter_class=style,
+    )  # fmt: skip
+    parser.add_argument("file", metavar="PROFILE", nargs="?", default=None,
+                        help="a profile; - is standard input")  # fmt: skip
+    parser.add_argument("--profile", choices=("toml", "pqos"), default=None,
+                        help="its format (default: by file name or content, or toml)")  # fmt: skip
+    parser.add_argument("--group", metavar="G", default=None,
+                        help="without a profile: the class to set")  # fmt: skip
+    _add_masks(parser)
+    add_trial(parser)
+
+
+def add_trial(parser: argparse.ArgumentParser) -> None:
+    """Options of a trial: rounds, what is watched and measured, limits on harm."""
+    parser.add_argument("--against", choices=("now",), default="now",
+                        help="what it is compared with (default: %(default)s)")  # fmt: skip
+    _add_watch(parser)
+    parser.add_argument(
+        "--rounds", metavar="N", type=_whole(3, 50), default=6,
+        help="rounds, each with both once (default %(default)s)",
+    )  # fmt: skip
+    _add_course(parser)
+
+
+def _add_watch(sweep: argparse.ArgumentParser) -> None:
+    sweep.add_argument(
+        "--watch", metavar="NF,...", type=_names, default=(),
+        help="network functions by name (default: all; of a sweep: all at the class' caches)",
+    )  # fmt: skip
+
+
+def _add_course(sweep: argparse.ArgumentParser) -> None:
+    sweep.add_argument(
+        "--measure", dest="measure_s", metavar="S", type=_seconds, default=20.0,
+        help="seconds measured at a setting (default %(default)g)",
     )  # fmt: skip
     _add_harm_limits(sweep)
     sweep.add_argument(

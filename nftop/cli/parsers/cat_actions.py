@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from nftop.cli.parsers.cat import MASKS
 from nftop.control.resctrl.backend import ClassBackend
@@ -50,7 +50,7 @@ def actions(options: argparse.Namespace, threads: Threads | None = None) -> Sequ
         return [RemoveMonitor(group, options.monitor) if named else RemoveGroup(group)]
     if options.deed == "create":
         return _create(options, group, threads or threads_of)
-    masks = _masks(options, group)
+    masks = mask_actions(options, group)
     if not masks:
         raise UsageError("nothing to set: --l3 ID=MASK, --mba ID=N, ...")
     return masks
@@ -82,7 +82,7 @@ def _destination(action: MoveTasks | CreateMonitor) -> str:
 
 
 def _create(options: argparse.Namespace, group: str, threads: Threads) -> Sequence[Action]:
-    masks = _masks(options, group)
+    masks = mask_actions(options, group)
     tasks, alone = getattr(options, "tasks", ()), getattr(options, "threads", ())
     if options.monitor is None:
         if tasks or alone:
@@ -103,7 +103,16 @@ def _io_action(options: argparse.Namespace) -> SetIoWays:
     return SetIoWays(switch, tuple(pairs))
 
 
-def _masks(options: argparse.Namespace, group: str) -> list[Action]:
+class TrialWish(NamedTuple):
+    """A configuration to try: its name, its actions, and the words of the command line for it."""
+
+    label: str
+    actions: tuple[Action, ...]
+    words: tuple[str, ...]
+
+
+def mask_actions(options: argparse.Namespace, group: str) -> list[Action]:
+    """Masks and limits of a class that the command line sets. Raises UsageError."""
     result: list[Action] = []
     for option, resource in {**MASKS, "mba": "MB"}.items():
         pairs = getattr(options, option)

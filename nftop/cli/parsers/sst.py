@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import argparse
 
-from nftop.cli.parsers.cat import Commands, add_command, add_confirmation, cpu_list
+from nftop.cli.parsers.cat import (
+    Commands,
+    add_command,
+    add_confirmation,
+    add_trial,
+    cpu_list,
+)
 
 NAMES = ("sst",)
 _EPILOG = """\
@@ -26,6 +32,7 @@ examples:
   sudo nftop sst show
   sudo nftop sst pin --cpus 4,6
   sudo nftop sst pin --nf vpp --yes
+  sudo nftop sst try --cpus 4,6 --against now --rounds 6
   sudo nftop sst apply --mode bf       every core to its own frequency, as sst_bf.py -s
   sudo nftop sst bf on --package 0
   sudo nftop sst cp --cpus 4,6 --class 0
@@ -43,6 +50,12 @@ def add_commands(commands: Commands) -> None:
     show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.sst/1")
     _add_target(deeds.add_parser("pin", help="fix cores to their guaranteed frequencies"))
     _add_target(deeds.add_parser("release", help="restore the limits before pin"))
+    tried = deeds.add_parser(
+        "try", help="compare pinned cores with what is now by experiment (as cat try)"
+    )
+    tried.add_argument("--cpus", metavar="LIST", type=cpu_list, required=True,
+                       help="cores to pin, such as 4,6-7")  # fmt: skip
+    add_trial(tried)
     apply = deeds.add_parser("apply", help="all cores of the host at once")
     apply.add_argument(
         "--mode", choices=("bf", "base"), required=True,

@@ -89,12 +89,12 @@ def plan_sweep(
     here = _caches(request, frame, state)
     watched = _watched(request, frame, here)
     caches = _in_common(request, frame, here, watched)
-    own = frozenset(nf.key for nf in watched if group in _classes_at(frame, nf, caches))
+    own = frozenset(nf.key for nf in watched if group in classes_at(frame, nf, caches))
     sharing = {l3: _sharing(group, (frame, state, rules), l3, watched, own) for l3 in caches}
     settings, left_out = _settings(request, state, rules, sharing)
     if len(settings) < 2:
         raise SweepError(_too_few(request, settings, left_out))
-    used = {name for nf in watched for name in _classes_at(frame, nf, caches)}
+    used = {name for nf in watched for name in classes_at(frame, nf, caches)}
     return Experiment(
         kind="sweep",
         group=group,
@@ -150,7 +150,7 @@ def _plan_io(
     settings, left_out = _io_settings((state, rules), now, chains, (low, high))
     if len(settings) < 2:
         raise SweepError(_too_few(request, settings, left_out))
-    used = sorted({name for nf in watched for name in _classes_at(frame, nf, caches)})
+    used = sorted({name for nf in watched for name in classes_at(frame, nf, caches)})
     return Experiment(
         kind="sweep",
         group="",
@@ -261,19 +261,28 @@ def _watched(
     request: SweepRequest, frame: Frame, caches: Collection[L3Domain]
 ) -> tuple[NfRow, ...]:
     if request.watch:
-        named = {name: [nf for nf in frame.nfs if name in (nf.name, nf.name.partition("/")[0])]
-                 for name in request.watch}  # fmt: skip
-        unknown = [name for name, nfs in named.items() if not nfs]
-        if unknown:
-            known = ", ".join(dict.fromkeys(nf.name for nf in frame.nfs)) or "none"
-            raise SweepError(f"there is no network function {unknown[0]}; there are: {known}")
-        return tuple(nf for nf in frame.nfs if any(nf in nfs for nfs in named.values()))
-    nearby = tuple(nf for nf in frame.nfs if nf.problem is None and _l3s(frame, nf) & set(caches))
+        return named_nfs(frame, request.watch)
+    nearby = tuple(
+        nf for nf in frame.nfs if nf.problem is None and caches_of_nf(frame, nf) & set(caches)
+    )
     if not nearby:
         raise SweepError(
             f"no network function polls at a cache of {class_name(request.group)}: nothing to watch"
         )
     return nearby
+
+
+def named_nfs(frame: Frame, names: Sequence[str]) -> tuple[NfRow, ...]:
+    """Network functions of these names, whole or up to the `/`. Raises SweepError."""
+    named = {
+        name: [nf for nf in frame.nfs if name in (nf.name, nf.name.partition("/")[0])]
+        for name in names
+    }
+    unknown = [name for name, nfs in named.items() if not nfs]
+    if unknown:
+        known = ", ".join(dict.fromkeys(nf.name for nf in frame.nfs)) or "none"
+        raise SweepError(f"there is no network function {unknown[0]}; there are: {known}")
+    return tuple(nf for nf in frame.nfs if any(nf in nfs for nfs in named.values()))
 
 
 def _in_common(
@@ -283,7 +292,7 @@ def _in_common(
     watched: Sequence[NfRow],
 ) -> tuple[L3Domain, ...]:
     """Of these caches those that a watched network function uses."""
-    polled = {l3 for nf in watched for l3 in _l3s(frame, nf)}
+    polled = {l3 for nf in watched for l3 in caches_of_nf(frame, nf)}
     common = tuple(l3 for l3 in caches if l3 in polled)
     if not common:
         names = ", ".join(nf.name for nf in watched)
@@ -291,13 +300,14 @@ def _in_common(
     return common
 
 
-def _l3s(frame: Frame, nf: NfRow) -> set[L3Domain]:
+def caches_of_nf(frame: Frame, nf: NfRow) -> set[L3Domain]:
+    """Caches of the CPUs that a network function polls on."""
     rows = frame.topology.row_of
     l3s = (frame.topology.cpus[rows[cpu]].l3 for cpu in nf.cpus if cpu in rows)
     return {l3 for l3 in l3s if l3 is not None}
 
 
-def _classes_at(frame: Frame, nf: NfRow, caches: Collection[L3Domain]) -> set[str]:
+def classes_at(frame: Frame, nf: NfRow, caches: Collection[L3Domain]) -> set[str]:
     """Classes in effect on a network function's CPUs at these caches."""
     table = frame.cpus
 
@@ -416,8 +426,8 @@ def _sharing(
     domain = next((item for item in frame.domains if item.l3 == l3), None)
     io = domain.io.cbm.bits if domain is not None and isinstance(domain.io, IoWays) else 0
     return _Sharing(
-        watched=bits({name for nf in watched for name in _classes_at(frame, nf, [l3])}),
-        forwarding=bits({name for nf in others for name in _classes_at(frame, nf, [l3])}),
+        watched=bits({name for nf in watched for name in classes_at(frame, nf, [l3])}),
+        forwarding=bits({name for nf in others for name in classes_at(frame, nf, [l3])}),
         io=io or rules.io.get(l3, (0, ""))[0],
         used=bits({item.name for item in frame.groups if in_use(item)}),
         forbidden=bits(set(masks) if mode.get(group) == EXCLUSIVE else alone),

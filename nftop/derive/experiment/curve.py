@@ -17,7 +17,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from statistics import NormalDist
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -34,6 +34,8 @@ from nftop.model.experiment import (
     NfLevels,
     SettingEffect,
     SettingResult,
+    TryDifference,
+    TryWord,
     Visit,
 )
 from nftop.model.struct import dataclass, field
@@ -463,3 +465,111 @@ def _log(value: float) -> float:
 def _mean(values: Sequence[float]) -> float:
     known = [value for value in values if math.isfinite(value)]
     return float(np.mean(known)) if known else _NAN
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A number that is compared in a `try`.
+
+    Attributes:
+        fit: of its visits; of logarithms unless it is `lost_ratio`.
+        better: sign of a change for the better; 0: neither is.
+        losing: share of the visits with the second setting that lost packets, if none of the first
+            did; else None.
+    """
+
+    kind: Literal["nf", "class", "socket"]
+    name: str
+    metric: str
+    fit: _Fit
+    better: int
+    losing: float | None = None
+
+    @property
+    def is_share(self) -> bool:
+        return self.metric == "lost_ratio"
+
+    @property
+    def known(self) -> bool:
+        return self.fit.order == (0, 1)
+
+
+def differences(plan: Experiment, visits: Sequence[Visit]) -> tuple[TryDifference, ...]:
+    """What differs with the second setting of a `try`: network functions, classes, sockets.
+
+    Words share one probability, WORD_P, divided by the number of all numbers (Bonferroni). `same`:
+    both ends of the interval are below the smallest relevant difference.
+    """
+    own = [visit for visit in visits if visit.round]
+    numbers = [item for key in plan.watch for item in _of_nf(plan, own, key)]
+    numbers += _of_others(own)
+    count = max(sum(item.known for item in numbers), 1)
+    return tuple(_difference(item, count) for item in numbers)
+
+
+def _of_nf(plan: Experiment, visits: Sequence[Visit], key: str) -> list[_Compared]:
+    name, nf = plan.watch[key], _measured(visits, key, 0)
+    cost = _fit([], _LEAST_SD) if nf.cost is None else nf.cost.fit
+    result = [_Compared("nf", name, "cpp" if nf.basis != "busy" else "busy_cpp", cost, -1)]
+    if nf.lost is not None and nf.lost.sign > 0:
+        losing = nf.lost.losing
+        share = losing[1][0] if 1 in losing and losing.get(0, (1.0, 0))[0] == 0 else None
+        result.append(_Compared("nf", name, "lost_ratio", nf.lost.fit, -1, share))
+    # More packets are better where drops are unknown; else they are what is offered, or lost.
+    better = 0 if nf.lost is not None and nf.lost.sign > 0 else 1
+    return [*result, _Compared("nf", name, "packets_per_s", nf.packets, better)]
+
+
+def _of_others(visits: Sequence[Visit]) -> list[_Compared]:
+    result = []
+    for key in sorted({key for visit in visits for key in visit.others}):
+        kind, rest = key.split("/", 1)
+        name, metric = rest.rsplit("/", 1)  # the root group is "/"
+        rows = [
+            (
+                visit.setting,
+                visit.round,
+                (visit.settled_ns + visit.end_ns) / 2 / NS_PER_S,
+                _log(visit.others.get(key, _NAN)),
+            )
+            for visit in visits
+        ]
+        of: Literal["class", "socket"] = "class" if kind == "class" else "socket"
+        result.append(_Compared(of, name, metric, _fit(rows, _LEAST_SD), int(metric == "ipc")))
+    return result
+
+
+def _difference(item: _Compared, count: int) -> TryDifference:
+    fit = item.fit
+    if not item.known:
+        return TryDifference(
+            item.kind, item.name, item.metric, _NAN, _NAN, _NAN, _NAN, "unmeasured"
+        )
+    now, then = fit.means[0], fit.means[1]
+    change, error = then - now, fit.error(1, 0)
+    half = _critical(_INTERVAL_P / 2, fit.freedom) * error
+    if not item.is_share:
+        now, then = math.exp(now), math.exp(then)
+    return TryDifference(
+        kind=item.kind,
+        name=item.name,
+        metric=item.metric,
+        now=now,
+        then=then,
+        change=change if item.is_share else math.expm1(change),
+        half=half,
+        word=_word(item, change, error, count),
+    )
+
+
+def _word(item: _Compared, change: float, error: float, count: int) -> TryWord:
+    freedom = item.fit.freedom
+    least = irrelevant_loss(item.fit.means[0]) if item.is_share else LEAST_RATIO
+    if abs(change) >= least and abs(change) > _critical(WORD_P / count / 2, freedom) * error:
+        if not item.better:
+            return "more" if change > 0 else "less"
+        return "better" if change * item.better > 0 else "worse"
+    if item.losing is not None and item.losing > 0:
+        return "drops" if item.losing == 1 else "undecided"
+    margin = _critical(NOTHING_P, freedom) * error
+    return "same" if abs(change) + margin <= least else "undecided"

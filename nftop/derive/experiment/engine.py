@@ -10,7 +10,7 @@ a clock or the host.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
@@ -108,6 +108,7 @@ class Observation:
         sizes: bytes of each cache; absent if unknown.
         memory_bytes_per_s, ipc: of the class; NaN if unknown.
         io_hit_ratio: as in `Visit`.
+        others: as `Visit.others`, of this reading.
     """
 
     at_ns: int
@@ -117,6 +118,7 @@ class Observation:
     memory_bytes_per_s: float = _NAN
     ipc: float = _NAN
     io_hit_ratio: float = _NAN
+    others: Mapping[str, float] = field(default_factory=dict)
 
 
 class Observer:
@@ -168,7 +170,28 @@ class Observer:
             memory_bytes_per_s=sum(memory) if memory else _NAN,
             ipc=float(np.mean(ipc)) if len(ipc) else _NAN,
             io_hit_ratio=_io_hit_ratio(frame, plan),
+            others=_others(plan, frame, renewed) if plan.kind == "try" else {},
         )
+
+
+def _others(plan: Experiment, frame: Frame, renewed: Collection[str]) -> Mapping[str, float]:
+    """Numbers of classes and sockets that were read anew."""
+    result: dict[str, float] = {}
+    for group in frame.groups:
+        if group.name not in plan.classes:
+            continue
+        caches = [cache for l3 in plan.caches if (cache := cache_of(group, l3)) is not None]
+        memory = [_number(cache.readings["mbm_total_bytes_per_s"]) for cache in caches]
+        if any(source in renewed for source in ("resctrl", "pqos")):
+            result[f"class/{group.name}/mbm_total_bytes_per_s"] = float(sum(memory))
+        ipc, new = class_ipc(frame, [(group.name, l3) for l3 in plan.caches], renewed)
+        known = ipc[np.isfinite(ipc) & (new > 0)]
+        if len(known):
+            result[f"class/{group.name}/ipc"] = float(np.mean(known))
+    for row in frame.packages:
+        memory = [_number(row.readings[f"memory.{way}_bytes_per_s"]) for way in ("read", "write")]
+        result[f"socket/{row.package}/memory_bytes_per_s"] = float(sum(memory))
+    return {key: value for key, value in result.items() if math.isfinite(value)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +310,7 @@ def _next(state: ExperimentState, plan: Experiment) -> tuple[ExperimentState, Ex
         return _begun(state, state.queue)
     if state.round >= plan.rounds_least:
         curve = curve_of(plan, state.visits)
-        if curve.decided:
+        if curve.decided and plan.kind == "sweep":
             return _end(state, "clear")
         if state.round >= plan.rounds_most:
             return _end(state, "rounds")
@@ -414,6 +437,10 @@ def _visit(state: ExperimentState, plan: Experiment) -> Visit:
         ipc=_median([item.ipc for item in during]),
         settling=state.settling,
         io_hit_ratio=_median([item.io_hit_ratio for item in during]),
+        others={
+            key: _center([item.others[key] for item in during if key in item.others])
+            for key in sorted({key for item in during for key in item.others})
+        },
     )
 
 

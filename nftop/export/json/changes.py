@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nftop.control.journal_entry import Entry
 from nftop.export.json.changes_of import change_object
 from nftop.export.json.encode import json_bytes, picked
 from nftop.model.change import Receipt
-from nftop.model.experiment import Curve, Estimate, Experiment, NfEffect, SettingResult, Visit
+from nftop.model.experiment import (
+    Curve,
+    Estimate,
+    Experiment,
+    NfEffect,
+    SettingResult,
+    TryDifference,
+    Visit,
+)
 from nftop.model.footprint import CacheUse, Footprint, FootprintRow
 from nftop.model.missing import Missing
 from nftop.model.rdt.masks import Cbm
@@ -140,6 +149,7 @@ def experiment_json(
             "left_out": list(plan.left_out),
             "visits": [_visit(visit) for visit in state.visits],
             "curve": [_result(item) for item in curve.results],
+            "differences": [_difference(item) for item in _differences(plan, state)],
             "recommended": curve.recommended,
             "tolerated": curve.tolerated,
             "tolerance_ratio": plan.tolerance_ratio,
@@ -151,6 +161,22 @@ def experiment_json(
             "sentences": list(receipt.sentences),
         }
     ).decode()
+
+
+def _differences(plan: Experiment, state: ExperimentState) -> Sequence[TryDifference]:
+    from nftop.derive.experiment.curve import differences  # noqa: PLC0415 - numpy comes with it
+
+    return differences(plan, state.visits) if plan.kind == "try" else ()
+
+
+def _difference(item: TryDifference) -> dict[str, Any]:
+    return {
+        **picked(item, "kind name metric word"),
+        "now": _known(item.now),
+        "then": _known(item.then),
+        "change": _known(item.change),
+        "half": _known(item.half),
+    }
 
 
 def _limits(plan: Experiment, state: ExperimentState) -> dict[str, Any]:

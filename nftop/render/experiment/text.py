@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from nftop.derive.experiment.curve import differences
 from nftop.derive.experiment.engine import (
     ExperimentState,
     drop_limit,
@@ -22,15 +23,27 @@ from nftop.model.experiment import (
     NfLevels,
     SettingResult,
     Settling,
+    TryDifference,
     Visit,
 )
 from nftop.model.metrics.metric import Unit
-from nftop.model.rdt.rdt import class_name
+from nftop.model.rdt.rdt import MbaUnit, class_name
 from nftop.render.base.format import number
 from nftop.render.base.text import cells, fit, printable, truncate, wrap
-from nftop.render.editor.change import drawn
+from nftop.render.editor.change import changed, drawn
 
 _MIB, _GB = 2**20, 1e9
+# Names of the numbers of a trial; cells of its table without the first column.
+_METRICS: Mapping[str, str] = {
+    "busy_cpp": "busy CPP",
+    "cpp": "CPP",
+    "lost_ratio": "lost",
+    "packets_per_s": "Mpps",
+    "ipc": "IPC",
+    "mbm_total_bytes_per_s": "memory GB/s",
+    "memory_bytes_per_s": "memory GB/s",
+}
+_TRIAL_CELLS = 62
 # Most cells of a name in a heading, and the least for effects beside numbers.
 _MOST_NAME, _LEAST_EFFECT = 16, 28
 _SETTLINGS: Mapping[Settling, str] = {
@@ -87,6 +100,65 @@ def group_text(plan: Experiment) -> str:
     return "the ways of I/O" if plan.of_io else printable(class_name(plan.group))
 
 
+def trial_plan_text(
+    plan: Experiment, ways: Mapping[str, int], unit: MbaUnit, width: int
+) -> list[str]:
+    """What a trial will do: every value, the order, how long it takes, what ends it.
+
+    `ways`: by line of schemata. `unit`: of limits of memory bandwidth. `width`: of a line.
+    """
+    watched = ", ".join(printable(name) for name in plan.watch.values())
+    label = printable(plan.settings[1].label)
+    lines = _wrapped(f"try {label} against now, watching {watched}", width)
+    lines.append(f"{label} writes, to and fro; what is now is restored at the end:")
+    for text in changed(plan.settings[1].changes, ways, unit):
+        lines += _wrapped(printable(text), width, 2)
+    return [*lines, *_course(plan, width)]
+
+
+def trial_text(plan: Experiment, visits: Sequence[Visit], width: int) -> list[str]:
+    """What differs, in words and with sizes: a line for each number."""
+    numbers = differences(plan, visits)
+    if not any(visit.round for visit in visits):
+        return ["nothing was measured"]
+    label = truncate(plan.settings[1].label, 8)
+    names = [_target(item) for item in numbers]
+    wide = min(max(map(cells, names)), max(width - _TRIAL_CELLS, 8))
+    lines = [f"{'':{wide}}  {'':11}  {'NOW':>7}  {label.upper():>8}  {'CHANGE':>16}  WORD"]
+    for name, item in zip(names, numbers, strict=True):
+        lines.append(
+            f"{fit(name, wide)}  {_METRICS[item.metric]:11}  {_value(item.metric, item.now):>7}  "
+            f"{_value(item.metric, item.then):>8}  {_change(item):>16}  {item.word}"
+        )
+    return lines
+
+
+def _target(item: TryDifference) -> str:
+    if item.kind == "nf":
+        return printable(item.name)
+    name = class_name(item.name) if item.kind == "class" else item.name
+    return printable(f"{item.kind} {name}")
+
+
+def _value(metric: str, value: float) -> str:
+    if not math.isfinite(value):
+        return "-"
+    if metric == "lost_ratio":
+        return f"{value:.2%}"
+    if metric.endswith("bytes_per_s"):
+        return f"{value / _GB:.2f}"
+    if metric == "packets_per_s":
+        return f"{value / 1e6:.2f}"
+    return f"{value:.4g}"
+
+
+def _change(item: TryDifference) -> str:
+    if not math.isfinite(item.change):
+        return "-"
+    half = f" ±{item.half:.2%}" if math.isfinite(item.half) else ""
+    return f"{item.change:+.2%}{half}"
+
+
 def _io_mark(bits: int) -> str:
     count = bits.bit_count()
     return f"  shares {count} way{'s' * (count != 1)} with I/O" if bits else ""
@@ -126,20 +198,22 @@ def orders(plan: Experiment) -> list[list[str]]:
     rounds = []
     for number_ in range(1, plan.rounds_least + 1):
         order = order_of(indices, plan.seed, number_, last)
-        rounds.append([str(plan.settings[at].ways) for at in order])
+        rounds.append([str(plan.settings[at].ways or plan.settings[at].label) for at in order])
         last = order[-1]
     return rounds
 
 
 def _course(plan: Experiment, width: int) -> list[str]:
     order = " | ".join(" ".join(item) for item in orders(plan))
-    timing = plan.timing
+    timing, more = plan.timing, plan.rounds_most > plan.rounds_least
+    later = (
+        f"; {plan.rounds_most} rounds at most, later ones of undecided widths only" if more else ""
+    )
     texts = (
-        f"order: {order} (seed {plan.seed}), further rounds as needed",
+        f"order: {order} (seed {plan.seed}){', further rounds as needed' if more else ''}",
         (
             f"duration: about {duration_text(duration_s(plan, plan.rounds_least))} for "
-            f"{plan.rounds_least} rounds; {plan.rounds_most} rounds at most, later ones of "
-            f"undecided widths only; each visit settles {timing.settle_least_s:g} to "
+            f"{plan.rounds_least} rounds{later}; each visit settles {timing.settle_least_s:g} to "
             f"{timing.settle_most_s:g} s and measures {timing.measure_s:g} s"
         ),
         f"ends at once and restores: {harm_text(plan)}",

@@ -20,6 +20,7 @@ from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import replace
 from nftop.render.base.line import Line, Span, Tone, line
 from nftop.render.experiment.page import CourseFacts, course_lines, plan_lines
+from nftop.render.experiment.text import trial_text
 from nftop.render.frame.header import alert_lines, badge_lines
 from nftop.store.history.experiments import RecordedExperiment
 from nftop.ui.change_control import ChangeControl
@@ -204,6 +205,9 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
         known = None if self._recorded is None else self._recorded()
         if known is None:
             return alert_lines("the experiment has not begun yet", width=width)
+        if known.plan.kind == "try":
+            head = f"try {known.plan.settings[1].label} against now: {len(known.visits)} visits"
+            return [line(head), *map(line, trial_text(known.plan, known.visits, width))]
         if known != self._curve[0]:
             self._curve = known, curve_of(known.plan, known.visits)
         last = known.visits[-1] if known.visits else None

@@ -21,6 +21,7 @@ from nftop.control.guard_client import start_guard
 from nftop.control.journal import Journal
 from nftop.control.journal_entry import Requester
 from nftop.control.recovery import recover, revert
+from nftop.control.series import serve_series
 from nftop.control.transaction import apply, keep
 from nftop.model.change import FrequencyAction, PinCpus, PinEvery, Proposal, Receipt, ReleaseCpus
 from nftop.model.ids import Cpu, parse_cpu_list
@@ -474,6 +475,33 @@ def test_killed_at_every_step(location: Path, name: str, stays: bool) -> None:
         else:
             assert (kernel.state() == before) == (not stays)
             assert at > 4
+            return
+
+
+def test_a_series_that_is_killed_at_every_step_restores(location: Path) -> None:
+    """A trial of pins: pinned and as before in turn, one entry of the journal."""
+    words = [b"try 1", b"try 0", b"try 1", b"try 1", b"try 0", b"end"]
+    for at in itertools.count():
+        kernel = make_tree(location / str(at), bases=BASES[:4])
+        kernel.put(2, MAX, "2000000")
+        disk, before = Disk(), kernel.state()
+        proposal = gate_of(component(kernel), disk).propose([PinCpus((Cpu(1), Cpu(0)))])
+        death, spoken, receipts = Death(at, late=False), iter(words), list[Receipt | None]()
+        try:
+            serve_series(
+                component(kernel, death), memory(disk, death), proposal, [(), proposal.changes],
+                REQUESTED, answer=receipts.append, word=lambda _: next(spoken, b""),  # noqa: B023 - within the loop
+            )  # fmt: skip
+        except KilledError:
+            recover(component(kernel), memory(disk))
+            assert kernel.state() == before, at
+            assert memory(disk).pending() is None
+        else:
+            assert kernel.state() == before
+            outcomes = [None if item is None else item.outcome for item in receipts]
+            assert outcomes == [*["applied"] * 6, "reverted"]
+            assert [item.outcome for item in memory(disk).history()] == ["reverted"]
+            assert at > 10
             return
 
 

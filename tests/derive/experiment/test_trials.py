@@ -8,7 +8,7 @@ import pytest
 
 from nftop.derive.experiment.engine import duration_s
 from nftop.model.struct import replace
-from tests.derive.experiment.trials import Noise, trial
+from tests.derive.experiment.trials import Noise, pair, trial, words_of
 
 RUNS, NULL_RUNS = range(1000, 1016), range(1000, 1030)
 
@@ -30,6 +30,30 @@ def test_no_word_of_an_effect_without_one() -> None:
         run = trial(seed, null=True)
         false += run.false_words(run.run()) > 0
     assert false == 0
+
+
+def test_a_trial_has_no_word_of_an_effect_without_one() -> None:
+    words = [words_of(pair(seed, null=True)) for seed in NULL_RUNS]
+    assert sum(item.false for item in words) == 0
+    assert sum(item.same for item in words) > 0.9 * sum(item.small for item in words)
+
+
+def test_a_trial_finds_large_differences_of_the_right_sign() -> None:
+    words = [words_of(pair(seed)) for seed in RUNS]
+    large = sum(item.large for item in words)
+    assert large > 10
+    assert sum(item.known for item in words) >= 0.9 * large
+    assert sum(item.false for item in words) == 0
+
+
+def test_a_trial_has_all_its_rounds() -> None:
+    run = pair(1003, rounds=4)
+    run.run()
+    assert run.state.ended == "rounds"
+    visits = [(visit.round, visit.setting) for visit in run.state.visits[1:]]
+    assert sorted(visits) == [(r, n) for r in (1, 2, 3, 4) for n in (0, 1)]
+    assert len({order for r in (1, 2, 3, 4)
+                for order in [tuple(n for number, n in visits if number == r)]}) == 2  # fmt: skip
 
 
 def test_the_same_seed_is_the_same_experiment() -> None:

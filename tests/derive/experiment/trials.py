@@ -18,7 +18,7 @@ from nftop.control.backend import goal
 from nftop.control.resctrl.sweep import SweepRequest, plan_sweep
 from nftop.control.rules import MaskRule, Rules
 from nftop.derive.compare.window import NF_KEPT
-from nftop.derive.experiment.curve import curve_of, irrelevant_loss
+from nftop.derive.experiment.curve import curve_of, differences, irrelevant_loss
 from nftop.derive.experiment.engine import (
     ExperimentState,
     NfObservation,
@@ -241,6 +241,74 @@ def trial(seed: int, *, null: bool = False) -> Trial:
         [level[1] for level in levels],
         {key: name != "north/dpdk-l3fwd" for key, name in plan.watch.items()},
     )
+
+
+def pair(seed: int, *, null: bool = False, rounds: int = 6) -> Trial:
+    """A trial of two of the settings of `trial(seed)`: masks that are far apart.
+
+    `null`: both have the same rates.
+    """
+    one = trial(seed, null=null)
+    last = len(one.plan.settings) - 1
+    chosen = [(0, last), (last, 0)][seed % 2]
+    levels = {nf: [rows[at] for at in chosen] + rows[-1:] for nf, rows in one.truth.items()}
+    plan = replace(
+        one.plan, kind="try", settings=tuple(one.plan.settings[at] for at in chosen),
+        own=frozenset(), rounds_least=rounds, rounds_most=rounds,
+    )  # fmt: skip
+    used = [one.occupancy[at] for at in (*chosen, -1)]
+    return Trial(plan, levels, one.noise, one.random, used, one.shows_busy)
+
+
+@dataclass(frozen=True)
+class Words:
+    """Words of a trial: false ones, and of network functions that truly differ those that say so.
+
+    Attributes:
+        false: words of an effect without one, or of the other sign.
+        large, known: true differences of 3 % or more, and those with the right word.
+        same: numbers without any difference that are the same, of `small`.
+    """
+
+    false: int
+    large: int
+    known: int
+    small: int
+    same: int
+
+
+def words_of(run: Trial) -> Words:
+    """Run a trial and compare its words with the truth."""
+    run.run()
+    false = large = known = small = same = 0
+    names = {name: key for key, name in run.plan.watch.items()}
+    for item in differences(run.plan, run.state.visits):
+        if item.word == "unmeasured":
+            continue
+        now, then = run.truth[names[item.name]][:2]
+        change, better = _true_change(item.metric, now, then)
+        claim = {"better": 1, "worse": -1, "more": 1, "less": -1}.get(item.word, 0)
+        false += bool(claim) and (change == 0 or (claim > 0) != (change * better > 0))
+        if abs(change) >= 0.03:
+            large += 1
+            known += bool(claim)
+        elif change == 0:
+            small += 1
+            same += item.word == "same"
+    return Words(false, large, known, small, same)
+
+
+def _true_change(metric: str, now: Levels, then: Levels) -> tuple[float, int]:
+    """The true change of a number, and which sign is better; more is 1 where neither is."""
+    if metric == "lost_ratio":
+        return then.lost_ratio - now.lost_ratio, -1
+    if metric == "packets_per_s":
+        packets = [item.offered * (1 - item.lost_ratio) for item in (now, then)]
+        return packets[1] / packets[0] - 1, 1
+    if metric == "busy_cpp":
+        return then.busy_cpp / now.busy_cpp - 1, -1
+    cycles = [item.hz / (item.offered * (1 - item.lost_ratio)) for item in (now, then)]
+    return cycles[1] / cycles[0] - 1, -1
 
 
 def _masks(state: State, random: np.random.Generator) -> State:

@@ -7,7 +7,7 @@ import math
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.derive.experiment.curve import curve_of
+from nftop.derive.experiment.curve import curve_of, differences
 from nftop.derive.experiment.engine import ExperimentState
 from nftop.model.change import Cell, Change, Proposal
 from nftop.model.experiment import Experiment, NfLevels, Setting, Settling, Visit
@@ -20,6 +20,8 @@ from nftop.render.experiment.text import (
     limit_lines,
     plan_text,
     result_text,
+    trial_plan_text,
+    trial_text,
     visit_lines,
 )
 
@@ -149,3 +151,51 @@ def test_no_visit_is_a_sentence() -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0s"), (59.6, "1m00s"), (500, "8m20s")])
 def test_durations(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
+
+
+NOW = replace(SETTINGS[0], label="now", ways=0)
+WIDE = replace(SETTINGS[3], label="wide", ways=0)
+TRY = replace(PLAN, kind="try", rounds_least=6, rounds_most=6, settings=(NOW, WIDE))
+
+
+def tried(at: int, number: int) -> Visit:
+    one = visit(3 * at, number)
+    ipc = 0.7 * (1 + 0.1 * at + 0.0004 * ((at + number) % 3 - 1))
+    others = {"class/tenant/ipc": ipc, "class///ipc": 1.5, "socket/0/memory_bytes_per_s": 48e9}
+    return replace(one, setting=at, others=others)
+
+
+TRIED = tuple(tried(at, number) for number in range(1, 7) for at in (number % 2, 1 - number % 2))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_trial(snapshot: SnapshotAssertion, width: int) -> None:
+    lines = [*trial_plan_text(TRY, WAYS, "percent", width), *trial_text(TRY, TRIED, width)]
+    assert max(map(cells, lines)) <= width
+    assert "\n".join(lines) == snapshot
+
+
+def test_words_of_a_trial() -> None:
+    words = {(item.kind, item.name, item.metric): item.word for item in differences(TRY, TRIED)}
+    assert words["nf", "vpp", "busy_cpp"] == "worse"
+    assert words["nf", "vpp", "lost_ratio"] == "worse"
+    assert words["class", "tenant", "ipc"] == "better"
+    assert words["class", "/", "ipc"] == "same"
+    assert words["socket", "0", "memory_bytes_per_s"] == "same"
+
+
+def test_packets_lost_in_every_visit_and_now_in_none_are_named() -> None:
+    few = [
+        replace(item, nfs={"1": replace(item.nfs["1"], lost_ratio=5e-5 * item.setting)})
+        for item in TRIED
+    ]
+    words = {item.metric: item.word for item in differences(TRY, few) if item.kind == "nf"}
+    assert words["lost_ratio"] == "drops"
+
+
+def test_what_only_one_setting_has_is_unmeasured() -> None:
+    some = [
+        replace(item, others={"class/tenant/ipc": 1.0} if item.setting else {}) for item in TRIED
+    ]
+    words = {item.kind: item.word for item in differences(TRY, some) if item.kind == "class"}
+    assert words == {"class": "unmeasured"}
