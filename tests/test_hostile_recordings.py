@@ -71,6 +71,8 @@ def commands(file: Path, folder: Path) -> Mapping[str, tuple[str, ...]]:
         "compare-json": ("compare", "--json", f"{file}@,+2s", f"{file}@+3s,"),
         "export-csv": ("export", "--format", "csv", "-o", str(folder / "csv"), str(file)),
         "export-jsonl": ("export", "--format", "jsonl", "-o", str(folder / "jsonl"), str(file)),
+        "report-html": ("report", "--format", "html", "-o", "-", str(file)),
+        "report-md": ("report", "-o", "-", str(file)),
     }
 
 
