@@ -255,7 +255,7 @@ def test_silence_restores(monkeypatch: pytest.MonkeyPatch) -> None:
     assert series.SILENCE_S <= quiet_s <= series.SILENCE_S + 2 * series.CHECK_S
 
 
-def test_a_guard_that_did_not_run_for_a_while_hears_what_was_said(
+def test_a_guard_that_did_not_run_for_a_while_hears_later_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """One wait that takes a minute: the machine was stopped, and nftop with it."""
