@@ -180,17 +180,19 @@ def _tried(
     word: Callable[[float], bytes | None],
 ) -> tuple[Outcome, tuple[str, ...]]:
     """Try settings until the end; returns the outcome to report, and why."""
-    heard_s = time.monotonic()
+    silence_s = 0.0
     try:
         while True:
+            began_s = time.monotonic()
             command = word(CHECK_S)
             if command is None:
-                silence_s = time.monotonic() - heard_s
+                # Time in which the guard itself did not run is no silence of nftop's.
+                silence_s += min(time.monotonic() - began_s, CHECK_S)
                 if silence_s >= SILENCE_S:
                     return "reverted", (_SILENT.format(silence_s),)
                 series.check_now_and_then()
                 continue
-            heard_s = time.monotonic()
+            silence_s = 0.0
             name, _, number = command.partition(b" ")
             if name == ALIVE:
                 series.check_now_and_then()

@@ -117,6 +117,7 @@ class ExperimentControl:
         self._frames = _FrameQueue()
         self._lock = threading.Lock()
         self._drawn_s = 0.0
+        self._number = 0  # of the plan requested last
         self._closing = False
 
     @property
@@ -130,11 +131,19 @@ class ExperimentControl:
             self._frames.put(frame)
 
     def prepare(self, request: SweepRequest, frame: Frame) -> None:
-        """Plan a sweep: nothing is written. `frame`: of the host shown."""
-        if self.busy:
-            return
+        """Plan a sweep: nothing is written. `frame`: of the host shown.
+
+        A plan that is ready after another was requested, or dropped, is left out.
+        """
+        with self._lock:
+            if self.view.stage in ("running", "ending"):
+                return
+            self._number += 1
+            number = self._number
+            self.view = ExperimentView("planning")
         self._drop_host()
-        self._show(ExperimentView("planning"))
+        self._on_change()
+        host: ExperimentHost | None = None
         try:
             host = self._opened()
             seen = first_frame(host) if host.accelerated else frame
@@ -144,11 +153,23 @@ class ExperimentControl:
             rules = gate.host.rules()
             plan = plan_sweep(request, seen, gate.host.state(), rules, gate.propose(()).identity)
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
-            self._show(ExperimentView("none", why=_text(error)))
+            self._planned(number, host, ExperimentView("none", why=_text(error)))
             return
         ways = {line: rule.ways for line, rule in rules.masks.items()}
-        self._host = host
-        self._show(ExperimentView("planned", "", plan, ways, accelerated=host.accelerated))
+        view = ExperimentView("planned", "", plan, ways, accelerated=host.accelerated)
+        self._planned(number, host, view)
+
+    def _planned(self, number: int, host: ExperimentHost | None, view: ExperimentView) -> None:
+        """Show a plan, or why there is none, if it is the one requested last."""
+        with self._lock:
+            is_last = number == self._number and self.view.stage == "planning"
+            if is_last:
+                self.view = view
+                self._host = host if view.stage == "planned" else None
+        if host is not None and not (is_last and view.stage == "planned"):
+            host.stop()
+            host.frames.close()
+        self._on_change()
 
     def begin(self) -> bool:
         """Reserve the control for a run of the plan; True: call `run` for it."""
@@ -190,9 +211,12 @@ class ExperimentControl:
 
     def forget(self) -> None:
         """Drop the plan or the result."""
-        if not self.busy:
-            self._drop_host()
-            self._show(ExperimentView())
+        with self._lock:
+            if self.view.stage in ("running", "ending"):
+                return
+            self.view = ExperimentView()
+        self._drop_host()
+        self._on_change()
 
     def close(self) -> None:
         """The application ends: so does the experiment."""

@@ -266,6 +266,22 @@ def test_silence_restores(monkeypatch: pytest.MonkeyPatch) -> None:
     assert series.SILENCE_S <= quiet_s <= series.SILENCE_S + 2 * series.CHECK_S
 
 
+def test_a_guard_that_did_not_run_for_a_while_hears_later_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One wait that takes a minute: the machine was stopped, and nftop with it."""
+    now = [0.0]
+    monkeypatch.setattr("nftop.control.series.time.monotonic", lambda: now[0])
+
+    def stopped() -> None:
+        now[0] += 60
+
+    host, disk = furnished(), Disk()
+    client = Client([b"try 1", None, ALIVE, b"try 2", END], {1: stopped})
+    assert client.run(host, disk).outcome == "reverted"
+    assert [item.outcome for item in client.receipts] == [*["applied"] * 3, "reverted"]
+
+
 @pytest.mark.parametrize("word", [b"try 99", b"try x", b"keep", b"nonsense"])
 def test_a_word_that_it_does_not_know_restores(word: bytes) -> None:
     host, disk = furnished(), Disk()

@@ -129,6 +129,35 @@ def test_without_a_plan_nothing_begins_and_one_begins_once() -> None:
     assert runs.control.view.stage == "running"
 
 
+def test_a_plan_that_comes_late_is_left_out() -> None:
+    """The first of two is ready only once the second has begun."""
+    runs = Runs()
+    first, late = threading.Event(), threading.Event()
+    gate = runs.host.gate
+
+    class Slow:
+        host, program, begin_series = gate.host, gate.program, gate.begin_series
+
+        def propose(self, *wanted: object) -> object:
+            if not first.is_set():
+                first.set()
+                assert late.wait(60)
+            return gate.propose(*wanted)  # type: ignore[arg-type]
+
+    runs.control.gate = Slow()  # type: ignore[assignment]
+    thread = threading.Thread(target=runs.control.prepare, args=(REQUEST, runs.host.frame))
+    thread.start()
+    assert first.wait(60)
+    other = SweepRequest("tenant", (10, 11), ("vpp",), timing=QUICK)
+    runs.control.prepare(other, runs.host.frame)
+    plan = runs.control.view.plan
+    assert runs.control.begin()
+    late.set()
+    thread.join(60)
+    assert runs.control.view.stage == "running"
+    assert runs.control.view.plan is plan
+
+
 def test_while_it_runs_no_change_begins_and_quitting_asks() -> None:
     host = Host()
     changes = ChangeControl(None, lambda: None)

@@ -14,8 +14,8 @@ from nftop.model.terminal_text import safe_line
 
 # Receives a marker's text and its detail.
 NoteStep: TypeAlias = Callable[[str, Mapping[str, Any]], None]
-# More visits than the longest experiment has.
-_MOST_VISITS = 5000
+# More than any experiment has: the fit of a curve takes time with their product.
+_MOST_VISITS, _MOST_ROUNDS, _MOST_SETTINGS, _MOST_NFS = 2000, 100, 64, 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,8 @@ def with_step(
         if "plan" in detail:
             plan = msgspec.convert(detail["plan"], Experiment, strict=False)
             known = RecordedExperiment(plan, accelerated=detail.get("accelerated") is True)
-            return known if plan.settings and plan.watch else before
+            fits = 2 <= len(plan.settings) <= _MOST_SETTINGS and 0 < len(plan.watch) <= _MOST_NFS
+            return known if fits else before
         return None if before is None else _continued(before, detail)
     except (TypeError, ValueError):
         return before  # of a damaged or another nftop's recording
@@ -92,6 +93,7 @@ def _continued(before: RecordedExperiment, detail: Mapping[str, Any]) -> Recorde
         visit = msgspec.convert(detail["visit"], Visit, strict=False)
         fits = (
             -1 <= visit.setting < len(before.plan.settings)
+            and 0 <= visit.round <= _MOST_ROUNDS
             and visit.nfs.keys() == before.plan.watch.keys()
             and len(before.visits) < _MOST_VISITS
         )

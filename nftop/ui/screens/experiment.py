@@ -25,7 +25,7 @@ from nftop.render.frame.header import alert_lines, badge_lines
 from nftop.store.history.experiments import RecordedExperiment
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.experiment_control import ExperimentView
-from nftop.ui.keys import EXPERIMENT, KeyRow, Mode, bindings
+from nftop.ui.keys import EXPERIMENT, TIME, KeyRow, Mode, bindings
 from nftop.ui.messages import PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
@@ -35,6 +35,8 @@ from nftop.ui.widgets.prompt import Prompt
 
 _LOCKED = "read-only: this is what it would do; start nftop with --rw to start it"
 _PENDING = "one change at a time: the present one is to be kept or taken back first"
+# Moving in time is for recordings.
+_LIVE_KEYS = tuple(row for row in EXPERIMENT if row not in TIME)
 _ACCELERATED = " ACCELERATED "
 _NOTE = "a simulated host of its own, on an accelerated clock: its minutes take seconds"
 
@@ -127,11 +129,13 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
 
     @property
     def key_rows(self) -> tuple[KeyRow, ...]:
-        if not self._control.busy:
+        if self._recorded is not None:
             return EXPERIMENT
+        if not self._control.busy:
+            return _LIVE_KEYS
         return tuple(
             replace(row, hint=("Esc", "end it, restore")) if row.action == "close" else row
-            for row in EXPERIMENT
+            for row in _LIVE_KEYS
         )
 
     def action_act(self, action: str, by: int) -> None:

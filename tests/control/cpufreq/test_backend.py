@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -478,6 +478,21 @@ def test_killed_at_every_step(location: Path, name: str, stays: bool) -> None:
             return
 
 
+@dataclass
+class Spoken:
+    """A client of a series: its words, and the outcomes that it hears."""
+
+    words: list[bytes]
+    outcomes: list[str] = field(default_factory=list)
+
+    def word(self, _seconds: float) -> bytes:
+        return self.words.pop(0) if self.words else b""
+
+    def answer(self, receipt: Receipt | None) -> None:
+        assert receipt is not None
+        self.outcomes.append(receipt.outcome)
+
+
 def test_a_series_that_is_killed_at_every_step_restores(location: Path) -> None:
     """A trial of pins: pinned and as before in turn, one entry of the journal."""
     words = [b"try 1", b"try 0", b"try 1", b"try 1", b"try 0", b"end"]
@@ -486,11 +501,11 @@ def test_a_series_that_is_killed_at_every_step_restores(location: Path) -> None:
         kernel.put(2, MAX, "2000000")
         disk, before = Disk(), kernel.state()
         proposal = gate_of(component(kernel), disk).propose([PinCpus((Cpu(1), Cpu(0)))])
-        death, spoken, receipts = Death(at, late=False), iter(words), list[Receipt | None]()
+        death, client = Death(at, late=False), Spoken(list(words))
         try:
             serve_series(
                 component(kernel, death), memory(disk, death), proposal, [(), proposal.changes],
-                REQUESTED, answer=receipts.append, word=lambda _: next(spoken, b""),  # noqa: B023 - within the loop
+                REQUESTED, answer=client.answer, word=client.word,
             )  # fmt: skip
         except KilledError:
             recover(component(kernel), memory(disk))
@@ -498,8 +513,7 @@ def test_a_series_that_is_killed_at_every_step_restores(location: Path) -> None:
             assert memory(disk).pending() is None
         else:
             assert kernel.state() == before
-            outcomes = [None if item is None else item.outcome for item in receipts]
-            assert outcomes == [*["applied"] * 6, "reverted"]
+            assert client.outcomes == [*["applied"] * 6, "reverted"]
             assert [item.outcome for item in memory(disk).history()] == ["reverted"]
             assert at > 10
             return

@@ -103,12 +103,19 @@ def test_what_makes_no_sense_changes_nothing(detail: Mapping[str, Any]) -> None:
     assert with_step(None, detail) is None
 
 
-@pytest.mark.parametrize("change", [{"setting": 99}, {"setting": -2}, {"nfs": {}}])
+@pytest.mark.parametrize("change", [{"setting": 99}, {"setting": -2}, {"nfs": {}}, {"round": 9999}])
 def test_a_visit_of_another_plan_is_left_out(change: Mapping[str, Any]) -> None:
     details = steps()
     before = known(details[:3])
     assert before is not None
     assert with_step(before, {"visit": {**details[3]["visit"], **change}}) == before
+
+
+@pytest.mark.parametrize("count", [0, 1, 100_000])
+def test_a_plan_that_no_experiment_has_is_left_out(count: int) -> None:
+    plan = steps()[0]["plan"]
+    settings = (plan["settings"] * (count // len(plan["settings"]) + 1))[:count]
+    assert with_step(None, {"plan": {**plan, "settings": settings}}) is None
 
 
 def test_text_of_a_recording_is_safe_for_a_terminal() -> None:
