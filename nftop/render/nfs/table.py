@@ -192,8 +192,9 @@ def _metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str])
 def _label(nf: NfRow, col: TableColumn) -> str:
     if col.key == "name":
         names = (nf.name, nf.name.replace("/dpdk-", "/"))
-        known = [f"{name} {nf.pid}" for name in names] if nf.pid else []
-        return fitting_name((*known, *names), col.width - 1)
+        # A whole name is more than a process id beside a short one.
+        forms = [form for name in names for form in (f"{name} {nf.pid}" * bool(nf.pid), name)]
+        return fitting_name([form for form in forms if form], col.width - 1)
     if col.key == "kind":
         return nf.kind
     if col.key == "cpus":
