@@ -67,11 +67,11 @@ def test_what_cannot_be_counted_is_a_usage_error(arguments: tuple[str, ...]) -> 
 
 
 @pytest.mark.parametrize("frames", [1, 2])
-def test_a_network_function_that_never_appears_fails_in_the_end(frames: int) -> None:
+def test_a_network_function_that_never_appears_fails_without_a_frame(frames: int) -> None:
     done = called(*FAST, "-n", f"{frames}", "--json", "--focus", "nothing")
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1 and "vpp" in done.stderr
-    assert [focus_of(line) for line in done.stdout.splitlines()] == [None] * frames
+    assert done.stdout == ""
 
 
 def test_a_recording_is_kept_even_so(tmp_path: Path) -> None:
