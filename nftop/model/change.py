@@ -204,7 +204,7 @@ class SetIoWays:
     Attributes:
         enabled: switch them on or off; None: leave that as it is.
         values: masks (bits) by L3; none that are not named change. When switched on the others get
-            every way.
+            every way that no exclusive group has.
     """
 
     enabled: bool | None = None
@@ -330,3 +330,8 @@ class Receipt:
     changes: tuple[Change, ...] = ()
     number: int | None = None
     unmet: tuple[str, ...] = ()
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the host is as before: nothing was written, or all of it is reverted."""
+        return self.outcome in ("reverted", "conflict", "locked", "refused", "differs")

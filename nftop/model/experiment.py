@@ -30,7 +30,7 @@ Settling: TypeAlias = Literal[
 ]
 # Cycles per packet that are compared: busy cycles, or all cycles of cores that were always busy.
 CostBasis: TypeAlias = Literal["busy", "full"]
-# SettingEffect of a setting on a network function, compared with the reference.
+# Effect of a setting on a network function, compared with the reference.
 SettingEffect: TypeAlias = Literal["nothing", "costs", "gains", "drops", "undecided", "unmeasured"]
 
 

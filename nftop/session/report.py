@@ -176,7 +176,7 @@ def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | 
                     continue
                 means = subjects[key] = Means(name, metrics)
             means.put(point, values)
-        nfs |= {nf.key: nf for nf in frame.nfs[:MOST_SUBJECTS]}
+        nfs |= {nf.key: nf for nf in frame.nfs if SubjectKey("nf", nf.key) in subjects}
         events.append(frame)
         verdicts.take(frame)
         first, last, count = first or frame, frame, count + 1

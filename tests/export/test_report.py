@@ -143,6 +143,20 @@ def test_blocks_without_values() -> None:
     assert "no values" in page and page.count("<svg") == 1
 
 
+def test_points_with_gaps_around_them_are_drawn() -> None:
+    values = np.full(40, np.nan)
+    values[[0, 1, 2, 20, 38, 39]] = 1.0
+    page = html_report((Graph("a", "b", (("c", values),)),))
+    (path,) = re.findall(r'class="curve c0" d="([^"]*)"', page)
+    assert re.sub(r"[\d. -]+", "", path) == "MLLMhML"
+
+
+def test_commands_are_of_the_host_of_the_recording(data: ReportData) -> None:
+    text = markdown_report(report_blocks(data, "x"))
+    assert re.search(r"(?m)^\s*nftop demo cat set ", text) and "sudo nftop cat" not in text
+    assert re.search(r"nftop replay \S+ --at '\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ'", text)
+
+
 def test_markdown_escapes_markup() -> None:
     blocks = (
         Heading(HOSTILE, 1), Text(HOSTILE, is_alert=True), Items((HOSTILE,)),

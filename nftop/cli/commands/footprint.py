@@ -112,9 +112,10 @@ def _measured(options: argparse.Namespace) -> int:
 
 
 def _code(result: FootprintResult) -> int:
-    if result.receipt is not None and result.receipt.outcome != "reverted":
+    if result.receipt is not None and not result.receipt.is_restored:
         return OTHER
-    return OK if result.complete else FAILURE
+    measured = result.receipt is None or result.receipt.outcome == "reverted"
+    return OK if measured and result.complete else FAILURE
 
 
 def _run(options: argparse.Namespace, session: _Session) -> FootprintResult | int:
@@ -140,7 +141,7 @@ def _run(options: argparse.Namespace, session: _Session) -> FootprintResult | in
         report = _Report(plan, _out(options))
         result = run_footprint(plan, session.frames, gate, session.now_ns, report.show)
     _print_result(options, result)
-    is_restored = result.receipt is None or result.receipt.outcome == "reverted"
+    is_restored = result.receipt is None or result.receipt.is_restored
     return 128 + signals[0] if signals and is_restored else result
 
 

@@ -417,10 +417,12 @@ def manual_page(command: CommandSpec, tree: CommandSpec) -> str:
             lines += [".TP", rf"\fB{_roff(below.path[-1])}\fR", _roff(below.text)]
     lines += [".SH OPTIONS", *_options(command.options)]
     # The simulated host's commands are those of nftop, which have pages of their own.
-    details = () if is_root or command.path == (*tree.path, "demo") else command.commands
-    for below in details:
+    has_details = not is_root and command.path != (*tree.path, "demo")
+    for below in list(command.walk())[1:] if has_details else ():
         lines += [f'.SH "{_roff(" ".join(below.path).upper())}"', ".nf", _roff(below.usage)]
-        lines += [".fi", *_prose(below.description or below.epilog), *_options(below.options)]
+        texts = (below.description, below.epilog)
+        lines += [".fi", *(text for item in texts if item for text in _prose(item))]
+        lines += _options(below.options)
     if is_root:
         for title, rows in (("ENVIRONMENT", _ENVIRONMENT), ("FILES", _FILES)):
             lines += [f".SH {title}", *_tagged(rows)]

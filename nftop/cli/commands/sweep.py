@@ -224,11 +224,12 @@ def _run(
             log = ExperimentLog(plan, record.note, accelerated=host.accelerated)
         result = run_experiment(plan, host.frames, host.gate, host.now_ns, report.show, log=log)
     _print_result(options, plan, result, host.gate.program)
-    if result.receipt.outcome != "reverted":
+    if not result.receipt.is_restored:
         return OTHER
     if signals:
         return 128 + signals[0]
-    return OK if result.state.ended in _MEASURED else FAILURE
+    measured = result.receipt.outcome == "reverted" and result.state.ended in _MEASURED
+    return OK if measured else FAILURE
 
 
 class _Report:

@@ -122,8 +122,8 @@ def _add_profiles(deeds: Commands) -> None:
 _IO = """\
 The ways that devices write into (DDIO). The kernel can set them where it has info/L3/io_alloc:
 Linux 6.19, AMD's processors with SDCIAE. Switched on, I/O has the highest class of the cache, which
-no group can have meanwhile; every way, if no mask is given. Intel's register IIO LLC WAYS is shown
-where it can be read, and never written.
+no group can have meanwhile; without a mask every way that no exclusive group has. Intel's register
+IIO LLC WAYS is shown where it can be read, and never written.
 """
 
 

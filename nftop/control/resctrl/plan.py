@@ -29,7 +29,7 @@ from nftop.control.resctrl.operations import (
     steps,
 )
 from nftop.control.revert import is_birth
-from nftop.control.rules import MB, LimitRule, Rules, mask_problem, untouchable
+from nftop.control.rules import MB, LimitRule, MaskRule, Rules, mask_problem, untouchable
 from nftop.control.wording import describe
 from nftop.model.change import (
     DIRECTORIES,
@@ -452,17 +452,31 @@ def _set_io(result: ActionResult, action: SetIoWays) -> None:
 
 
 def _switch_io_on(result: ActionResult, switch: Cell, action: SetIoWays) -> bool:
-    """Switch the ways of I/O on, with every way; False with a refusal."""
-    whole = result.rules.masks.get(switch.name)
-    if whole is None:
+    """Switch the ways of I/O on, with the ways that the kernel gives; False with a refusal."""
+    rule = result.rules.masks.get(switch.name)
+    if rule is None:
         result.refusals.append(f"the kernel does not report the ways of {switch.name}")
     elif action.enabled is None:
         result.refusals.append("the ways of I/O are not set: io_alloc is disabled (cat io enable)")
     else:
         result.target[switch] = ENABLED
         for l3 in domains_of(result.target, switch.name):
-            result.target[io_cell(switch.name, l3)] = f"{(1 << whole.ways) - 1:x}"
+            bits = _not_exclusive(result.target, switch.name, l3, rule)
+            result.target[io_cell(switch.name, l3)] = f"{bits:x}"
     return not result.refusals
+
+
+def _not_exclusive(target: State, line: str, l3: int, rule: MaskRule) -> int:
+    """Ways that no exclusive group has; of several runs the lowest if masks may have no gaps."""
+    bits = (1 << rule.ways) - 1
+    for cell, value in target.items():
+        owned = cell.kind == "schemata" and (cell.name[:2], cell.number) == (line, l3)
+        if owned and target.get(Cell("mode", cell.group)) in (EXCLUSIVE, _LOCKED):
+            bits &= ~int(value, 16)
+    if rule.sparse or not bits:
+        return bits
+    lowest = bits & -bits
+    return bits & ~(bits + lowest)
 
 
 def _set_io_masks(result: ActionResult, switch: Cell, action: SetIoWays) -> None:

@@ -351,14 +351,17 @@ def _source_blocks(data: ReportData, doctor: str) -> Iterator[ReportBlock]:
 def _commands(data: ReportData) -> Iterator[ReportBlock]:
     yield Heading("Commands")
     file = shlex.quote(printable(data.cut.file))
-    begin = clock_of(data.cut.from_ns).rstrip("Z")
+    # A time without its date is the first such one of the recording.
+    begin = shlex.quote(date_time_of(data.cut.from_ns))
     lines = [f"nftop replay {file} --at {begin}"]
+    # What was done to a simulated host is nothing to do to a real one.
+    program = "nftop demo" if data.last.host.simulated else "sudo nftop"
     lines += [
-        f"sudo nftop {command}"
+        f"{program} {command}"
         for event in _of_kind(data, "change")
         for command in change_commands(event.changes)
     ]
-    yield Text("The same on screen, and what the changes above are as commands:")
+    yield Text("The same on screen, and masks and limits that were changed, as commands:")
     yield Items(tuple(lines), is_code=True)
 
 

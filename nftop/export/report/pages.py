@@ -153,9 +153,10 @@ def _path(
     words = []
     for order, index in enumerate(known):
         new = order == 0 or index - known[order - 1] > 3 * usual
+        alone = new and (order + 1 == len(known) or known[order + 1] - index > 3 * usual)
         point = f"{x(index / max(1, len(values) - 1)):.1f} {y(float(values[index])):.1f}"
-        words.append(f"{'M' if new else 'L'}{point}")
-    return "".join(words) + ("h1" if len(known) == 1 else "")
+        words.append(f"{'M' if new else 'L'}{point}{'h1' * bool(alone)}")
+    return "".join(words)
 
 
 _HTML: Mapping[type, Callable[..., str]] = {

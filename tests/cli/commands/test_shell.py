@@ -100,6 +100,7 @@ def test_a_manual_page_has_no_warning_and_all_options(name: str, tmp_path: Path)
     text = re.sub(r".\x08", "", ascii_text)
     alone = name in ("nftop", "nftop-demo")  # whose commands have pages of their own
     for command in (PAGES[name],) if alone else PAGES[name].walk():
+        assert command is PAGES[name] or " ".join(command.path).upper() in text
         for option in command.options:
             for flag in option.flags:
                 assert flag in text

@@ -326,6 +326,13 @@ def test_io_shares_no_ways_with_an_exclusive_group() -> None:
     assert propose(state, rules, [SetIoWays(None, ((0, 0x70),))]).refusals == ()
 
 
+def test_io_is_switched_on_with_the_ways_of_no_exclusive_group() -> None:
+    state, rules = with_io(enabled=False, vpp="exclusive")
+    proposal = propose(state, rules, [SetIoWays(enabled=True)])
+    masks = [change.new for change in proposal.changes if change.cell.kind == "io_cbm"]
+    assert (proposal.refusals, masks) == ((), ["7f0"])
+
+
 def test_the_classes_that_share_ways_with_io_are_named() -> None:
     state, rules = with_io(enabled=True)
     proposal = propose(state, rules, [SetIoWays(None, ((0, 0x18),))])
