@@ -143,7 +143,7 @@ def test_blocks_without_values() -> None:
     assert "no values" in page and page.count("<svg") == 1
 
 
-def test_points_with_gaps_around_them_are_drawn() -> None:
+def test_points_between_gaps_are_drawn() -> None:
     values = np.full(40, np.nan)
     values[[0, 1, 2, 20, 38, 39]] = 1.0
     page = html_report((Graph("a", "b", (("c", values),)),))

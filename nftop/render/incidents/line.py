@@ -82,12 +82,12 @@ def incident_line(
     left = _cause(incident, room - cells(right) - 1)
     blank = " " * max(room - cells(left) - cells(right), 1)
     strong = Tone.MUTED if quiet else Tone.STRONG
-    name = printable(culprit_text(incident, 0))
-    head = left[: len(name)]
+    names = (printable(culprit_text(incident, 0)), printable(culprit_name(incident)))
+    head = next((name for name in names if left.startswith(name)), "")
     shown = crop(
         line(
             " ", Span(GLYPHS[incident.severity], tone), " ", Span(head, strong),
-            Span(left[len(name) :] + blank, Tone.MUTED if quiet else Tone.PLAIN),
+            Span(left[len(head) :] + blank, Tone.MUTED if quiet else Tone.PLAIN),
             Span(right, Tone.MUTED if quiet else tone), Span(tail, Tone.MUTED),
         ),
         width,
