@@ -142,7 +142,7 @@ def irrelevant_loss(reference_ratio: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tests:
+class _Correction:
     """Tests of an effect in the whole experiment, and how often they are made."""
 
     count: int
@@ -150,7 +150,7 @@ class _Tests:
 
 
 @dataclass(frozen=True, slots=True)
-class _Measured:
+class _TestedNumber:
     """One tested number of a network function: loss is positive.
 
     Attributes:
@@ -175,38 +175,42 @@ class _Measured:
             return _NAN
         return self.sign * (means[setting] - means[reference])
 
-    def effect(self, setting: int, reference: int, tests: _Tests) -> SettingEffect:
+    def effect(self, setting: int, reference: int, correction: _Correction) -> SettingEffect:
         loss = self.loss(setting, reference)
         if not math.isfinite(loss):
             return "unmeasured"
         if setting == reference:
             return "nothing"
         error = self.fit.error(setting, reference)
-        sure = _critical(WORD_P / tests.count / 2, self.fit.freedom) * error
+        sure = _critical(WORD_P / correction.count / 2, self.fit.freedom) * error
         if abs(loss) >= self.least and abs(loss) > sure:
             return "costs" if loss > 0 else "gains"
         if self.losing:
             return _of_losing(*self.losing[setting])
-        return "nothing" if self._below(setting, reference, self.least, tests) else "undecided"
+        return "nothing" if self._below(setting, reference, self.least, correction) else "undecided"
 
-    def is_close(self, setting: int, reference: int, tests: _Tests) -> bool:
+    def is_close(self, setting: int, reference: int, correction: _Correction) -> bool:
         """Whether a loss of at least the limit may be below it."""
         loss = self.loss(setting, reference)
-        margin = _critical(NOTHING_P / tests.looks, self.fit.freedom)
+        margin = _critical(NOTHING_P / correction.looks, self.fit.freedom)
         return loss - margin * self.fit.error(setting, reference) < self.least
 
-    def tolerates(self, setting: int, reference: int, tests: _Tests, ratio: float) -> bool:
+    def tolerates(
+        self, setting: int, reference: int, correction: _Correction, ratio: float
+    ) -> bool:
         loss = self.loss(setting, reference)
         if setting == reference:
             return math.isfinite(loss)
-        return math.isfinite(loss) and self._below(setting, reference, ratio, tests)
+        return math.isfinite(loss) and self._below(setting, reference, ratio, correction)
 
-    def _below(self, setting: int, reference: int, most: float, tests: _Tests) -> bool:
+    def _below(self, setting: int, reference: int, most: float, correction: _Correction) -> bool:
         """Whether the upper end of the loss' interval is within `most`."""
         calm = self.calm
         fit = calm if calm is not None and {setting, reference} <= {*calm.order} else self.fit
         loss = self.sign * (fit.means[setting] - fit.means[reference])
-        margin = _critical(NOTHING_P / tests.looks, fit.freedom) * fit.error(setting, reference)
+        margin = _critical(NOTHING_P / correction.looks, fit.freedom) * fit.error(
+            setting, reference
+        )
         return loss + margin <= most
 
 
@@ -220,17 +224,17 @@ def _of_losing(share: float, visits: int) -> SettingEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class _Nf:
+class _NfFits:
     """The fits of one network function; `lost` or `cost` may be None."""
 
     packets: _Fit
     cpp: _Fit
-    lost: _Measured | None
-    cost: _Measured | None
+    lost: _TestedNumber | None
+    cost: _TestedNumber | None
     basis: CostBasis | None
 
     @property
-    def tested(self) -> tuple[_Measured, ...]:
+    def numbers(self) -> tuple[_TestedNumber, ...]:
         return tuple(item for item in (self.lost, self.cost) if item is not None)
 
 
@@ -241,13 +245,13 @@ def curve_of(plan: Experiment, visits: Sequence[Visit]) -> Curve:
     if not order:
         return Curve(())
     references = {key: reference_of(plan, key, order) for key in plan.watch}
-    nfs = {key: _measured(own, key, references[key]) for key in plan.watch}
+    nfs = {key: _fits_of(own, key, references[key]) for key in plan.watch}
     looks = plan.rounds_most - plan.rounds_least + 1
-    count = sum(len(nf.tested) for nf in nfs.values())
+    count = sum(len(nf.numbers) for nf in nfs.values())
     tests = max((len(plan.settings) - 1) * count * looks, 1)
-    tested = _Tested(plan, nfs, references, _Tests(tests, looks))
-    results = tuple(_result(tested, own, setting) for setting in order)
-    return _recommended(plan, results)
+    analysis = _Analysis(plan, nfs, references, _Correction(tests, looks))
+    results = tuple(_result(analysis, own, setting) for setting in order)
+    return _with_recommendation(plan, results)
 
 
 def reference_of(plan: Experiment, key: str, order: Sequence[int]) -> int:
@@ -255,7 +259,7 @@ def reference_of(plan: Experiment, key: str, order: Sequence[int]) -> int:
     return order[-1] if plan.kind == "sweep" and key in plan.own else order[0]
 
 
-def _measured(visits: Sequence[Visit], key: str, reference: int) -> _Nf:
+def _fits_of(visits: Sequence[Visit], key: str, reference: int) -> _NfFits:
     own = [visit for visit in visits if key in visit.nfs]
 
     def rows(value: Callable[[NfLevels], float]) -> list[_FitRow]:
@@ -271,7 +275,7 @@ def _measured(visits: Sequence[Visit], key: str, reference: int) -> _Nf:
 
     packets = _fit(rows(lambda nf: _log(nf.packets_per_s)), _LEAST_SD)
     lost_rows = rows(lambda nf: nf.lost_ratio)
-    lost: _Measured | None
+    lost: _TestedNumber | None
     if any(math.isfinite(row[3]) for row in lost_rows):
         fit = _fit(lost_rows, _LEAST_LOST_SD)
         usual = fit.means.get(reference, 1.0)
@@ -279,16 +283,16 @@ def _measured(visits: Sequence[Visit], key: str, reference: int) -> _Nf:
         most = usual + MOST_LOST_RATIO
         calm = _fit([row for row in lost_rows if fit.means.get(row[0], 1.0) <= most],
                     _LEAST_LOST_SD)  # fmt: skip
-        lost = _Measured(fit, 1, irrelevant_loss(usual), calm, losing)
+        lost = _TestedNumber(fit, 1, irrelevant_loss(usual), calm, losing)
     else:
-        lost = _Measured(packets, -1, LEAST_RATIO) if packets.order else None
+        lost = _TestedNumber(packets, -1, LEAST_RATIO) if packets.order else None
     basis, clock = _basis(own, {visit.setting for visit in visits}, key)
     cost = None
     if basis is not None:
         used = basis
         cost_rows = rows(lambda nf: _log(nf.cost(used)) if nf.clock == clock else _NAN)
-        cost = _Measured(_fit(cost_rows, _LEAST_SD), 1, LEAST_RATIO)
-    return _Nf(packets, _fit(rows(lambda nf: _log(nf.cpp)), _LEAST_SD), lost, cost, basis)
+        cost = _TestedNumber(_fit(cost_rows, _LEAST_SD), 1, LEAST_RATIO)
+    return _NfFits(packets, _fit(rows(lambda nf: _log(nf.cpp)), _LEAST_SD), lost, cost, basis)
 
 
 def _basis(
@@ -312,13 +316,13 @@ def _basis(
 
 
 @dataclass(frozen=True, slots=True)
-class _Tested:
+class _Analysis:
     """Fits and references by network function."""
 
     plan: Experiment
-    nfs: Mapping[str, _Nf]
+    nfs: Mapping[str, _NfFits]
     references: Mapping[str, int]
-    tests: _Tests
+    correction: _Correction
 
 
 def _losing(rows: Sequence[_FitRow]) -> dict[int, tuple[float, int]]:
@@ -330,11 +334,11 @@ def _losing(rows: Sequence[_FitRow]) -> dict[int, tuple[float, int]]:
     return {setting: (sum(item) / len(item), len(item)) for setting, item in values.items()}
 
 
-def _result(tested: _Tested, visits: Sequence[Visit], setting: int) -> SettingResult:
+def _result(analysis: _Analysis, visits: Sequence[Visit], setting: int) -> SettingResult:
     mine = [visit for visit in visits if visit.setting == setting]
     effects = {
-        key: _effect(tested, key, setting, [v.nfs[key] for v in mine if key in v.nfs])
-        for key in tested.nfs
+        key: _effect(analysis, key, setting, [v.nfs[key] for v in mine if key in v.nfs])
+        for key in analysis.nfs
     }
     return SettingResult(
         setting=setting,
@@ -349,10 +353,10 @@ def _result(tested: _Tested, visits: Sequence[Visit], setting: int) -> SettingRe
     )
 
 
-def _effect(tested: _Tested, key: str, setting: int, levels: Sequence[NfLevels]) -> NfEffect:
-    nf, reference, tests = tested.nfs[key], tested.references[key], tested.tests
-    tolerance = tested.plan.tolerance_ratio
-    numbers = nf.tested
+def _effect(analysis: _Analysis, key: str, setting: int, levels: Sequence[NfLevels]) -> NfEffect:
+    nf, reference, correction = analysis.nfs[key], analysis.references[key], analysis.correction
+    tolerance = analysis.plan.tolerance_ratio
+    numbers = nf.numbers
     # Nothing forwarded, and something at the reference, is a value, though it has no logarithm.
     stopped = reference in nf.packets.means and any(item.packets_per_s == 0 for item in levels)
     return NfEffect(
@@ -364,22 +368,24 @@ def _effect(tested: _Tested, key: str, setting: int, levels: Sequence[NfLevels])
         lost_ratio=_lost_ratio(nf, setting, reference, stopped=stopped),
         effect="costs"
         if stopped
-        else _worst(item.effect(setting, reference, tests) for item in numbers),
+        else _worst(item.effect(setting, reference, correction) for item in numbers),
         tolerated=bool(numbers)
         and not stopped
-        and all(item.tolerates(setting, reference, tests, tolerance) for item in numbers),
+        and all(item.tolerates(setting, reference, correction, tolerance) for item in numbers),
         cost_basis=nf.basis,
-        close=not stopped and _is_close(numbers, setting, reference, tests),
+        close=not stopped and _is_close(numbers, setting, reference, correction),
     )
 
 
-def _is_close(numbers: Sequence[_Measured], setting: int, reference: int, tests: _Tests) -> bool:
+def _is_close(
+    numbers: Sequence[_TestedNumber], setting: int, reference: int, correction: _Correction
+) -> bool:
     """Whether it costs, and by no number for sure more than is relevant."""
-    costly = [item for item in numbers if item.effect(setting, reference, tests) == "costs"]
-    return bool(costly) and all(item.is_close(setting, reference, tests) for item in costly)
+    costly = [item for item in numbers if item.effect(setting, reference, correction) == "costs"]
+    return bool(costly) and all(item.is_close(setting, reference, correction) for item in costly)
 
 
-def _lost_ratio(nf: _Nf, setting: int, reference: int, *, stopped: bool) -> float:
+def _lost_ratio(nf: _NfFits, setting: int, reference: int, *, stopped: bool) -> float:
     if stopped:
         return 1.0
     return _NAN if nf.lost is None else nf.lost.loss(setting, reference)
@@ -394,12 +400,14 @@ def _estimate(fit: _Fit, setting: int) -> Estimate:
     return Estimate(value, value * half)
 
 
-def _recommended(plan: Experiment, results: tuple[SettingResult, ...]) -> Curve:
+def _with_recommendation(plan: Experiment, results: tuple[SettingResult, ...]) -> Curve:
     undecided = tuple(item.setting for item in results if item.effect == "undecided")
     if plan.kind == "try":
         return Curve(results, decided=not undecided, undecided=undecided)
-    chosen = _chosen(plan, results, _is_fine)
-    possible = _chosen(plan, results, lambda nf: nf.close or nf.effect in _POSSIBLE, close=True)
+    chosen = _furthest_accepted(plan, results, _is_fine)
+    possible = _furthest_accepted(
+        plan, results, lambda nf: nf.close or nf.effect in _POSSIBLE, close=True
+    )
     closes = tuple(item.setting for item in results if any(nf.close for nf in item.nfs.values()))
     better = sorted(item for item in {*undecided, *closes} if _is_beyond(plan, item, chosen))
     if possible is not None:
@@ -407,7 +415,7 @@ def _recommended(plan: Experiment, results: tuple[SettingResult, ...]) -> Curve:
     return Curve(
         results,
         recommended=chosen,
-        tolerated=_chosen(plan, results, lambda nf: nf.tolerated, strict=False),
+        tolerated=_furthest_accepted(plan, results, lambda nf: nf.tolerated, strict=False),
         decided=chosen == possible,
         undecided=() if chosen == possible else tuple(better),
     )
@@ -417,7 +425,7 @@ def _is_fine(nf: NfEffect) -> bool:
     return nf.effect in _FINE
 
 
-def _chosen(
+def _furthest_accepted(
     plan: Experiment,
     results: Sequence[SettingResult],
     accepts: Callable[[NfEffect], bool],
@@ -508,7 +516,7 @@ def differences(plan: Experiment, visits: Sequence[Visit]) -> tuple[TryDifferenc
 
 
 def _of_nf(plan: Experiment, visits: Sequence[Visit], key: str) -> list[_Compared]:
-    name, nf = plan.watch[key], _measured(visits, key, 0)
+    name, nf = plan.watch[key], _fits_of(visits, key, 0)
     cost = _fit([], _LEAST_SD) if nf.cost is None else nf.cost.fit
     result = [_Compared("nf", name, "cpp" if nf.basis != "busy" else "busy_cpp", cost, -1)]
     if nf.lost is not None and nf.lost.sign > 0:

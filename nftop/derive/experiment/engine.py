@@ -238,7 +238,7 @@ def advance(
         return state, None
     if not state.since_ns:
         state = replace(state, since_ns=seen.at_ns, written_ns=seen.at_ns)
-    state = _guarded(state, plan, seen)
+    state = _end_if_harmed(state, plan, seen)
     if state.ended is not None:
         return state, "finish"
     state = replace(state, samples=(*state.samples, seen))
@@ -248,10 +248,10 @@ def advance(
             return state, None
         settled_ns, settling = settled
         state = replace(state, phase="measuring", since_ns=settled_ns, settling=settling)
-    return _measured(state, plan) if _is_over(state, plan) else (state, None)
+    return _finish_visit(state, plan) if _is_over(state, plan) else (state, None)
 
 
-def _guarded(state: ExperimentState, plan: Experiment, seen: Observation) -> ExperimentState:
+def _end_if_harmed(state: ExperimentState, plan: Experiment, seen: Observation) -> ExperimentState:
     """The state, ended if a network function can't be watched or a harm limit is exceeded."""
     gone = [name for key, name in plan.watch.items() if key not in seen.nfs]
     if gone:
@@ -259,7 +259,7 @@ def _guarded(state: ExperimentState, plan: Experiment, seen: Observation) -> Exp
     silent = [name for key, name in plan.watch.items() if _silence_s(state, key, seen) > _SILENT_S]
     if silent:
         return _end(state, "silent", ", ".join(silent))[0]
-    return _watched(state, plan, seen) if state.visits else state
+    return _count_harm(state, plan, seen) if state.visits else state
 
 
 def _silence_s(state: ExperimentState, key: str, seen: Observation) -> float:
@@ -277,7 +277,7 @@ def _is_over(state: ExperimentState, plan: Experiment) -> bool:
     return least >= LEAST_READINGS or spent_s >= _MOST_MEASURE * plan.timing.measure_s
 
 
-def _measured(
+def _finish_visit(
     state: ExperimentState, plan: Experiment
 ) -> tuple[ExperimentState, ExperimentCommand]:
     silent = [name for key, name in plan.watch.items() if not _readings(state, key)]
@@ -307,28 +307,28 @@ def _end(
 def _next(state: ExperimentState, plan: Experiment) -> tuple[ExperimentState, ExperimentCommand]:
     """The next setting of this round, or of another one, or the end."""
     if state.queue:
-        return _begun(state, state.queue)
+        return _start_visit(state, state.queue)
     if state.round >= plan.rounds_least:
         curve = curve_of(plan, state.visits)
         if curve.decided and plan.kind == "sweep":
             return _end(state, "clear")
         if state.round >= plan.rounds_most:
             return _end(state, "rounds")
-        chosen = _repeated(plan, curve)
+        chosen = _settings_to_repeat(plan, curve)
     else:
         chosen = tuple(range(len(plan.settings)))
     state = replace(state, round=state.round + 1)
-    return _begun(state, order_of(chosen, plan.seed, state.round, state.setting))
+    return _start_visit(state, order_of(chosen, plan.seed, state.round, state.setting))
 
 
-def _begun(
+def _start_visit(
     state: ExperimentState, queue: Sequence[int]
 ) -> tuple[ExperimentState, ExperimentCommand]:
     state = replace(state, phase="writing", samples=(), setting=queue[0], queue=tuple(queue[1:]))
     return state, queue[0]
 
 
-def _repeated(plan: Experiment, curve: Curve) -> tuple[int, ...]:
+def _settings_to_repeat(plan: Experiment, curve: Curve) -> tuple[int, ...]:
     """Settings of a further round: the undecided ones, what they are compared with, neighbours."""
     order = range(len(plan.settings))
     chosen = {*curve.undecided, *(reference_of(plan, key, order) for key in plan.watch)}
@@ -361,7 +361,7 @@ def settled_at(
     """
     timing, now_ns = plan.timing, samples[-1].at_ns
     latest_ns = written_ns + int(timing.settle_most_s * NS_PER_S)
-    times: list[int | None] = [_steady_at(written_ns, samples, key) for key in plan.watch]
+    times: list[int | None] = [_trend_ended_at(written_ns, samples, key) for key in plan.watch]
     metered = {key for sample in samples for key in sample.occupancy}
     sized = {key for key in metered if key in samples[-1].sizes}
     for key in sized:
@@ -380,7 +380,7 @@ def settled_at(
     return (settled_ns, how) if settled_ns <= now_ns else None
 
 
-def _steady_at(written_ns: int, samples: Sequence[Observation], key: str) -> int | None:
+def _trend_ended_at(written_ns: int, samples: Sequence[Observation], key: str) -> int | None:
     """Time of the last reading once losses and cycles have no trend any more, or None.
 
     A cache fills exponentially: for long after a costly setting packets are lost, ever fewer.
@@ -471,7 +471,7 @@ def _levels(rows: Sequence[NfObservation]) -> NfLevels:
     )
 
 
-def _watched(state: ExperimentState, plan: Experiment, seen: Observation) -> ExperimentState:
+def _count_harm(state: ExperimentState, plan: Experiment, seen: Observation) -> ExperimentState:
     """The state with readings beyond harm limits counted; ended after enough of them in a row.
 
     Each network function counts for itself: its new readings whose time is in this visit.
