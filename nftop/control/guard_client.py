@@ -92,7 +92,7 @@ class GuardedChange:
         except (ValueError, KeyError, TypeError):
             self._errors.seek(0)
             why = self._errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
-            output = [f"the last it said: {item}" for item in why]
+            output = [f"its last message: {item}" for item in why]
             return Receipt("failed", (_SILENT, *output))
 
     def _line(self, seconds: float) -> bytes | None:

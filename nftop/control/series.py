@@ -34,7 +34,7 @@ SILENCE_S = 15.0
 # Words of nftop: `try N`, `alive`, and `end`, which any other word means too.
 TRY, ALIVE, END = b"try", b"alive", b"end"
 _OTHERS = "{} were changed by somebody else: the series ends"
-_SILENT = "nothing was heard of nftop for {:.0f} s: the series ends"
+_SILENT = "nothing was received from nftop for {:.0f} s: the series ends"
 _FAILED = "{}: the series ends"
 _LOCKED = "setting {} was not written, since another program has the lock: {}: the series ends"
 

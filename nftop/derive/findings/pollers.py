@@ -420,10 +420,10 @@ def sources_apart(inputs: FindingInputs) -> Measured:
     server = inputs.frame.sources.get("pcm")
     if server is None or server.reason is not Reason.PRESENT:
         return Measured(
-            [FindingKey("host", None)], _one(Missing(Reason.SOURCE)), words={"said": [""]}
+            [FindingKey("host", None)], _one(Missing(Reason.SOURCE)), words={"message": [""]}
         )
     return Measured(
-        [FindingKey("host", None)], _one(float(message != "")), words={"said": [message]}
+        [FindingKey("host", None)], _one(float(message != "")), words={"message": [message]}
     )
 
 
@@ -437,7 +437,7 @@ register(
         measure=sources_apart,
         limit=0.5,
         clear=0.5,
-        text="{said}",
+        text="{message}",
         when="they have differed by more than 5 % in five readings in a row",
         source="nftop: both count the same thing, so that one of the two numbers is not true",
         own="beyond what the two clocks, which are up to a second apart, explain",

@@ -139,7 +139,7 @@ _SHARE = re.compile(r"(?:pmd usage|overhead):\s*([0-9]{1,3}) %\s*")
 _SHARE_SHOWN = re.compile(r"(?:pmd usage|overhead):")
 _CPU_END = 1 << 16
 # Versions that do not print the window of shares use six intervals of 10 s (PMD_RXQ_INTERVAL_MAX).
-_UNSAID_WINDOW_S = 60.0
+_USUAL_WINDOW_S = 60.0
 
 # OVS' name of a counter in lower case: a field of `PmdCounts`, or in the second table the flow
 # table of a hit.
@@ -222,7 +222,7 @@ def polled(text: str) -> tuple[dict[int, PmdQueues], float | None]:
     window = _WINDOW.search(text)
     if window:
         return by_core, float(window[1])
-    return by_core, _UNSAID_WINDOW_S if _SHARE_SHOWN.search(text) else None
+    return by_core, _USUAL_WINDOW_S if _SHARE_SHOWN.search(text) else None
 
 
 def _blocks(text: str) -> Iterator[_Block]:
