@@ -6,6 +6,7 @@ backend               what a transaction needs to know of a backend; locks by fl
 backends              the registry of backends
 transaction           compare, journal, lock, write, read back; keep
 series                settings that are tried in turn; the first state is restored
+trial                 what `cat try` and `sst try` can try, and their two settings
 revert                which cells a revert restores; cells that others have changed are left
 recovery              reverts a change, at once or after a crash
 journal               changes under way, on disk before they are made, and all that were made
