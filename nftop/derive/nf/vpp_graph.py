@@ -175,8 +175,7 @@ def busy_ratio(
         return (low + high) / 2
     return Missing(
         Reason.SOURCE,
-        f"VPP books empty polls on its input nodes too: between {low:.0%} and {high:.0%} of its "
-        "time was work",
+        f"busy {low:.0%} to {high:.0%} (VPP can't separate empty polls)",
     )
 
 

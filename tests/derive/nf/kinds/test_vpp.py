@@ -178,7 +178,7 @@ def test_bounds_of_a_real_vpp() -> None:
     assert bounds[1] == pytest.approx(16694, rel=1e-3)
     unknown = busy_ratio(bounds, 100000 / 2.001, 2.6e9)
     assert isinstance(unknown, Missing) and unknown.reason is Reason.SOURCE
-    assert "between 3% and 32%" in unknown.message
+    assert "3% to 32%" in unknown.message
     # Every call of the input node brought a whole frame: nothing in it was an empty poll.
     bounds = clocks_per_packet(FULL, 0, 1)
     assert not isinstance(bounds, Missing) and bounds[0] == pytest.approx(bounds[1])
