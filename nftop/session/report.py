@@ -105,6 +105,8 @@ class ReportData:
         events: incidents, changes, markers, by begin.
         verdicts: on its changes of cache classes, oldest first.
         nfs: last row of each network function.
+        bounded: keys of network functions that were not saturated in every tick: their mean CPP is
+            an upper bound.
     """
 
     cut: Cut
@@ -116,6 +118,7 @@ class ReportData:
     events: tuple[TimelineEvent, ...]
     verdicts: tuple[Judged, ...]
     nfs: Mapping[str, NfRow]
+    bounded: frozenset[str]
 
 
 class _Verdicts:
@@ -155,6 +158,7 @@ def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | 
     verdicts = _Verdicts()
     subjects: dict[SubjectKey, Means] = {}
     nfs: dict[str, NfRow] = {}
+    bounded: set[str] = set()
     beyond: set[SubjectKey] = set()
     first: Frame | None = None
     last: Frame | None = None
@@ -177,6 +181,13 @@ def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | 
                 means = subjects[key] = Means(name, metrics)
             means.put(point, values)
         nfs |= {nf.key: nf for nf in frame.nfs if SubjectKey("nf", nf.key) in subjects}
+        bounded |= {
+            nf.key
+            for nf in frame.nfs
+            if SubjectKey("nf", nf.key) in subjects
+            and nf.saturated is not True
+            and not isinstance(nf.readings["cpp"], Missing)
+        }
         events.append(frame)
         verdicts.take(frame)
         first, last, count = first or frame, frame, count + 1
@@ -198,6 +209,7 @@ def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | 
             if item.verdict.noticed and item.verdict.noticed[-1].wall_ns >= cut.from_ns
         ),
         nfs=nfs,
+        bounded=frozenset(bounded),
     )
 
 

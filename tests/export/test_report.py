@@ -151,6 +151,19 @@ def test_points_between_gaps_are_drawn() -> None:
     assert re.sub(r"[\d. -]+", "", path) == "MLLMhML"
 
 
+def test_a_mean_with_empty_polls_in_it_is_a_bound(data: ReportData) -> None:
+    text = markdown_report(report_blocks(data, "x")).replace("\\", "")
+    table = text[text.index("| mean of ticks") :]
+    costs = {}
+    for key, means in data.subjects.items():
+        if key.kind == "nf":
+            row = re.search(rf"(?m)^\| {re.escape(means.name)} \|.*$", table)
+            assert row is not None
+            costs[key.key] = row.group().split("|")[5].strip()
+    assert {key for key, cost in costs.items() if cost.startswith("&lt;")} == data.bounded
+    assert data.bounded and len(data.bounded) < len(costs)
+
+
 def test_commands_are_of_the_host_of_the_recording(data: ReportData) -> None:
     text = markdown_report(report_blocks(data, "x"))
     assert re.search(r"(?m)^\s*nftop demo cat set ", text) and "sudo nftop cat" not in text

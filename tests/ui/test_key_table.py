@@ -24,7 +24,7 @@ TAKEN = {"ctrl+a", "ctrl+b", "ctrl+s", "ctrl+q", "ctrl+c", "ctrl+z", "ctrl+backs
 # Keys that have an owner but no action yet, by screen: another action must not take them.
 RESERVED: dict[str, tuple[tuple[str, str], ...]] = {
     "main": (("P", "screenshot"),),
-    "page": (("T", "sweep of the culprit's ways"),),
+    "page": (("T", "on an incident's page: sweep of the culprit's ways"),),
 }
 
 

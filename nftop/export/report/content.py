@@ -274,8 +274,18 @@ def _nf_blocks(data: ReportData) -> Iterator[ReportBlock]:
         "drop_packets_per_s": "dropped/s", "cpp": "CPP", "busy_cpp": "bCPP", "ipp": "IPP",
         "ipc": "IPC",
     }  # fmt: skip
-    rows = [(means.name, *(_mean(means, "nf", metric) for metric in metrics)) for _, means in nfs]
+    rows = [
+        (
+            means.name,
+            *(_nf_mean(means, metric, bound=key.key in data.bounded) for metric in metrics),
+        )
+        for key, means in nfs
+    ]
     yield TextTable(("mean of ticks", *metrics.values()), tuple(rows), (1, 8))
+    yield Text(
+        "<: an upper bound, empty polls included. bCPP is the mean of the ticks in which the "
+        "network function separates them: not those of CPP."
+    )
     if data.left_out:
         yield Text(f"{data.left_out} more network functions, classes or packages are left out.")
     for key, means in nfs:
@@ -421,6 +431,13 @@ def _with_unit(metric: str, unit: Unit) -> str:
 def _mean(means: Means, scope: str, metric: str) -> str:
     value = means.mean(metric)
     return "-" if value is None else _number(value, _unit(scope, metric))
+
+
+def _nf_mean(means: Means, metric: str, *, bound: bool) -> str:
+    """As `_mean`; `bound`: costs with empty polls in them are upper bounds."""
+    value = means.mean(metric)
+    bound = bound and metric in ("cpp", "ipp")
+    return "-" if value is None else _number(value, _unit("nf", metric), bound=bound)
 
 
 def _number(reading: Reading, unit: Unit, *, bound: bool = False) -> str:

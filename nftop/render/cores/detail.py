@@ -98,6 +98,7 @@ def detail_line(
     columns = {name: cpus.columns[name][row] for name in _LINE_METRICS}
     cost, rate, clock = (columns[name] for name in ("cpp", "packets_per_s", "frequency_hz"))
     parts: list[Line] = []
+    bound = False
     if not isinstance(cost, Missing):
         bound = is_bound(
             cpu_metric("cpp"), saturated=cpus.saturated[row], clock=cpus.cpp_clock[row]
@@ -108,6 +109,10 @@ def detail_line(
             ghz, mpps = fmt.number(clock, Unit.HZ, 5), fmt.number(rate, Unit.PACKETS_PER_S, 6)
             terms = f" = {ghz} GHz / {mpps} Mpps" + (", empty polls included" if bound else "")
         parts.append(line(Span("CPP ", Tone.MUTED), text, Span(terms, Tone.MUTED)))
+    work = cpus.columns["busy_cpp"][row]
+    if not isinstance(work, Missing) and not isinstance(cost, Missing) and bound:
+        # What is usual is of the same cycles: those of work.
+        parts.append(line(Span("bCPP ", Tone.MUTED), fmt.number(work, Unit.CYCLES, 6)))
     if not isinstance(usual, Missing):
         parts.append(line(Span("usual ", Tone.MUTED), fmt.number(usual, Unit.CYCLES, 6)))
     for name in _LINE_METRICS[3:]:

@@ -156,6 +156,9 @@ def _change(item: TryDifference) -> str:
     if not math.isfinite(item.change):
         return "-"
     half = f" ±{item.half:.2%}" if math.isfinite(item.half) else ""
+    if item.metric == "lost_ratio":  # a difference of shares, no ratio of them
+        half = f" ±{item.half * 100:.2f}" if math.isfinite(item.half) else ""
+        return f"{item.change * 100:+.2f}{half} pt"
     return f"{item.change:+.2%}{half}"
 
 
