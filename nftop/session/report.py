@@ -181,13 +181,7 @@ def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | 
                 means = subjects[key] = Means(name, metrics)
             means.put(point, values)
         nfs |= {nf.key: nf for nf in frame.nfs if SubjectKey("nf", nf.key) in subjects}
-        bounded |= {
-            nf.key
-            for nf in frame.nfs
-            if SubjectKey("nf", nf.key) in subjects
-            and nf.saturated is not True
-            and not isinstance(nf.readings["cpp"], Missing)
-        }
+        bounded |= _bounded(frame) & nfs.keys()
         events.append(frame)
         verdicts.take(frame)
         first, last, count = first or frame, frame, count + 1
@@ -211,6 +205,15 @@ def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | 
         nfs=nfs,
         bounded=frozenset(bounded),
     )
+
+
+def _bounded(frame: Frame) -> set[str]:
+    """Network functions whose cost in this tick may have empty polls in it."""
+    return {
+        nf.key
+        for nf in frame.nfs
+        if nf.saturated is not True and not isinstance(nf.readings["cpp"], Missing)
+    }
 
 
 def _values(
