@@ -265,9 +265,7 @@ def _add_course(sweep: argparse.ArgumentParser) -> None:
         "-o", dest="output", metavar="FILE", default=None,
         help="record it into a new file: nftop replay shows the curve growing (key T)",
     )  # fmt: skip
-    choice = sweep.add_mutually_exclusive_group()
-    choice.add_argument("--yes", action="store_true", help="start without asking")
-    choice.add_argument("--dry-run", action="store_true", help="only show what it would do")
+    _add_start(sweep)
 
 
 _FOOTPRINT = """\
@@ -312,6 +310,10 @@ def _add_footprint(deeds: Commands) -> None:
     parser.add_argument(
         "--json", action="store_true", help="the table as one JSON object, schema nftop.footprint/1"
     )
+    _add_start(parser)
+
+
+def _add_start(parser: argparse.ArgumentParser) -> None:
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--yes", action="store_true", help="start without asking")
     choice.add_argument("--dry-run", action="store_true", help="only show what it would do")

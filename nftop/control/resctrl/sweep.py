@@ -95,28 +95,9 @@ def plan_sweep(
     if len(settings) < 2:
         raise SweepError(_too_few(request, settings, left_out))
     used = {name for nf in watched for name in classes_at(frame, nf, caches)}
-    return Experiment(
-        kind="sweep",
-        group=group,
-        settings=settings,
-        watch={nf.key: nf.name for nf in watched},
-        own=own,
-        caches=caches,
-        classes=tuple(dict.fromkeys((group, *sorted(used)))),
-        proposal=Proposal(
-            state,
-            tuple(change for setting in settings for change in setting.changes),
-            commands=request.commands,
-            identity=identity,
-        ),
-        left_out=left_out,
-        rounds_most=request.rounds_most,
-        rounds_least=min(2, request.rounds_most),
-        seed=request.seed,
-        tolerance_ratio=request.tolerance_ratio,
-        timing=request.timing,
-        limits=request.limits,
-    )
+    classes = tuple(dict.fromkeys((group, *sorted(used))))
+    plan = _experiment(request, watched, (settings, left_out), state, identity)
+    return replace(plan, group=group, own=own, caches=caches, classes=classes)
 
 
 def _plan_io(
@@ -132,7 +113,7 @@ def _plan_io(
         raise SweepError(NO_IO_ALLOC.message)
     rule = rules.masks.get(switch.name)
     if rule is None:
-        raise SweepError(f"the kernel does not tell the ways of {switch.name}")
+        raise SweepError(f"the kernel does not report the ways of {switch.name}")
     here = tuple(map(L3Domain, domains_of(state, switch.name)))
     if wrong := [l3 for l3 in request.caches if l3 not in here]:
         raise SweepError(f"there is no L3 {wrong[0]}")
@@ -151,14 +132,28 @@ def _plan_io(
     if len(settings) < 2:
         raise SweepError(_too_few(request, settings, left_out))
     used = sorted({name for nf in watched for name in classes_at(frame, nf, caches)})
+    plan = _experiment(request, watched, (settings, left_out), state, identity)
+    own = frozenset(nf.key for nf in watched)
+    return replace(plan, own=own, caches=caches, classes=tuple(used), of_io=True)
+
+
+def _experiment(
+    request: SweepRequest,
+    watched: Sequence[NfRow],
+    chosen: tuple[tuple[Setting, ...], tuple[str, ...]],
+    state: State,
+    identity: str,
+) -> Experiment:
+    """A sweep of no class and no cache yet; `chosen`: its settings, and what is left out."""
+    settings, left_out = chosen
     return Experiment(
         kind="sweep",
         group="",
         settings=settings,
         watch={nf.key: nf.name for nf in watched},
-        own=frozenset(nf.key for nf in watched),
-        caches=caches,
-        classes=tuple(used),
+        own=frozenset(),
+        caches=(),
+        classes=(),
         proposal=Proposal(
             state,
             tuple(change for setting in settings for change in setting.changes),
@@ -172,7 +167,6 @@ def _plan_io(
         tolerance_ratio=request.tolerance_ratio,
         timing=request.timing,
         limits=request.limits,
-        of_io=True,
     )
 
 
