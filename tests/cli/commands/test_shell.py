@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from nftop.cli.commands.shell import SHELLS, command_tree, manual_page
+from nftop.cli.command_tree import command_tree
+from nftop.cli.commands.completion import SHELLS
+from nftop.cli.commands.man import manual_page
 from nftop.cli.main import build_parser
 from tests.command import called
 
