@@ -76,8 +76,8 @@ def _spec(
         title = "" if group in own else group.title or ""
         for action in group._group_actions:  # noqa: SLF001
             if not isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-                text = formatter._expand_help(action) if action.help else ""  # noqa: SLF001
-                options.append(_option(action, text, title))
+                about = formatter._expand_help(action) if action.help else ""  # noqa: SLF001
+                options.append(_option(action, about, title))
                 continue
             for choice in action._choices_actions:  # noqa: SLF001
                 below = (*path, choice.dest)

@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
             "tma",
             *record.INTERVAL_NAMES,
             *SHELL_NAMES,
-        )  # fmt: skip
+        )
     }
     | {"history": "commands.undo.history", "recover": "commands.undo.recovery"}
     | {"config": "config.show"}

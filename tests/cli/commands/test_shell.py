@@ -108,6 +108,16 @@ def test_a_manual_page_has_no_warning_and_all_options(name: str, tmp_path: Path)
                 assert flag in text
 
 
+def test_a_manual_page_is_about_its_command() -> None:
+    # `whatis` shows this line.
+    for command in TREE.commands:
+        lines = manual_page(command, TREE).splitlines()
+        about = lines[lines.index(".SH NAME") + 1].partition(r" \- ")[2]
+        assert about.replace(r"\-", "-") == command.text != ""
+    name = manual_page(TREE, TREE).splitlines()[2]
+    assert name == r"nftop \- a top for hosts that forward packets in software"
+
+
 def test_roff_finds_no_request_in_a_text() -> None:
     page = manual_page(TREE, TREE)
     known = {"TH", "SH", "SS", "TP", "PP", "nf", "fi"}
