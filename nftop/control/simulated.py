@@ -36,12 +36,12 @@ from nftop.model.topology import Topology
 from nftop.sim.classes import ALL_PERCENT, SimulatedClasses, numbered
 from nftop.sim.frequency import DRIVER, EPPS, GOVERNORS, CoreSetting, altered
 from nftop.sim.frequency import CoreFrequencies as Simulated
+from nftop.sim.model import host_of
 from nftop.sim.payloads import thread_table
 from nftop.sim.world import World
 
-# Neither paths nor a command of this machine: typing what is shown changes nothing.
+# Not a path of this machine: a command that is shown, pasted, changes nothing.
 CLASSES_PATH = "/SIMULATED/resctrl"
-PROGRAM = "nftop demo"
 _ANSWER_S = 90.0
 _SLOW = Receipt("failed", (GUARD_IS_SLOW.format(_ANSWER_S),))
 FREQUENCIES_PATH = "/SIMULATED/cpufreq"
@@ -477,7 +477,8 @@ def _after(setting: CoreSetting, step: CpufreqWrite) -> tuple[str, CoreSetting]:
 
 
 def simulated_gates(world: World) -> HostGate:
-    guarded = MemoryJournal(), ThreadGuardedChange, PROGRAM, ThreadGuardedSeries
+    program = host_of(world.now().rdt.model).program
+    guarded = MemoryJournal(), ThreadGuardedChange, program, ThreadGuardedSeries
     frequencies: FrequencyBackend = SimulatedFrequencies(world)
     return HostGate(
         {
