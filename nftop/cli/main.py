@@ -341,7 +341,7 @@ def _add_fleet(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "for each metric, and Prometheus alerting rules, one for each finding. Both are printed, "
         "and read nothing of this host.",
     )
-    fleet.add_argument("made", choices=("dashboard", "alerts"), metavar="dashboard|alerts")
+    fleet.add_argument("output", choices=("dashboard", "alerts"), metavar="dashboard|alerts")
     fleet.add_argument(
         "--job", default="nftop", metavar="NAME", help="job_name of the scrapes (default nftop)"
     )

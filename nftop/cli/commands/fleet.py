@@ -13,10 +13,9 @@ from nftop.export.output import OK, put
 
 def fleet(options: argparse.Namespace) -> int:
     """Print a dashboard of Grafana, or the alerting rules of Prometheus."""
-    made = (
-        dashboard(options.job) + "\n"
-        if options.made == "dashboard"
-        else alerts(all_rules(), options.job)
-    )
-    put(sys.stdout, made)
+    if options.output == "dashboard":
+        text = dashboard(options.job)
+    else:
+        text = alerts(all_rules(), options.job)
+    put(sys.stdout, text)
     return OK

@@ -9,12 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
 from nftop.derive.findings.rule import Rule
 from nftop.export.openmetrics import writer as families
-
-Severity: TypeAlias = Literal["critical", "warning", "info"]
 
 # A finding that comes back within this time is the same alert.
 _KEPT = "1m"
@@ -31,7 +29,7 @@ class Alert(NamedTuple):
     name: str
     expr: str
     wait: str
-    severity: Severity
+    severity: Literal["critical", "warning", "info"]
     summary: str
     description: str
 

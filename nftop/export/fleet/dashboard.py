@@ -75,18 +75,21 @@ def dashboard(job: str) -> str:
         )
         for at, table in enumerate(_TABLES)
     ]
-    return json.dumps(
-        {
-            "title": "nftop",
-            "uid": "nftop",
-            "tags": ["nftop"],
-            "schemaVersion": _SCHEMA_VERSION,
-            "refresh": "30s",
-            "time": {"from": "now-1h", "to": "now"},
-            "templating": {"list": list(_variables(job))},
-            "panels": _placed(rows),
-        },
-        indent=1,
+    return (
+        json.dumps(
+            {
+                "title": "nftop",
+                "uid": "nftop",
+                "tags": ["nftop"],
+                "schemaVersion": _SCHEMA_VERSION,
+                "refresh": "30s",
+                "time": {"from": "now-1h", "to": "now"},
+                "templating": {"list": list(_variables(job))},
+                "panels": _placed(rows),
+            },
+            indent=1,
+        )
+        + "\n"
     )
 
 
@@ -168,8 +171,8 @@ def _placed(rows: list[Json]) -> list[Json]:
         panels = row["panels"]
         for at, panel in enumerate(panels):
             down, across = divmod(at, _ACROSS)
-            place = {"h": _HEIGHT, "w": _WIDTH, "x": across * _WIDTH, "y": line + down * _HEIGHT}
-            panel |= {"id": number + at + 1, "gridPos": place}
+            position = {"h": _HEIGHT, "w": _WIDTH, "x": across * _WIDTH, "y": line + down * _HEIGHT}
+            panel |= {"id": number + at + 1, "gridPos": position}
         number += len(panels)
         if not row["collapsed"]:
             row["panels"] = []

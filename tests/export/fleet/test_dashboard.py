@@ -68,14 +68,14 @@ def test_every_query_is_answered_or_its_metric_is_counted_as_absent(tmp_path: Pa
         address = stack.enter_context(prometheus(tmp_path, targets))
         until(lambda: targets_up(address) == len(HOSTS))
         # A rate needs two scrapes.
-        until(lambda: ask(address, "min(count_over_time(up[1h]) > 1)"))
+        until(lambda: bool(ask(address, "min(count_over_time(up[1h]) > 1)")))
         absent = {item["metric"]["metric"] for item in ask(address, "nftop_missing")}
         silent = []
         for expr in queries(model()):
-            asked = expr.replace("$__rate_interval", "1m")
+            query = expr.replace("$__rate_interval", "1m")
             for name, value in VARIABLES.items():
-                asked = asked.replace(name, value)
-            if not ask(address, asked):
+                query = query.replace(name, value)
+            if not ask(address, query):
                 silent.append(re.findall(r"nftop_\w+", expr)[0])
         assert set(silent) <= absent | {"nftop_finding", "nftop_incident_info"}
         assert len(silent) < len(absent)
