@@ -63,7 +63,7 @@ def power_counts(model: Model, t_ns: int) -> PowerCounts:
     package_j = [core_j[package_of_core == item].sum() for item in topology.packages]
     deep = DEEP_RATIO * asleep_s
     core_c6 = DEEP_RATIO * np.maximum(t_ns / NS_PER_S - awake_s, 0.0)[core_of]
-    hz = float(processor.tsc_hz)
+    tsc_hz = float(processor.tsc_hz)
     zero = np.zeros(len(topology.packages), np.uint64)
     return PowerCounts(
         {
@@ -74,21 +74,22 @@ def power_counts(model: Model, t_ns: int) -> PowerCounts:
                 MEMORY_W * t_ns / NS_PER_S + MEMORY_BYTE_J * LINE_BYTES * moved.astype(np.float64),
                 _JOULE,
             ),
-            "package_c2": _counts(asleep_s - deep, hz),
+            "package_c2": _counts(asleep_s - deep, tsc_hz),
             "package_c3": zero,
-            "package_c6": _counts(deep, hz),
+            "package_c6": _counts(deep, tsc_hz),
             "package_throttles": zero,
         },
         {
             "core_c3": np.zeros(len(package_of), np.uint64),
-            "core_c6": _counts(core_c6, hz),
+            "core_c6": _counts(core_c6, tsc_hz),
             "core_throttles": np.zeros(len(package_of), np.uint64),
         },
     )
 
 
 def _counts(amounts: Floats, per_unit: float) -> Counts:
-    return np.floor(amounts * per_unit).astype(np.uint64)
+    """Whole counts, which wrap at 64 bits."""
+    return np.fmod(np.floor(amounts * per_unit), 2.0**64).astype(np.uint64)
 
 
 def power_table(model: Model, t_ns: int) -> UncoreTable:
@@ -112,16 +113,16 @@ def power_table(model: Model, t_ns: int) -> UncoreTable:
                 value = 0 if absent else int(seldom.cores[name][row])
                 clock_ns = 0 if absent else seldom_ns
                 rows.append((info.package or 0, info.cpu, event, value, reason, clock_ns))
-    packages, boxes, event, values, reasons, clocks = zip(*rows, strict=True)
+    columns = [list(column) for column in zip(*rows, strict=True)]
     return UncoreTable(
         events=POWER_EVENTS,
-        packages=np.array(packages, np.int32),
-        boxes=np.array(boxes, np.int32),
-        event=np.array(event, np.int32),
-        values=np.array(values, np.uint64),
-        reasons=np.array(reasons, np.uint8),
-        enabled_ns=np.array(clocks, np.uint64),
-        running_ns=np.array(clocks, np.uint64),
+        packages=np.array(columns[0], np.int32),
+        boxes=np.array(columns[1], np.int32),
+        event=np.array(columns[2], np.int32),
+        values=np.array(columns[3], np.uint64),
+        reasons=np.array(columns[4], np.uint8),
+        enabled_ns=np.array(columns[5], np.uint64),
+        running_ns=np.array(columns[5], np.uint64),
         details={name: {int(Reason.SOURCE): NOT_ON_POLLERS} for name in ("core_c3", "core_c6")},
         extras=frozenset(POWER_EVENTS) - {"energy_pkg"},
         round_ns=_SLOW_NS,

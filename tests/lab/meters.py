@@ -43,7 +43,7 @@ _ENERGY_BITS = 32
 class Meter:
     """One of the PMUs: its number, and its events' configs and counts by name.
 
-    `available`, `mux_ns`: of `perf.context`; it has no counters that events could want.
+    `available`, `general`, `mux_ns`: of `perf.context`; it has no counters that events could want.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Meter:
     events: Mapping[str, tuple[int, str]]
     of_cores: bool
     available: int = 0
+    general: int = 0
     mux_ns: int = MUX_MS * 1_000_000
 
 

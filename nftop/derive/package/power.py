@@ -67,14 +67,15 @@ def step_power(
     topology: Topology,
 ) -> tuple[PowerState, PowerOutput]:
     """Fold one reading in. C0 of CPUs is of the cores' counters, whatever `reading` is."""
-    if reading is None or isinstance(reading.value, Missing):
-        why = UNREAD if reading is None else reading.value
+    value = UNREAD if reading is None else reading.value
+    if reading is None or isinstance(value, Missing):
+        why = value if isinstance(value, Missing) else UNREAD
         columns = {item.id: missing(len(topology.cpus), why) for item in COUNTED_POWER_CPU_METRICS}
         columns["c0_ratio"] = _awake(counted)
         absent = {item.id: missing(len(packages), why) for item in COUNTED_POWER_PACKAGE_METRICS}
         kept = after_absence(state, PowerState(joules=state.joules), why)
         return kept, PowerOutput(columns, _with(packages, absent, {}))
-    table, at_ns = reading.value, reading.read_at_ns
+    table, at_ns = value, reading.read_at_ns
     rates = box_rates(state.table, state.rates, table)
     changed_ns = np.full(len(table.values), float(at_ns))
     if state.table is not None and len(state.changed_ns) == len(changed_ns):

@@ -176,10 +176,11 @@ class PowerSource:
                 (info.package, info.core if kind.of_cores else info.die): info.cpu
                 for info in reversed(online)
             }
-            if kind.pmu == "" and kind.of_cores:
+            read_on: Sequence[Cpu] = sorted(first.values())
+            if not kind.pmu and kind.of_cores:
                 read_on = [info.cpu for info in online]
-            else:
-                read_on = sorted(first.values()) if pmu is None or not pmu.cpumask else pmu.cpumask
+            elif pmu is not None and pmu.cpumask:
+                read_on = pmu.cpumask
             for cpu in read_on:
                 row = topology.row_of.get(cpu)
                 if row is not None and topology.cpus[row].package is not None:
@@ -311,11 +312,8 @@ def _checks(rows: Sequence[_Row]) -> Iterator[Check]:
                 listed = ", ".join(dict.fromkeys(row.event for row in known))
                 boxes = len({(row.package, row.number) for row in known})
                 yield Check(name, Reason.PRESENT, f"counts {listed} of {boxes} {_UNITS[kind.pmu]}")
-            problems = dict.fromkeys(
-                row.problem for row in mine if row.problem and row not in known
-            )
-            if not known:
-                yield from (why.check(name) for why in list(problems)[:1] if why)
+            elif problems := [row.problem for row in mine if row.problem is not None]:
+                yield problems[0].check(name)
         elif not kind.of_cores:
             yield _throttled(rows)
 

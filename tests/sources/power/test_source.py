@@ -93,13 +93,13 @@ def counting() -> Counting:
 
 @pytest.fixture
 def source(tmp_path: Path, counting: Counting) -> Iterator[PowerSource]:
-    made = made_of(tree(tmp_path), counting)
-    yield made
-    made.close()
+    source = opened(tree(tmp_path), counting)
+    yield source
+    source.close()
     assert not counting.opened
 
 
-def made_of(root: Path, counting: Counting, **options: tuple[int, ...]) -> PowerSource:
+def opened(root: Path, counting: Counting, **options: tuple[int, ...]) -> PowerSource:
     return PowerSource(root, kernel=counting.kernel, clock_ns=lambda: counting.now_ns, **options)
 
 
@@ -152,7 +152,7 @@ def test_what_a_host_lacks_has_its_reason(tmp_path: Path, counting: Counting) ->
     root = tree(tmp_path)
     put(root / PMUS / "power", {"events/energy-ram.scale": "6.103515625e-05"})
     counting.refused = {41: errno.EACCES}
-    source = made_of(root, counting, quiet_cpus=(3,))
+    source = opened(root, counting, quiet_cpus=(3,))
     table = source.read()
     assert of(table, "energy_ram") == {0: Reason.ERROR, 1: Reason.ERROR}
     assert of(table, "package_c6") == {0: Reason.PERMISSION, 1: Reason.PERMISSION}
@@ -168,7 +168,7 @@ def test_a_guest_has_nothing_and_one_reason(tmp_path: Path, counting: Counting) 
     put(tmp_path / "sys/devices/system/cpu", {"online": "0", "present": "0", "possible": "0"})
     put(tmp_path / "sys/devices/system/cpu/cpu0/topology",
         {"physical_package_id": "0", "core_id": "0"})  # fmt: skip
-    source = made_of(tmp_path, counting)
+    source = opened(tmp_path, counting)
     why = source.read()
     assert isinstance(why, Missing) and why.reason is Reason.HARDWARE
     assert {check.reason for check in source.check()} == {Reason.HARDWARE}
