@@ -21,6 +21,9 @@ PACKAGE_POWER_EVENTS = (
 )  # fmt: skip
 CORE_POWER_EVENTS = ("core_c3", "core_c6", "core_throttles")
 POWER_EVENTS = PACKAGE_POWER_EVENTS + CORE_POWER_EVENTS
+SLOW_POWER_EVENTS = ("package_throttles", *CORE_POWER_EVENTS)
+# Of what is read seldom, at the start.
+SLOWLY = "needs two readings, which are 5 s apart"
 # Why cores that poll have no residencies.
 NOT_ON_POLLERS = "not read on cores that poll, which a reading would interrupt: they never sleep"
 

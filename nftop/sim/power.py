@@ -13,7 +13,7 @@ from nftop.model.column import Floats
 from nftop.model.missing import Reason
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass
-from nftop.model.uncore import NOT_ON_POLLERS, POWER_EVENTS, UncoreTable
+from nftop.model.uncore import NOT_ON_POLLERS, POWER_EVENTS, SLOW_POWER_EVENTS, SLOWLY, UncoreTable
 from nftop.sim.model import Model
 from nftop.sim.pcm import DEEP_RATIO, MEMORY_BYTE_J, MEMORY_W, core_joules, uncore_w
 from nftop.sim.uncore import LINE_BYTES, OF_PACKAGE_INDEX, package_counts
@@ -123,7 +123,10 @@ def power_table(model: Model, t_ns: int) -> UncoreTable:
         reasons=np.array(columns[4], np.uint8),
         enabled_ns=np.array(columns[5], np.uint64),
         running_ns=np.array(columns[5], np.uint64),
-        details={name: {int(Reason.SOURCE): NOT_ON_POLLERS} for name in ("core_c3", "core_c6")},
+        details={
+            name: {int(Reason.SOURCE): NOT_ON_POLLERS, int(Reason.WARMING): SLOWLY}
+            for name in SLOW_POWER_EVENTS
+        },
         extras=frozenset(POWER_EVENTS) - {"energy_pkg"},
         round_ns=_SLOW_NS,
     )

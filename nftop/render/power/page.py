@@ -11,6 +11,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.derive.package.power import UNREAD
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Cpu, Package
 from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS
@@ -208,6 +209,8 @@ def _absences(
     """Absences of packages and the selected CPU, except those the source reports."""
     states = (frame.sources.get(source) for source in ("power", "pcm"))
     reported = {state.detail for state in states if state and state.reason is not Reason.PRESENT}
+    if "power" not in frame.sources:  # a recording of before, or another host's server
+        reported.add(UNREAD.message)
     of_packages = (
         (metric.label, package.readings.get(metric.id, _UNREPORTED), f"s{package.package}")
         for package in frame.packages

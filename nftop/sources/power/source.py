@@ -20,7 +20,7 @@ from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
-from nftop.model.uncore import NOT_ON_POLLERS, POWER_EVENTS, UncoreTable
+from nftop.model.uncore import NOT_ON_POLLERS, POWER_EVENTS, SLOW_POWER_EVENTS, SLOWLY, UncoreTable
 from nftop.sources.base import RETRY_AFTER_NS
 from nftop.sources.host.sysfs import OnlineCpus, SysTree
 from nftop.sources.host.topology import read_topology
@@ -280,7 +280,7 @@ def _tabled(rows: Sequence[_Row]) -> UncoreTable:
     reasons = np.array([row.problem.reason if row.problem else 0 for row in rows], np.uint8)
     present = reasons == Reason.PRESENT
     clocks = np.where(present, np.array([row.clock_ns for row in rows], np.uint64), np.uint64(0))
-    details: dict[str, dict[int, str]] = {}
+    details = {event: {int(Reason.WARMING): SLOWLY} for event in SLOW_POWER_EVENTS}
     for row in rows:
         if row.problem is not None:
             known = details.setdefault(row.event, {})

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
 from nftop.model.missing import Reason
 from nftop.model.peaks import memory_peak_bytes_per_s, modules_peak_bytes_per_s, usual_modules
+from nftop.sources.host.sysfs import link_target
 from nftop.sources.host.topology import read_capacity, read_cpuid
 from nftop.sources.tuning.devices import nics
 from nftop.sources.tuning.inputs import (
@@ -122,7 +123,7 @@ def iommu(inputs: CheckInputs) -> HostFinding:
         )
     modes: dict[str, list[str]] = {}
     for nic in devices:
-        group = os.path.realpath(inputs.root / f"sys/bus/pci/devices/{nic.address}/iommu_group")
+        group = link_target(inputs.root / f"sys/bus/pci/devices/{nic.address}/iommu_group")
         number = group.rpartition("/")[2]
         mode = inputs.tree.text(f"sys/kernel/iommu_groups/{number}/type")
         if mode and nic.driver and not nic.for_programs:
