@@ -9,7 +9,6 @@ import pytest
 
 from nftop.model.check import Check
 from nftop.model.missing import Reason
-from nftop.sources.tuning import kernel
 from tests.sources.tuning.hosts import CPUS, checks, every_cpu, host, link, poller
 
 K, IOMMU, PCI = "proc/sys/kernel", "sys/class/iommu/dmar0", "sys/bus/pci/devices/0000:3b:00.0"
@@ -69,7 +68,7 @@ FAILING: Mapping[str, tuple[Mapping[str, str], str]] = {
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel.time, "sleep", lambda _: None)
+    monkeypatch.setattr("nftop.sources.tuning.kernel.time.sleep", lambda _: None)
 
 
 @pytest.mark.parametrize("name", PASSING)
@@ -116,7 +115,9 @@ def smi_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, grows: bool) -> C
         path.write_bytes(bytes(0x34) + count.to_bytes(8, "little"))
 
     put(70)
-    monkeypatch.setattr(kernel.time, "sleep", lambda _: put(73) if grows else None)
+    monkeypatch.setattr(
+        "nftop.sources.tuning.kernel.time.sleep", lambda _: put(73) if grows else None
+    )
     return checks(tmp_path, poller(1))["smi"]
 
 
