@@ -202,7 +202,12 @@ def test_the_command_writes_a_new_file(recording: Path, tmp_path: Path) -> None:
     assert done.returncode == 0 and not done.stderr
     assert page.read_text().startswith("<!doctype html>")
     again = called("report", str(recording), "-o", str(page))
-    assert again.returncode == 1 and "exists" in again.stderr
+    assert again.returncode == 2 and "exists" in again.stderr
+    unknown = tmp_path / "z.txt"
+    refused = called("report", str(recording), "-o", str(unknown))
+    assert refused.returncode == 2 and ".html" in refused.stderr and ".md" in refused.stderr
+    assert called("report", str(recording), "-o", str(unknown), "--format", "md").returncode == 0
+    assert unknown.read_text().startswith("# SIMULATED")
     ticket = called("report", str(recording), "-o", "-")
     assert ticket.returncode == 0 and ticket.stdout.startswith("# SIMULATED")
     assert "cat set --group tenant --l3 0=2" in ticket.stdout

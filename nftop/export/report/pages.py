@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.export.report.content import Graph, Heading, Items, ReportBlock, Text, TextTable
+from nftop.render.base.spark import BLOCKS
 from nftop.render.base.text import printable
 
 _STYLE = (
@@ -44,6 +45,7 @@ svg{width:100%;height:auto;max-width:46rem}svg text{fill:var(--muted);font-size:
     + "@media print{body{max-width:none;margin:0}h2,h3{break-after:avoid}table{break-inside:auto}}"
 )
 _HUES = 8
+_MD_BLOCKS = 60
 _PLOT = (46.0, 8.0, 690.0, 118.0)  # left, top, right, bottom of 700 x 140
 
 
@@ -169,7 +171,7 @@ _HTML: Mapping[type, Callable[..., str]] = {
 
 
 def markdown_report(blocks: Sequence[ReportBlock]) -> str:
-    """For a ticket: headings, tables and lists; graphs are left out."""
+    """For a ticket: headings, tables and lists; graphs are rows of blocks."""
     parts = []
     for block in blocks:
         if isinstance(block, Heading):
@@ -178,7 +180,9 @@ def markdown_report(blocks: Sequence[ReportBlock]) -> str:
             parts.append(f"**{_md(block.text)}**" if block.is_alert else _md(block.text))
         elif isinstance(block, Items):
             parts.append(_md_items(block))
-        elif isinstance(block, TextTable):
+        elif isinstance(block, Graph):
+            parts.append(_md_graph(block))
+        else:
             parts.append(_md_table(block))
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -194,6 +198,32 @@ def _md_table(block: TextTable) -> str:
     rule = "|".join("---:" if block.is_number(at) else "---" for at in columns)
     rows = [f"| {' | '.join(map(_md, cells))} |" for cells in (block.header, *block.rows)]
     return "\n".join((rows[0], f"|{rule}|", *rows[1:]))
+
+
+def _md_graph(block: Graph) -> str:
+    title = f"{block.title}, {block.unit}"
+    rows = []
+    for name, values in block.curves:
+        known = values[np.isfinite(values)]
+        if len(known):
+            ends = (f"{known.min():.4g}", f"{known.max():.4g}")
+            rows.append((name, *ends, _block_text(values, *_range(*map(float, ends)))))
+    if not rows:
+        return _md(f"{title}: no values")
+    return _md_table(
+        TextTable((title, "least", "most", " to ".join(block.ends)), tuple(rows), (1, 3))
+    )
+
+
+def _block_text(values: NDArray[np.float64], low: float, high: float) -> str:
+    """Blocks from `low` to `high`, each the largest of its part of the values; blanks are gaps."""
+    parts = np.array_split(values, min(_MD_BLOCKS, len(values)))
+    heights = [
+        -1 if not np.isfinite(part).any()
+        else round((float(np.nanmax(part)) - low) / (high - low) * (len(BLOCKS) - 1))
+        for part in parts
+    ]  # fmt: skip
+    return "".join(" " if height < 0 else BLOCKS[height] for height in heights)
 
 
 def _md(text: str) -> str:
