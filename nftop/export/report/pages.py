@@ -21,15 +21,15 @@ _STYLE = (
     """\
 :root{color-scheme:light dark;--ink:#1b2027;--muted:#667;--line:#ccd;--bad:#c22;--ground:#fff;
 --c0:#1667b7;--c1:#c2571a;--c2:#b01c3c;--c3:#3a8f3f;--c4:#7a4bb0;--c5:#8a6d1a;--c6:#0f8a8a;--c7:#555}
-@media(prefers-color-scheme:dark){:root{--ink:#d8dde4;--muted:#99a;--line:#345;--bad:#f66;
---ground:#0f1318;--c0:#5aa9f5;--c1:#f0955a;--c2:#f2637f;--c3:#7ccf80;--c4:#b690ea;--c5:#d6b95c;
+@media screen and (prefers-color-scheme:dark){:root{--ink:#d8dde4;--muted:#99a;--line:#345;
+--bad:#f66;--ground:#0f1318;--c0:#5aa9f5;--c1:#f0955a;--c2:#f2637f;--c3:#7ccf80;--c4:#b690ea;--c5:#d6b95c;
 --c6:#4fd0d0;--c7:#aaa}}
 body{font:15px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--ground);
 max-width:62rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem}h2{border-bottom:1px solid var(--line);margin-top:2rem}
 table{border-collapse:collapse;margin:.6rem 0;font-size:.92em}
 th,td{text-align:left;padding:.15rem .7rem .15rem 0;vertical-align:top}
-td:last-child{overflow-wrap:anywhere}td.n,th.n{white-space:nowrap}
+td:last-child{overflow-wrap:anywhere}td:last-child:not(.n){min-width:11em}td.n,th.n{white-space:nowrap}
 th{color:var(--muted);font-weight:600}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
 .alert{color:var(--bad);font-weight:600}pre{overflow:auto;font-size:.85em}
 figure{margin:.8rem 0;break-inside:avoid}figcaption{font-size:.9em}
@@ -42,7 +42,13 @@ svg{width:100%;height:auto;max-width:46rem}svg text{fill:var(--muted);font-size:
         f".c{index}{{stroke:var(--c{index})}}b.k{index}{{color:var(--c{index})}}"
         for index in range(8)
     )
-    + "@media print{body{max-width:none;margin:0}h2,h3{break-after:avoid}table{break-inside:auto}}"
+    + """
+@page{margin:12mm}
+@media print{:root{color-scheme:light}body{max-width:none;margin:0;padding:0;font-size:11px}
+h2,h3,figcaption,thead{break-after:avoid}tr,li,figure{break-inside:avoid}h2{margin-top:1.2rem}
+p,li{orphans:3;widows:3}pre{white-space:pre-wrap;overflow-wrap:anywhere;overflow:visible}
+svg{max-width:34rem}}
+"""
 )
 _HUES = 8
 _MD_BLOCKS = 60
@@ -206,8 +212,8 @@ def _md_graph(block: Graph) -> str:
     for name, values in block.curves:
         known = values[np.isfinite(values)]
         if len(known):
-            ends = (f"{known.min():.4g}", f"{known.max():.4g}")
-            rows.append((name, *ends, _block_text(values, *_range(*map(float, ends)))))
+            least, most = float(known.min()), float(known.max())
+            rows.append((name, f"{least:.4g}", f"{most:.4g}", _block_text(values, most)))
     if not rows:
         return _md(f"{title}: no values")
     return _md_table(
@@ -215,15 +221,14 @@ def _md_graph(block: Graph) -> str:
     )
 
 
-def _block_text(values: NDArray[np.float64], low: float, high: float) -> str:
-    """Blocks from `low` to `high`, each the largest of its part of the values; blanks are gaps."""
-    parts = np.array_split(values, min(_MD_BLOCKS, len(values)))
-    heights = [
-        -1 if not np.isfinite(part).any()
-        else round((float(np.nanmax(part)) - low) / (high - low) * (len(BLOCKS) - 1))
-        for part in parts
-    ]  # fmt: skip
-    return "".join(" " if height < 0 else BLOCKS[height] for height in heights)
+def _block_text(values: NDArray[np.float64], most: float) -> str:
+    """Blocks from 0 to `most`, each the largest of its part of the values; blanks are gaps."""
+    text = ""
+    for part in np.array_split(values, min(_MD_BLOCKS, len(values))):
+        known = part[np.isfinite(part)]
+        share = float(known.max()) / most if len(known) and most > 0 else 0.0
+        text += BLOCKS[round(max(0.0, share) * (len(BLOCKS) - 1))] if len(known) else " "
+    return text
 
 
 def _md(text: str) -> str:
