@@ -140,7 +140,8 @@ MAY: Mapping[str, str] = {
     "control/backend.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
     "pathlib.Path open",
     "cli/commands/cat.py": "os.fdopen pathlib.Path sys.stdin sys.stdout",
-    "cli/commands/shell.py": "sys.stdout",
+    "cli/commands/completion.py": "sys.stdout",
+    "cli/commands/man.py": "sys.stdout",
     "cli/commands/sst.py": "sys.stdout",
     "cli/commands/sweep.py": "os.environ pathlib.Path shutil.get_terminal_size "
     "sys.stdout sys.stderr",

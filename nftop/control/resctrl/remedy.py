@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 
 from nftop.control.resctrl.draft import ask, begin, frame_state
-from nftop.control.rules import MB, LimitRule, MaskRule, Rules
+from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.derive.cache.ways import cache_of, ways_of
 from nftop.model.change import Cell, CreateGroup, MoveCpus, SetSchemata
 from nftop.model.frame import CacheClass, Frame, GroupRow
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.incident import CauseKind, Incident, Party
-from nftop.model.rdt.rdt import OWN_PREFIX, CacheDomain, IoWays, class_name
+from nftop.model.rdt.rdt import MB, OWN_PREFIX, CacheDomain, IoWays, class_name
 from nftop.model.remedy import DraftMask, Remedy, RemedyAction, RemedyCheck
 from nftop.model.struct import dataclass, replace
 
