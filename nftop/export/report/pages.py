@@ -222,10 +222,10 @@ def _md_graph(block: Graph) -> str:
 
 
 def _block_text(values: NDArray[np.float64], most: float) -> str:
-    """Blocks from 0 to `most`, each the largest of its part of the values; blanks are gaps."""
+    """Blocks from 0 to `most`, each the largest value of its section; blanks are gaps."""
     text = ""
-    for part in np.array_split(values, min(_MD_BLOCKS, len(values))):
-        known = part[np.isfinite(part)]
+    for section in np.array_split(values, min(_MD_BLOCKS, len(values))):
+        known = section[np.isfinite(section)]
         share = float(known.max()) / most if len(known) and most > 0 else 0.0
         text += BLOCKS[round(max(0.0, share) * (len(BLOCKS) - 1))] if len(known) else " "
     return text
