@@ -85,6 +85,7 @@ def incident_object(incident: Incident) -> dict[str, Any]:
             "evidence": [
                 {
                     "at": rfc3339(item.wall_ns),
+                    "value_at": rfc3339(item.valued_ns or item.wall_ns),
                     "step": item.step,
                     "text": item.text,
                     "source": item.source,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual import events
 from textual.app import ComposeResult
@@ -207,19 +207,23 @@ class MainScreen(BannerScreen[None]):
         if not isinstance(time, PastControl) or message.generation != time.generation:
             return  # of a way back that was left
         self._session.past = message.frame
-        if self._session.message == GOING_BACK:
+        came = self._session.message == GOING_BACK
+        if came:
             self._session.message = ""
         if time.problem:
             self._session.message = time.problem
         self.paint()
         above = self.app.screen
         if above is not self and isinstance(above, BannerScreen) and above.follows:
-            above.paint()
+            if came:
+                above.say(self._session.message)
+            else:
+                above.paint()
 
-    def shift_time(self, seconds: int) -> str:
-        """Go so far in time; returns why not, "" if it does."""
+    def move_in_time(self, action: Literal["shift", "step", "marker"], by: int) -> str:
+        """Do what a key of the recording's does; returns why not, "" if it does."""
         self._session.message = ""
-        self._recording_keys.acts["shift"](seconds)
+        self._recording_keys.acts[action](by)
         return self._session.message
 
     def on_feed_ended(self, message: FeedEnded) -> None:
