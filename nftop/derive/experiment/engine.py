@@ -40,6 +40,8 @@ from nftop.model.experiment import (
     Visit,
 )
 from nftop.model.frame import Frame, base_clock
+from nftop.model.metrics.metric import is_bound
+from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reading
 from nftop.model.struct import dataclass, field, replace
 
@@ -61,6 +63,7 @@ _TREND_READINGS = 5
 _LEAST_TREND_RATIO, _LOST_TREND_RATIO, _CPP_TREND_RATIO = 1e-5, 0.5, 0.005
 # Fewer settings than this give a further round too few degrees of freedom.
 _LEAST_PER_ROUND = 3
+_CPP = next(metric for metric in NF_METRICS if metric.id == "cpp")
 _AT = {name: index for index, name in enumerate(NF_KEPT)}
 _NAN = math.nan
 
@@ -89,6 +92,12 @@ class NfObservation:
         """Base clock of its cycles; "" if unknown."""
         index = self.of("clock")
         return (base_clock(CLOCKS[int(index)]) or "") if math.isfinite(index) else ""
+
+    @property
+    def cpp_is_bound(self) -> bool:
+        """Whether `cpp` is known and may include empty polls."""
+        known, saturated = math.isfinite(self.of("cpp")), self.of("saturated") == 1
+        return known and is_bound(_CPP, saturated=saturated, clock=self.clock or None)
 
     def cost(self, basis: CostBasis) -> float:
         """Cycles per packet that can be compared, NaN if there are none of this kind."""
@@ -191,6 +200,9 @@ def _others(plan: Experiment, frame: Frame, renewed: Collection[str]) -> Mapping
     for row in frame.packages:
         memory = [_number(row.readings[f"memory.{way}_bytes_per_s"]) for way in ("read", "write")]
         result[f"socket/{row.package}/memory_bytes_per_s"] = float(sum(memory))
+        if plan.of_io:
+            hits = _number(row.readings["pcie.ddio_hit_ratio"])
+            result[f"socket/{row.package}/pcie.ddio_hit_ratio"] = hits
     return {key: value for key, value in result.items() if math.isfinite(value)}
 
 
@@ -468,6 +480,7 @@ def _levels(rows: Sequence[NfObservation]) -> NfLevels:
         full_cpp=cost("full"),
         llc_misses_per_packet=middle("llc_misses_per_packet"),
         clock=next(iter(clocks)) if len(clocks) == 1 else "",
+        cpp_is_bound=any(row.cpp_is_bound for row in rows),
     )
 
 
