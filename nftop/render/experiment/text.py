@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 from nftop.derive.experiment.curve import differences
@@ -190,7 +191,7 @@ def _after(head: str, texts: Sequence[str], width: int) -> list[str]:
     """Texts after a head, side by side while they fit; wider ones are wrapped."""
     lines = [head]
     room = width - cells(head)
-    for text in (part for item in texts for part in _split(item, room)):
+    for text in chain.from_iterable(_split(item, room) for item in texts):
         gap = "" if lines[-1].isspace() or lines[-1] == head else "  "
         if gap and cells(lines[-1] + gap + text) > width:
             lines.append(" " * cells(head))

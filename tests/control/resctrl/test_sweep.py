@@ -197,7 +197,7 @@ def test_without_io_alloc_such_a_sweep_is_refused() -> None:
         planned(SweepRequest("", of_io=True))
 
 
-def test_classes_of_network_functions_whose_ways_a_mask_has_are_named() -> None:
+def test_classes_of_network_functions_that_share_ways_with_a_mask_are_named() -> None:
     plan = planned(SweepRequest("tenant", watch=("vpp",)))
     vpp, switch = 0x1E0, 0x01C
     for setting in plan.settings:
