@@ -48,7 +48,7 @@ class Column:
     def __getitem__(self, row: int) -> Reading:
         """The value of one row, or its reason."""
         reason = self.reasons.item(row)
-        if reason == Reason.PRESENT:
+        if not reason:  # PRESENT
             return self.values.item(row)
         return _missing(reason, self.details.get(row) or self.by_reason.get(reason, ""))
 
