@@ -195,8 +195,8 @@ MAY: Mapping[str, str] = {
     "export/http/server.py": "socket.socket socket.AF_INET socket.AF_INET6 socket.SOCK_STREAM "
     "socket.SOL_SOCKET socket.SO_REUSEADDR socket.SHUT_WR socket.socketpair bind "
     "selectors.DefaultSelector selectors.BaseSelector selectors.EVENT_*",
-    # The end of the session.
-    "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop",
+    # The event loop: the end of the session, and waking for signals.
+    "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop signal.SIGURG",
     "cli/signals.py": "os._exit signal.signal signal.SIG* queue.SimpleQueue",
     # How Python was started, which its locale depends on.
     "render/base/text.py": "sys.flags",

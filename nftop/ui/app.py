@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import re
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -235,6 +236,10 @@ class NftopApp(App[None]):
 
     def on_mount(self) -> None:
         self._loop = asyncio.get_running_loop()
+        if not self.is_headless:
+            # Python runs handlers in this thread only, and the kernel may give a signal to another,
+            # as it does with SIGCONT. With one handler of its own the loop wakes for all signals.
+            self._loop.add_signal_handler(signal.SIGURG, lambda: None)
         self.push_screen(self._main)
         if self._options.past is not None:
             self._options.past.listen(self._show_past)

@@ -6,6 +6,7 @@ leaves the terminal with the right text; an emulator can.
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import platform
@@ -314,6 +315,16 @@ def test_a_signal_leaves_in_order(number: signal.Signals) -> None:
         term.child.send_signal(number)
         assert term.end() == 128 + number
         assert b"\x1b[?1049l" in term.raw
+
+
+def test_a_signal_that_another_thread_takes_wakes_the_screen_too() -> None:
+    """The kernel chooses the thread, and SIGCONT often goes to another than the main one."""
+    with terminal("healthy", (80, 24)) as term:
+        term.tick(1, "dpdk-worker1")
+        others = {thread.id for thread in psutil.Process(term.child.pid).threads()}
+        thread = max(others - {term.child.pid})
+        ctypes.CDLL(None).tgkill(term.child.pid, thread, signal.SIGTERM)
+        assert term.end() == 128 + signal.SIGTERM
 
 
 def test_a_signal_takes_back_what_is_not_kept_and_says_so() -> None:
