@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache
 
+import numpy as np
+
 from nftop.model.frame import CpuTable, Frame, NfRow
-from nftop.model.ids import format_cpu_list
+from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound, is_other
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reason
@@ -95,10 +97,14 @@ def nf_lines(
     columns = _columns_for(width, trends=trends is not None, misses=misses)
     lines = [crop(header_line(columns), width)]
     known = trends or RowTrends()
-    wanted = matching_nfs(frame, search)
-    ranked = [item for item in nfs_by_harm(frame, known) if item[0] in wanted]
+    ranked = nfs_by_harm(frame, known)
+    if search:
+        wanted = matching_nfs(frame, search)
+        ranked = [item for item in ranked if item[0] in wanted]
+    low = low_coverages(frame.cpus)
     for index, (nf, harm) in enumerate(ranked):
-        rows = [_row(frame, nf, columns, known, sick=harm >= SICK), *_problem(nf, width)]
+        partial = partial_coverages(low, nf)
+        rows = [_row(frame, nf, columns, known, partial, sick=harm >= SICK), *_problem(nf, width)]
         left = len(ranked) - index
         if limit is not None and len(lines) + len(rows) + (left > 1) > limit:
             more = f"  + {left} more network function{'s' * (left != 1)}"
@@ -151,9 +157,14 @@ def _columns_for(width: int, *, trends: bool, misses: bool) -> tuple[TableColumn
 
 
 def _row(
-    frame: Frame, nf: NfRow, columns: Sequence[TableColumn], trends: RowTrends, *, sick: bool
+    frame: Frame,
+    nf: NfRow,
+    columns: Sequence[TableColumn],
+    trends: RowTrends,
+    partial: frozenset[str],
+    *,
+    sick: bool,
 ) -> Line:
-    partial = partial_coverages(frame.cpus, nf)
     cells: list[Span] = []
     for col in columns:
         if col.metric is not None:
@@ -255,14 +266,23 @@ def metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) 
     )
 
 
-def partial_coverages(cpus: CpuTable, nf: NfRow) -> frozenset[str]:
-    """Coverages that are partial on one of its cores, which makes its sums estimates."""
-    rows = [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
-    return frozenset(
-        coverage
-        for coverage in _COVERAGES
-        if any(cpus.columns[coverage].values[row] < ESTIMATE_BELOW for row in rows)
-    )
+def low_coverages(cpus: CpuTable) -> dict[str, set[Cpu]]:
+    """By coverage, CPUs on which it is partial; without coverages that are whole everywhere."""
+    infos = cpus.topology.cpus
+    low = {}
+    for coverage in _COVERAGES:
+        rows = np.flatnonzero(cpus.columns[coverage].values < ESTIMATE_BELOW).tolist()
+        if rows:
+            low[coverage] = {infos[row].cpu for row in rows}
+    return low
+
+
+def partial_coverages(low: Mapping[str, Set[Cpu]], nf: NfRow) -> frozenset[str]:
+    """Coverages that are partial on one of its cores, which makes its sums estimates.
+
+    `low`: of `low_coverages`.
+    """
+    return frozenset(name for name, cpus in low.items() if not cpus.isdisjoint(nf.cpus))
 
 
 def _problem(nf: NfRow, width: int) -> list[Line]:
