@@ -88,6 +88,10 @@ class TrendTable(Mapping[Any, RowTrend]):
             trend = self._trends[row] = self._trend(row)
         return trend
 
+    def change(self, key: Any) -> Reading:
+        """`RowTrend.change` alone, which needs no graph."""
+        return _reading(self._columns.change.item(self._row_of[key]))
+
     def _trend(self, row: int) -> RowTrend:
         block, at = divmod(row, _BLOCK)
         if block not in self._texts:
@@ -363,6 +367,12 @@ def change_tone(change: Reading, *, costs: bool, loses: bool = False) -> Tone:
     return Tone.BAD if loses else Tone.WARN
 
 
+def _change_of(trends: Mapping[Any, RowTrend], key: Any) -> Reading:
+    if isinstance(trends, TrendTable) and key in trends:
+        return trends.change(key)
+    return trends.get(key, _NO_TREND).change
+
+
 def drops_of(nf: NfRow) -> float:
     """Packets that it loses per second; 0 if unknown."""
     lost = nf.readings["drop_packets_per_s"]
@@ -376,7 +386,7 @@ def _nf_harm(frame: Frame, nf: NfRow, trends: RowTrends, waiting: Set[Cpu]) -> f
         score += _LOSS + min(np.log10(drops + 1) / 10, 0.9)
     if nf.problem is not None:
         score += _WAIT
-    score += _excess(trends.nf_costs.get(nf.key, _NO_TREND).change)
+    score += _excess(_change_of(trends.nf_costs, nf.key))
     if not waiting.isdisjoint(nf.cpus):
         score += _WAIT
     return score + max(
