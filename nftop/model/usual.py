@@ -41,7 +41,8 @@ class UsualTable:
 
     def of(self, metric: str, keys: Sequence[Hashable]) -> Floats:
         """float64 (len(keys),), NaN where unknown."""
-        return self.all_of(keys)[USUAL_METRICS.index(metric)]
+        values: Floats = self.all_of(keys)[USUAL_METRICS.index(metric)]
+        return values
 
     def all_of(self, keys: Sequence[Hashable]) -> Floats:
         """float64 (metrics, len(keys)), NaN where unknown."""

@@ -10,10 +10,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-import numpy as np
-
 from nftop.derive.frame import FRAME
 from nftop.derive.stage import FoldStage, FoldTick
+from nftop.model.column import median
 from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.metric import is_bound
 from nftop.model.metrics.nf import NF_METRICS
@@ -93,7 +92,7 @@ class RecentRates:
         """Median of a value in the `span_s` until one second before that time; else WARMING."""
         points = self._points_before(monotonic_ns, span_s)
         values = [number for point in points if not math.isnan(number := value(point))]
-        return float(np.median(values)) if len(values) >= _LEAST_BEFORE else _WARMING
+        return median(values) if len(values) >= _LEAST_BEFORE else _WARMING
 
     def cost_before(self, monotonic_ns: int, span_s: float = 60.0) -> PacketCost:
         """Median cost before that time: of work only if there are enough such numbers."""
@@ -103,11 +102,11 @@ class RecentRates:
         ]  # fmt: skip
         work = [point.cpp for point in points if point.is_work]
         if len(work) >= _LEAST_BEFORE:
-            return PacketCost("busy_cpp", float(np.median(work)), is_bound=False)
+            return PacketCost("busy_cpp", median(work), is_bound=False)
         others = [point for point in points if not point.is_work]
         if len(others) < _LEAST_BEFORE:
             return PacketCost("cpp", _WARMING, is_bound=False)
-        middle = float(np.median([point.cpp for point in others]))
+        middle = median([point.cpp for point in others])
         return PacketCost("cpp", middle, is_bound=any(point.is_bound for point in others))
 
     def cost_grew(self, nf: NfRow, at_ns: int) -> bool:
@@ -228,7 +227,7 @@ def _usual(values: list[float]) -> Reading:
     known = [value for value in values if not math.isnan(value)]
     if len(known) < _LEAST_POINTS:
         return _WARMING
-    return float(np.median(known))
+    return median(known)
 
 
 def _number(reading: Reading) -> float:

@@ -179,13 +179,13 @@ def _rows(
     def cells(col: TableColumn) -> Sequence[TableCell]:
         if col.metric is not None:
             return [(cell,) for cell in _metric_cells(nfs, col, col.metric, partial)]
-        made = [_CELLS[col.key](frame, nf, col, trends) for nf in nfs]
+        drawn = [_CELLS[col.key](frame, nf, col, trends) for nf in nfs]
         if col is columns[0]:
             return [
                 (cell[0]._replace(tone=Tone.STRONG), *cell[1:]) if harm >= SICK else cell
-                for cell, (_, harm) in zip(made, ranked, strict=True)
+                for cell, (_, harm) in zip(drawn, ranked, strict=True)
             ]
-        return made
+        return drawn
 
     return body_lines(columns, cells)
 

@@ -143,12 +143,12 @@ def _binned(
 
 
 # Ranges of ASCII, lines, blocks and braille.
-_ONE_CELL_EACH = re.compile("[ -~\u2500-\u259f\u2800-\u28ff]*")
+_NARROW = re.compile("[ -~\u2500-\u259f\u2800-\u28ff]*")
 
 
 def _by_cell(text: str) -> list[str]:
     """What each cell of a text begins: "" is the second half of a wide character."""
-    if _ONE_CELL_EACH.fullmatch(text):
+    if _NARROW.fullmatch(text):
         return list(text)
     texts: list[str] = []
     for char in text:
