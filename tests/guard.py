@@ -180,8 +180,9 @@ MAY: Mapping[str, str] = {
     # The files of an export: new ones, and those go again where it fails.
     "export/tables/outputs.py": "io.StringIO os.fdopen pathlib.Path sys.stdout",
     "export/tables/parquet.py": "pyarrow.*",
-    "cli/commands/export.py": "shutil.get_terminal_size os.environ os.fdopen pathlib.Path "
-    "signal.SIG* sys.stdout",
+    "cli/commands/export.py": "os.environ pathlib.Path",
+    "cli/commands/compare.py": "shutil.get_terminal_size sys.stdout",
+    "cli/cuts.py": "signal.SIG*",
     # Findings for the local syslog or journal: datagrams, without waiting.
     "export/finding_log.py": "socket.socket socket.AF_UNIX socket.SOCK_DGRAM socket.SOCK_CLOEXEC "
     "socket.SOCK_NONBLOCK os.getpid",
@@ -209,8 +210,10 @@ MAY: Mapping[str, str] = {
     "cli/config.py": "os.environ pathlib.Path sys.stdout",
     "export/output.py": "sys.stdout sys.stderr os.open os.close os.dup2 os.devnull os.O_*",
     "cli/compose/hosts.py": "pathlib.Path",
-    "cli/commands/report.py": "os.environ os.fdopen pathlib.Path signal.SIG* time.thread_time "
-    "shutil.get_terminal_size sys.stdin sys.stdout",
+    "cli/commands/doctor.py": "os.environ pathlib.Path shutil.get_terminal_size sys.stdout",
+    "cli/commands/explain.py": "pathlib.Path sys.stdout",
+    "cli/commands/tma.py": "os.fdopen pathlib.Path signal.SIG* sys.stdin sys.stdout",
+    "cli/commands/report.py": "os.fdopen pathlib.Path time.thread_time sys.stdout",
     "cli/commands/serve.py": "signal.SIG*",
     "cli/commands/live.py": "io.TextIOWrapper os.environ shutil.get_terminal_size sys.stdin "
     "sys.stdout sys.__stdout__ sys.__stderr__",

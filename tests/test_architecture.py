@@ -47,7 +47,7 @@ READERS = CHANGERS | {
     "cli/commands/sweep.py",
     "cli/confirmation.py",
     "cli/compose/classes_host.py",
-    "cli/commands/report.py",
+    "cli/commands/doctor.py",
     "export/json/changes.py",
     "export/json/sst.py",
     "cli/commands/undo.py",

@@ -42,12 +42,12 @@ SHELL_NAMES = ("completion", "man")
 # Module and function of each command, in `nftop.cli`; the function returns the exit code.
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {name: f"commands.{name}.{name}" for name in ("live", "serve", "cat", "undo", "sst")}
+    | {name: f"commands.{name}.{name}" for name in ("doctor", "explain", "tma")}
+    | {name: f"commands.{name}.{name}" for name in record.INTERVAL_NAMES}
     | {"history": "commands.undo.history", "recover": "commands.undo.recovery"}
     | {"config": "config.show"}
     | {name: f"commands.shell.{name}" for name in SHELL_NAMES}
-    | {name: f"commands.report.{name}" for name in ("doctor", "explain", "tma")}
     | {name: f"commands.record.{name}" for name in record.NAMES}
-    | {name: f"commands.export.{name}" for name in record.INTERVAL_NAMES}
 )
 # Commands that work with another host's sensor server.
 _BY_SERVER = ("live", "doctor", "serve", "record")

@@ -16,12 +16,12 @@ from typing import Any, Protocol
 
 from nftop.control.backend import AbsentError, LockedError, RefusedError, boot_id
 from nftop.control.resctrl.backend import ClassBackend
-from nftop.control.resctrl.operations import SHAREABLE, ResctrlStep
-from nftop.control.rules import MB, LimitRule, MaskRule, Rules
+from nftop.control.resctrl.operations import ResctrlStep
+from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, Change, Proposal, State, parts
 from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Missing
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.rdt.rdt import MB, ROOT, SHAREABLE
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.host.topology import read_cpuid, read_topology
@@ -158,10 +158,10 @@ class PqosHost(ClassBackend):
 
     def _set(self, library: Library, clos: int, values: Mapping[Cell, str]) -> None:
         reading = library.look()
-        cache_of = {int(l3): cache for cache, l3 in domains(reading, self.topology).items()}
+        cache_of_line = {int(l3): cache for cache, l3 in domains(reading, self.topology).items()}
         masks: dict[int, dict[str, int]] = {}
         for cell, value in sorted(values.items()):
-            cache = cache_of[cell.number]
+            cache = cache_of_line[cell.number]
             if cell.name == MB:
                 row = library.limits.COS(clos, int(value))
                 library.limits.set(library.mba_id(cache), [row])

@@ -6,11 +6,8 @@ from collections.abc import Mapping
 
 from nftop.model.change import Cell, State
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import ROOT, MbaUnit
+from nftop.model.rdt.rdt import LOCKED, ROOT, MbaUnit
 from nftop.model.struct import dataclass, field
-
-MB = "MB"  # the line of schemata with limits on memory bandwidth
-LOCKED = ("pseudo-locked", "pseudo-locksetup")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,15 @@ from itertools import chain
 from nftop.control.backend import KERNELS, AnyBackend, LockedError, RefusedError, goal
 from nftop.control.journal import Journal, next_number, now
 from nftop.control.journal_entry import Entry, Requester
-from nftop.control.recovery import LOCK_S, recover, retry, revert
+from nftop.control.recovery import LOCK_S, retry, revert
 from nftop.control.revert import differing, is_end
-from nftop.control.transaction import REVERT_LOCK_S, UnwrittenError, compared, unknown
+from nftop.control.transaction import (
+    REVERT_LOCK_S,
+    UnwrittenError,
+    after_error,
+    compared,
+    unknown,
+)
 from nftop.control.wording import differences
 from nftop.model.change import Change, Outcome, Proposal, Receipt, State, difference
 from nftop.model.error_text import describe_error
@@ -170,7 +176,7 @@ def serve_series(
             partial(revert, host, journal, series.entry, why=why, outcome=outcome),
         )
     except Exception as error:  # noqa: BLE001 - it was written: report it
-        end = _restored(host, journal, error)
+        end = after_error(host, journal, error, unknown(journal, error))
     answer(end)
 
 
@@ -204,12 +210,3 @@ def _tried(
         return end.outcome, end.sentences
     except Exception as error:  # noqa: BLE001 - nothing may be left on the host
         return "refused", (_FAILED.format(describe_error(error)),)
-
-
-def _restored(host: AnyBackend, journal: Journal, error: Exception) -> Receipt:
-    """Receipt after an unexpected error of the revert: once more, by the journal."""
-    try:
-        receipt = recover(host, journal)
-    except Exception as second:  # noqa: BLE001 - report both errors
-        return unknown(journal, error, second)
-    return receipt or unknown(journal, error)

@@ -21,7 +21,7 @@ from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import Entry, Requester, finished
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import ENABLED, IO_FILES, ResctrlStep, cpus_in
-from nftop.control.rules import MB, IoRule, LimitRule, MaskRule, Rules
+from nftop.control.rules import IoRule, LimitRule, MaskRule, Rules
 from nftop.control.series import ALIVE, END, TRY, serve_series
 from nftop.control.speed_select.backend import ISST, NOT_SIMULATED
 from nftop.control.transaction import serve
@@ -29,18 +29,18 @@ from nftop.model.change import POLICY_KINDS, Cell, Change, Outcome, Proposal, Re
 from nftop.model.error_text import describe_error
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.rdt.rdt import MB, ROOT
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
 from nftop.sim.classes import ALL_PERCENT, SimulatedClasses, numbered
 from nftop.sim.frequency import DRIVER, EPPS, GOVERNORS, CoreSetting, altered
 from nftop.sim.frequency import CoreFrequencies as Simulated
+from nftop.sim.model import host_of
 from nftop.sim.payloads import thread_table
 from nftop.sim.world import World
 
-# Neither paths nor a command of this machine: typing what is shown changes nothing.
+# Not a path of this machine: a command that is shown, pasted, changes nothing.
 CLASSES_PATH = "/SIMULATED/resctrl"
-PROGRAM = "nftop demo"
 _ANSWER_S = 90.0
 _SLOW = Receipt("failed", (f"the guard is still at it after {_ANSWER_S:g} s",))
 FREQUENCIES_PATH = "/SIMULATED/cpufreq"
@@ -476,7 +476,8 @@ def _after(setting: CoreSetting, step: CpufreqWrite) -> tuple[str, CoreSetting]:
 
 
 def simulated_gates(world: World) -> HostGate:
-    guarded = MemoryJournal(), ThreadGuardedChange, PROGRAM, ThreadGuardedSeries
+    program = host_of(world.now().rdt.model).program
+    guarded = MemoryJournal(), ThreadGuardedChange, program, ThreadGuardedSeries
     frequencies: FrequencyBackend = SimulatedFrequencies(world)
     return HostGate(
         {

@@ -281,7 +281,8 @@ def serve(
     try:
         receipt, entry = apply(host, journal, proposal, requester)
     except Exception as error:  # noqa: BLE001 - nothing may be left half done
-        answer(_mended(host, journal, error))
+        nothing = Receipt("refused", (f"nothing was written: {describe_error(error)}",))
+        answer(after_error(host, journal, error, nothing))
         return
     answer(receipt)
     if entry is None:
@@ -296,13 +297,17 @@ def serve(
     answer(end)
 
 
-def _mended(host: AnyBackend, journal: Journal, error: Exception) -> Receipt:
-    """Receipt after an unexpected error, once the change is reverted."""
+def after_error(
+    host: AnyBackend, journal: Journal, error: Exception, unrecorded: Receipt
+) -> Receipt:
+    """Receipt after an unexpected error, once the change is reverted by the journal.
+
+    `unrecorded`: the receipt if the journal has no pending change.
+    """
     try:
-        mended = recover(host, journal)
+        return recover(host, journal) or unrecorded
     except Exception as second:  # noqa: BLE001 - report both errors
         return unknown(journal, error, second)
-    return mended or Receipt("refused", (f"nothing was written: {describe_error(error)}",))
 
 
 def unknown(journal: Journal, *errors: Exception) -> Receipt:

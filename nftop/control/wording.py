@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nftop.control.rules import MB
 from nftop.model.change import POLICY_KINDS, Cell, Change, State, bf_words, parts
 from nftop.model.ids import format_cpu_list, mhz_text
-from nftop.model.rdt.rdt import DEFAULT, MASK_LINES, ROOT, UNLIMITED_MBPS, class_name
+from nftop.model.rdt.rdt import DEFAULT, MASK_LINES, MB, ROOT, UNLIMITED_MBPS, class_name
 
 _MOST_NAMED = 6
 

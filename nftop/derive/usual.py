@@ -158,7 +158,7 @@ def _step(
     since_s, renewed = times
     held = np.isfinite(since_s)
     known, changed = _forgotten(known, since_s, held | renewed, renewed)
-    seconds = frame.interval_s or 0.0
+    seconds = frame.elapsed_s
     counted = np.isfinite(numbers) & ~held
     known = replace(
         known,

@@ -455,6 +455,11 @@ class Frame:
     usual: Usual = field(default_factory=Usual)
     schema: str = SCHEMA
 
+    @property
+    def elapsed_s(self) -> float:
+        """`interval_s`, and 0.0 on the first tick: the seconds that its sums and ages grow by."""
+        return self.interval_s or 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Focus:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -176,6 +177,7 @@ class Host:
         uarch: nftop's name of the microarchitecture (`SKX`), `generic` if unknown.
         simulated: numbers come from nftop's model, not from hardware.
         remote: address of the sensor server that reports another host; "" here.
+        demo_options: options of `nftop demo` that give this simulated host again (untrusted text).
     """
 
     name: str
@@ -183,6 +185,12 @@ class Host:
     uarch: str
     simulated: bool = False
     remote: str = ""
+    demo_options: tuple[str, ...] = ()
+
+    @property
+    def program(self) -> str:
+        """First words of command lines for this host."""
+        return shlex.join(("nftop", "demo", *self.demo_options)) if self.simulated else "nftop"
 
     @property
     def lab(self) -> bool:

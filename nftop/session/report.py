@@ -137,7 +137,7 @@ class _Verdicts:
             first = joined[-1].since_ns if joined else 0
             if self._changed_at_ns is None or first > self._changed_at_ns:
                 self.judge()
-        self._rings.append(frame, round((frame.interval_s or 0.0) * 1e9))
+        self._rings.append(frame, round(frame.elapsed_s * 1e9))
         self._before, self._changed_at_ns = frame, changed_at_ns
 
     def judge(self) -> None:

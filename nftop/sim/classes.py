@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from nftop.model.change import Cell, State, group_path, parts
 from nftop.model.ids import Cpu
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import ROOT, IoWays, Limits
+from nftop.model.rdt.rdt import MB, ROOT, SHAREABLE, IoWays, Limits
 from nftop.model.struct import dataclass
 from nftop.sim.layout import Layout
 from nftop.sim.model import Model
@@ -18,7 +18,7 @@ from nftop.sim.payloads import thread_table
 from nftop.sim.scenario import ScenarioGroup
 
 ALL_PERCENT = 100
-L3, MB, SHAREABLE = "L3", "MB", "shareable"
+L3 = "L3"
 ENABLED, DISABLED = "enabled", "disabled"
 _FIRST_INODE = 2
 

@@ -25,6 +25,7 @@ from nftop.model.clock import NS_PER_S
 from nftop.model.column import Floats
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass, replace
+from nftop.model.topology import Host
 from nftop.sim.frequency import CoreFrequencies, first_frequencies
 from nftop.sim.layout import Layout, build
 from nftop.sim.rates import GOLDEN, first_limits, phases, rates_of
@@ -156,6 +157,17 @@ def model_of(scenario: Scenario, cpus: int, *, smt: bool = True) -> Model:
         phase=np.arange(cpus, dtype=np.float64) * GOLDEN % 1.0 * math.tau,
     )
     return _counted_up(model, 1)
+
+
+def host_of(model: Model) -> Host:
+    """Identity of the simulated host, with the options of `nftop demo` that are not the default."""
+    scenario, cpus = model.scenario, len(model.layout.topology.cpus)
+    processor = scenario.processor
+    options = ["--scenario", scenario.name] * (scenario.name != "default")
+    options += ["--host", processor.name] * (processor.name != scenario.own_processor)
+    options += ["--cpus", str(cpus)] * (cpus != processor.cpus)
+    return Host("demo", f"simulated {processor.title}", processor.uarch, simulated=True,
+                demo_options=tuple(options))  # fmt: skip
 
 
 def _with_placed_tasks(scenario: Scenario, layout: Layout) -> Scenario:

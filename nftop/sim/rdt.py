@@ -62,6 +62,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import (
     EVENTS,
+    SHAREABLE,
     CacheDomain,
     Event,
     GroupCache,
@@ -486,7 +487,7 @@ def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
                 inode=classes.inode(group),
                 clos=classes.clos[group],
                 cpus=classes.cpus(group),
-                mode="shareable",
+                mode=SHAREABLE,
                 caches=tuple(in_cache(group, at, cache) for at, cache in enumerate(caches)),
                 rmid=classes.rmids[group],
                 tasks=classes.tasks(group),

@@ -141,10 +141,10 @@ class ScenarioStep:
 class Scenario:
     """A scenario. Saturated rates vary by the share `swing` in `period_s`.
 
-    `loads_of`: whether a load of 1 is what a core handles at its
-    initial frequency, or at the base frequency of high-priority cores. `groups` begin with the root
-    group. Memory channels have traffic in proportion to
-    `channel_weights`, default 1.
+    `own_processor`: name of the processor in its file. `loads_of`: whether a load of 1 is what a
+    core handles at its initial frequency, or at the base frequency of high-priority cores. `groups`
+    begin with the root group. Memory channels have traffic in proportion to `channel_weights`,
+    default 1.
     """
 
     name: str
@@ -157,6 +157,7 @@ class Scenario:
     groups: tuple[ScenarioGroup, ...]
     channel_weights: tuple[int, ...] = ()
     processor: Processor = field(default_factory=processors.load)
+    own_processor: str = processors.USUAL
     loads_of: Cores = "usual"
 
     @property
@@ -299,6 +300,7 @@ def _converted(name: str, raw: Mapping[str, Any]) -> Scenario:
         ),
         channel_weights=file.channel_weights,
         processor=processor,
+        own_processor=processor.name,
         loads_of=file.loads_of,
     )
 

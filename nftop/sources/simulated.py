@@ -18,7 +18,7 @@ from nftop.model.topology import Host, Topology
 from nftop.sim import payloads
 from nftop.sim import scenario as scenarios
 from nftop.sim.frequency import DRIVER, cpufreq_table
-from nftop.sim.model import Model, model_of
+from nftop.sim.model import Model, host_of, model_of
 from nftop.sim.network_functions import dpdk_table, ovs_table, vpp_table
 from nftop.sim.pcm import pcm_table
 from nftop.sim.rdt import Rdt, rdt_of, resctrl_table
@@ -149,7 +149,7 @@ def simulated_host(
         kinds.get(name, SimulatedSource)(name, payload, texts[name], view)
         for name, payload in payload_of.items()
     )
-    host = Host("demo", f"simulated {played.processor.title}", uarch.name, simulated=True)
+    host = host_of(model)
     return SimulatedHost(host, model, world, sources, uarch)
 
 

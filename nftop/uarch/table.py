@@ -189,6 +189,11 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(stem if stem == GENERIC else stem.upper() for stem in stems))
 
 
+def uarch_names() -> tuple[str, ...]:
+    """All tables of a CPU, sorted: without the generic one."""
+    return tuple(name for name in names() if name != GENERIC)
+
+
 def load(name: str = GENERIC) -> Uarch:
     """The table called `name`.
 

@@ -9,14 +9,14 @@ from nftop.control.profile.profile import Listing
 from nftop.control.profile.validate import fit
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.draft import Draft, DraftStep, drifted, read_since_ns, rebased
-from nftop.control.rules import MB, Rules
+from nftop.control.rules import Rules
 from nftop.control.wording import differences
 from nftop.derive.cache.ways import has_filled
 from nftop.model.change import IO_GROUP, Change, ClassAction, Proposal, State
 from nftop.model.frame import Frame
 from nftop.model.ids import parse_cpu_list
 from nftop.model.keep_timeout import KEEP_WITHIN_S
-from nftop.model.rdt.rdt import IO_ORIGINS, ROOT
+from nftop.model.rdt.rdt import IO_ORIGINS, MB, ROOT, cache_of_line
 from nftop.model.struct import replace
 from nftop.render.editor.model import (
     EditorState,
@@ -278,7 +278,7 @@ class EditorModel:
         rules = self._line_rules
         line = lines_of(rules, cache or caches_of(rules)[0])[0]
         every = domains_of(self.draft.base, line)
-        domain = l3 if line[:2] == "L3" and l3 in every and l3 is not None else every[0]
+        domain = l3 if cache_of_line(line) == "L3" and l3 in every and l3 is not None else every[0]
         bits = drafts.mask(self.draft, group, line, domain) or 1
         return MaskSelection(group, line, domain, bits.bit_length() - 1)
 

@@ -147,7 +147,7 @@ class ExperimentControl:
         try:
             host = self._opened()
             seen = first_frame(host) if host.accelerated else frame
-            if seen is None or (seen.interval_s or 0.0) > MOST_INTERVAL_S:
+            if seen is None or seen.elapsed_s > MOST_INTERVAL_S:
                 raise SweepError(_SLOW.format(MOST_INTERVAL_S))
             gate = host.gate
             rules = gate.host.rules()

@@ -16,8 +16,7 @@ from unittest import mock
 
 import pytest
 
-from nftop.cli.commands import report as doctor
-from nftop.cli.commands import report as reports
+from nftop.cli.commands import doctor
 from nftop.model.check import Check
 from nftop.model.error_text import exhausted
 from nftop.render.pages.explain import near_names
@@ -172,7 +171,7 @@ sys.exit(main())
     [
         ("nftop.cli.main", ["doctor"]),
         ("numpy", ["doctor"]),
-        ("nftop.cli.commands.report", ["doctor"]),
+        ("nftop.cli.commands.doctor", ["doctor"]),
         ("examining", ["doctor"]),
         ("nftop.export.batch", ["--batch", "-n", "1"]),
         ("nftop.sources.simulated", ["demo", "--batch", "-n", "1"]),
@@ -299,7 +298,7 @@ def test_doctor_text_and_json_agree() -> None:
     # Both of one examination: other tests' processes and sockets may end between two.
     with (
         mock.patch.object(doctor, "examine", once(doctor.examine)),
-        mock.patch.object(reports, "_host_checks", once(reports._host_checks)),
+        mock.patch.object(doctor, "_host_checks", once(doctor._host_checks)),
     ):
         done, text = called("doctor", "--json"), called("doctor").stdout
     assert done.returncode == 0, done.stderr

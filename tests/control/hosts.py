@@ -108,7 +108,7 @@ class LabHost(ClassBackend):
                 self.lab.rmdir(path)
             elif step.deed in IO_FILES:
                 text = step.text.removesuffix("\n")
-                self.lab.echo(text, f"/info/{step.line}/{IO_FILES[step.deed]}")
+                self.lab.echo(text, f"/info/{step.info_folder}/{IO_FILES[step.deed]}")
             else:
                 file = {"schemata": "schemata", "cpus": "cpus_list", "task": "tasks"}[step.deed]
                 self.lab.echo(step.text.removesuffix("\n"), f"{path}/{file}")

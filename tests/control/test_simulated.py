@@ -360,7 +360,9 @@ def test_no_word_of_it_is_a_command_for_a_real_host() -> None:
     draft, _ = drafts.ask(
         drafts.begin(desk.gate.host.state(), desk.gate.host.rules(), desk.gate.program), [SHRINK]
     )
-    assert draft.plan.commands == ("nftop demo cat set --group tenant --l3 0=3",)
+    assert draft.plan.commands == (
+        "nftop demo --scenario noisy --cpus 16 cat set --group tenant --l3 0=3",
+    )
     pending = desk.gate.apply(desk.gate.propose(drafts.actions(draft), draft.plan.commands))
     under_way = unfinished(desk.gate.journal)
     kept = pending.keep()

@@ -166,7 +166,8 @@ def test_a_mean_with_empty_polls_in_it_is_a_bound(data: ReportData) -> None:
 
 def test_commands_are_of_the_host_of_the_recording(data: ReportData) -> None:
     text = markdown_report(report_blocks(data, "x"))
-    assert re.search(r"(?m)^\s*nftop demo cat set ", text) and "sudo nftop cat" not in text
+    command = r"(?m)^\s*nftop demo --scenario noisy cat set "
+    assert re.search(command, text) and "sudo nftop cat" not in text
     assert re.search(r"nftop replay \S+ --at '\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ'", text)
 
 

@@ -9,12 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nftop.cli.main import build_parser
+from nftop.model.struct import replace
 from nftop.papers.table import papers
 from nftop.sim import processor, scenario
 from nftop.sim.events import count, parts_of
 from nftop.sim.layout import FULL_CPUS
 from nftop.sim.model import Model, model_of
 from nftop.sim.workloads import INDEX
+from nftop.sources.simulated import simulated_host
 from nftop.uarch.table import Encoding, PmuTerms
 
 DAY = 86_400_000_000_000
@@ -206,3 +209,24 @@ def test_a_task_without_room_slows_nobody_down() -> None:
             for at in (40, 80)
         ]
         assert (cycles[1] < 0.95 * cycles[0]) == slower
+
+
+@pytest.mark.parametrize(
+    ("name", "processor", "cpus", "options"),
+    [
+        ("default", "", None, ""),
+        ("noisy", "e5-2699v4", 88, "--scenario noisy"),
+        ("default", "gold-6230n", None, "--host gold-6230n"),
+        ("sst-bf", "gold-6230n", 80, "--scenario sst-bf"),
+        ("sst-bf", "e5-2699v4", 24, "--scenario sst-bf --host e5-2699v4 --cpus 24"),
+    ],
+)
+def test_its_command_line_gives_the_same_host_again(
+    name: str, processor: str, cpus: int | None, options: str
+) -> None:
+    first = simulated_host(name, cpus, processor=processor).host
+    assert first.program == f"nftop demo {options}".rstrip()
+    again = build_parser(demo=True).parse_args(list(first.demo_options))
+    host = simulated_host(again.scenario, again.simulated_cpus, processor=again.simulated_host).host
+    assert host == first
+    assert replace(first, simulated=False).program == "nftop"

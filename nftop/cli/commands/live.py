@@ -140,7 +140,7 @@ def _live_screen(
 
 def _examine(options: argparse.Namespace) -> tuple[Sequence[Check], str]:
     """The checks for the doctor's page, as `nftop doctor` has them."""
-    from nftop.cli.commands.report import caveat_of, examine_host  # noqa: PLC0415 - on request
+    from nftop.cli.commands.doctor import caveat_of, examine_host  # noqa: PLC0415 - on request
 
     checks, host = examine_host(options)
     return checks, caveat_of(host)

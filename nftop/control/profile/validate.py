@@ -21,8 +21,8 @@ from nftop.control.profile.profile import (
     TasksStatement,
     TextSpan,
 )
-from nftop.control.resctrl.operations import EXCLUSIVE, cpus_in
-from nftop.control.rules import LOCKED, MB, MaskRule, Rules, mask_problem
+from nftop.control.resctrl.operations import cpus_in
+from nftop.control.rules import MaskRule, Rules, mask_problem
 from nftop.model.change import (
     Cell,
     CreateGroup,
@@ -34,7 +34,7 @@ from nftop.model.change import (
     parts,
 )
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, MbaUnit
+from nftop.model.rdt.rdt import EXCLUSIVE, LOCKED, MB, OWN_PREFIX, ROOT, MbaUnit
 from nftop.model.struct import dataclass, field
 
 _T = TypeVar("_T")

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from nftop.control.backend import goal
 from nftop.control.resctrl.operations import ENABLED
 from nftop.control.resctrl.plan import propose, result_of
-from nftop.control.rules import MB, MaskRule, Rules
+from nftop.control.rules import MaskRule, Rules
 from nftop.derive.cache.changes import schemata_cells
 from nftop.model.change import (
     IO_GROUP,
@@ -38,7 +38,7 @@ from nftop.model.change import (
 from nftop.model.frame import Frame, GroupRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.missing import Reason
-from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, UNLIMITED_MBPS, class_name
+from nftop.model.rdt.rdt import MB, OWN_PREFIX, ROOT, UNLIMITED_MBPS, class_name
 from nftop.model.struct import dataclass, replace
 
 # Domains that get the same mask: that of the first.

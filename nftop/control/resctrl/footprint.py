@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from nftop.control.resctrl.operations import EXCLUSIVE
 from nftop.control.resctrl.plan import propose
 from nftop.control.resctrl.thread_monitors import creations, monitor_name
-from nftop.control.rules import LOCKED, MaskRule, Rules
+from nftop.control.rules import MaskRule, Rules
 from nftop.derive.cache.ways import in_use
 from nftop.model.change import (
     Action,
@@ -34,7 +33,7 @@ from nftop.model.footprint import (
 from nftop.model.frame import CacheClass, Frame, NfRow
 from nftop.model.ids import L3Domain
 from nftop.model.missing import Missing, Reason
-from nftop.model.rdt.rdt import ROOT, class_name
+from nftop.model.rdt.rdt import EXCLUSIVE, LOCKED, ROOT, class_name
 from nftop.model.struct import dataclass, field, replace
 
 _LINES = ("L3", "L3DATA", "L3CODE")

@@ -17,7 +17,7 @@ from nftop.control.rules import Rules
 from nftop.control.wording import counted, cpus_and_threads, describe
 from nftop.model.change import Cell, Change, State, group_path, parts
 from nftop.model.ids import format_cpu_list
-from nftop.model.rdt.rdt import DEFAULT, ROOT, class_name
+from nftop.model.rdt.rdt import DEFAULT, ROOT, cache_of_line, class_name
 
 _MOST_NAMED = 6
 
@@ -29,7 +29,7 @@ def mask_effects(
     caches = by_cache(target)
     for change in changes:
         if is_mask(change.cell) and change.new is not None:
-            rows = caches[change.cell.name[:2], change.cell.number]
+            rows = caches[cache_of_line(change.cell.name), change.cell.number]
             shared = _shared(base, {cell: target[cell] for cell in rows}, rules, change)
             yield from ((change.cell, item) for item in shared)
         elif change.cell.kind == "io_cbm" and change.new is not None:
@@ -122,7 +122,7 @@ def _shared(base: State, target: State, rules: Rules, change: Change) -> Iterato
             + f" and {len(groups) - _MOST_NAMED} more" * (len(groups) > _MOST_NAMED)
         )
     io, origin = rules.io.get(cell.number, (0, ""))
-    if cell.name.startswith("L3") and gained & io:
+    if cache_of_line(cell.name) == "L3" and gained & io:
         yield (
             f"{describe(cell)}: devices write into {ways_text(gained & io)} too (DDIO, {origin})"
         )
@@ -132,7 +132,7 @@ def _shared_with_io(target: State, change: Change) -> Iterator[str]:
     """Classes that have ways into which devices will write."""
     bits, shared = int(change.new or "0", 16), dict[int, list[str]]()
     for cell, value in sorted(target.items()):
-        if is_mask(cell) and cell.name.startswith("L3") and cell.number == change.cell.number:
+        if is_mask(cell) and cache_of_line(cell.name) == "L3" and cell.number == change.cell.number:
             both, name = int(value, 16) & bits, class_name(cell.group)
             if both and name not in shared.setdefault(both, []):
                 shared[both].append(name)

@@ -19,14 +19,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from nftop.control.backend import KERNELS, UNBORN, advance, goal
-from nftop.control.rules import MB
 from nftop.model.change import Cell, Change, State, group_path, parts
 from nftop.model.ids import format_cpu_list
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.rdt.rdt import EXCLUSIVE, MB, ROOT, SHAREABLE, cache_of_line
 from nftop.model.struct import dataclass, field
 
 Operation: TypeAlias = Literal["mkdir", "rmdir", "schemata", "cpus", "task", "io_alloc", "io_cbm"]
-SHAREABLE, EXCLUSIVE = "shareable", "exclusive"
 # Values of an `io_alloc` cell, and files of a folder of info by operation. Writing 1 takes the
 # highest class of the cache and gives I/O every way that no exclusive group has; writing 0 gives it
 # back, and the kernel shows no mask any more (`fs/resctrl/ctrlmondata.c`, Linux 6.19).
@@ -70,9 +68,14 @@ class ResctrlStep:
         return "".join(f"{name}:{';'.join(line)}\n" for name, line in lines.items())
 
     @property
-    def line(self) -> str:
-        """Folder of info that an operation on the ways of I/O is in; "" for others."""
+    def info_folder(self) -> str:
+        """Folder below `info` of the ways of I/O (`L3`, with CDP `L3DATA`); "" for others."""
         return next(iter(self.values)).name if self.deed in IO_FILES else ""
+
+    @property
+    def info_file(self) -> str:
+        """File of the ways of I/O that is written, below the mount; "" for other operations."""
+        return f"info/{self.info_folder}/{IO_FILES[self.deed]}" if self.deed in IO_FILES else ""
 
     def delta(self, state: State) -> Mapping[Cell, str | None]:
         return _delta(state, self)
@@ -119,7 +122,8 @@ def is_mask(cell: Cell) -> bool:
 def rivals(cell: Cell, other: Cell) -> bool:
     """Whether two masks are of one cache and different groups; code and data share a cache."""
     return (
-        (cell.kind, cell.number, cell.name[:2]) == (other.kind, other.number, other.name[:2])
+        (cell.kind, cell.number, cache_of_line(cell.name))
+        == (other.kind, other.number, cache_of_line(other.name))
         and cell.group != other.group
         and cell.kind == "schemata"
     )
@@ -129,7 +133,7 @@ def by_cache(state: State) -> Mapping[tuple[str, int], Sequence[Cell]]:
     """Every mask by its cache (`L3`, 0), sorted: rivals are among those of one."""
     rows: dict[tuple[str, int], list[Cell]] = defaultdict(list)
     for cell in sorted(filter(is_mask, state)):
-        rows[cell.name[:2], cell.number].append(cell)
+        rows[cache_of_line(cell.name), cell.number].append(cell)
     return rows
 
 
@@ -158,8 +162,9 @@ def _delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
 def _io_delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
     """The ways of I/O are switched: the kernel chooses their masks, or shows none any more."""
     delta: dict[Cell, str | None] = dict(step.values)
+    folder = step.info_folder
     if ENABLED in step.values.values():
-        return delta | {io_cell(step.line, l3): KERNELS for l3 in domains_of(state, step.line)}
+        return delta | {io_cell(folder, l3): KERNELS for l3 in domains_of(state, folder)}
     return delta | {cell: None for cell in state if cell.kind == "io_cbm"}
 
 
@@ -328,9 +333,9 @@ def _removed(state: State, target: State) -> Iterator[ResctrlStep]:
 
 
 def shell(step: ResctrlStep, mount: str) -> str:
-    if step.deed in IO_FILES:
-        path = f"{mount}/info/{step.line}/{IO_FILES[step.deed]}"
-        return f"echo '{step.text.removesuffix(chr(10))}' > {shlex.quote(path)}"
+    if step.info_file:
+        path = shlex.quote(f"{mount}/{step.info_file}")
+        return f"echo '{step.text.removesuffix(chr(10))}' > {path}"
     folder = mount if step.group == ROOT else f"{mount}/{step.group}"
     if step.monitor:
         folder += f"/mon_groups/{step.monitor}"

@@ -16,8 +16,6 @@ from nftop.control.resctrl.messages import mask_effects, other_effects, warnings
 from nftop.control.resctrl.operations import (
     DISABLED,
     ENABLED,
-    EXCLUSIVE,
-    SHAREABLE,
     by_cache,
     cpus_in,
     domains_of,
@@ -29,7 +27,7 @@ from nftop.control.resctrl.operations import (
     steps,
 )
 from nftop.control.revert import is_birth
-from nftop.control.rules import MB, LimitRule, MaskRule, Rules, mask_problem, untouchable
+from nftop.control.rules import LimitRule, MaskRule, Rules, mask_problem, untouchable
 from nftop.control.wording import describe
 from nftop.model.change import (
     DIRECTORIES,
@@ -53,16 +51,20 @@ from nftop.model.change import (
 from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Reason
 from nftop.model.rdt.rdt import (
+    EXCLUSIVE,
+    MB,
     NO_IO_ALLOC,
     OWN_PREFIX,
+    PSEUDO_LOCKED,
     ROOT,
+    SHAREABLE,
     UNLIMITED_MBPS,
+    cache_of_line,
     class_name,
     owner_of,
 )
 from nftop.model.struct import dataclass, field, replace
 
-_LOCKED = "pseudo-locked"
 # Names of groups that nftop creates; the kernel accepts almost anything.
 _NAME = re.compile(re.escape(OWN_PREFIX) + r"[A-Za-z0-9_.-]{1,48}")
 
@@ -126,7 +128,7 @@ def _exclusive(target: State, rules: Rules, changes: Iterable[Change]) -> Iterat
             both = int(target[other], 16) & bits if rivals(cell, other) else 0
             if not both:
                 continue
-            alone = {mode(cell), mode(other)} & {EXCLUSIVE} or mode(other) == _LOCKED
+            alone = {mode(cell), mode(other)} & {EXCLUSIVE} or mode(other) == PSEUDO_LOCKED
             if alone:
                 own, theirs = class_name(cell.group), class_name(other.group)
                 yield (
@@ -153,7 +155,7 @@ def _io_refusals(base: State, target: State, rules: Rules) -> Iterator[str]:
             yield f"{class_name(rule.holder)} has class {rule.clos}, which I/O needs"
     for cell, value in target.items():
         mode = target.get(Cell("mode", cell.group), SHAREABLE)
-        if not is_mask(cell) or not cell.name.startswith("L3") or mode == SHAREABLE:
+        if not is_mask(cell) or cache_of_line(cell.name) != "L3" or mode == SHAREABLE:
             continue
         mask = io_cell(switch.name, cell.number)
         both = int(value, 16) & int(target.get(mask, "0"), 16)
@@ -471,7 +473,7 @@ def _not_exclusive(target: State, line: str, l3: int, rule: MaskRule) -> int:
     bits = (1 << rule.ways) - 1
     for cell, value in target.items():
         owned = cell.kind == "schemata" and (cell.name[:2], cell.number) == (line, l3)
-        if owned and target.get(Cell("mode", cell.group)) in (EXCLUSIVE, _LOCKED):
+        if owned and target.get(Cell("mode", cell.group)) in (EXCLUSIVE, PSEUDO_LOCKED):
             bits &= ~int(value, 16)
     if rule.sparse or not bits:
         return bits

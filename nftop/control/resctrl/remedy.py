@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 
 from nftop.control.resctrl.draft import ask, begin, frame_state
-from nftop.control.rules import MB, LimitRule, MaskRule, Rules
+from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.derive.cache.ways import cache_of, ways_of
 from nftop.model.change import Cell, CreateGroup, MoveCpus, SetSchemata
 from nftop.model.frame import CacheClass, Frame, GroupRow
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.incident import CauseKind, Incident, Party
-from nftop.model.rdt.rdt import OWN_PREFIX, CacheDomain, IoWays, class_name
+from nftop.model.rdt.rdt import MB, OWN_PREFIX, CacheDomain, IoWays, class_name
 from nftop.model.remedy import DraftMask, Remedy, RemedyAction, RemedyCheck
 from nftop.model.struct import dataclass, replace
 
@@ -31,14 +31,14 @@ _NO_CLASSES = "the cache classes of this host are not known"
 _UNPROVEN = "that the victims recover; the verdict after the change measures it"
 
 
-def remedy(incident: Incident, frame: Frame, program: str = "nftop") -> Remedy:
-    """What would mend an incident; `program`: first words of command lines for its host."""
+def remedy(incident: Incident, frame: Frame) -> Remedy:
+    """What would mend an incident."""
     kind = _KINDS.get(incident.kind)
     if kind is None:
         return _advice(incident)
     if incident.until_ns is not None:
         return Remedy("advice", "it has ended: there is nothing to change")
-    return kind(incident, frame, program)
+    return kind(incident, frame)
 
 
 def remedy_inputs(incident: Incident, frame: Frame) -> tuple[object, ...]:
@@ -71,7 +71,7 @@ class _Cache:
     min_bits: int
 
 
-def _neighbour(incident: Incident, frame: Frame, program: str) -> Remedy:
+def _neighbour(incident: Incident, frame: Frame) -> Remedy:
     """Other ways for the culprit; else a limit on its memory bandwidth."""
     group = next((item for item in frame.groups if item.name == incident.group), None)
     l3 = incident.l3
@@ -94,14 +94,14 @@ def _neighbour(incident: Incident, frame: Frame, program: str) -> Remedy:
             advice = f"move it into a class of its own, {name}"
         checks = _checks(here, old.bits, new)
         wanted = Remedy("draft", advice, actions=actions, checks=checks, unproven=_UNPROVEN)
-        drafted = _drafted(frame, program, wanted, mask)
+        drafted = _drafted(frame, wanted, mask)
         if drafted is not None:
             return drafted
     if not old.bits & here.victims:
         why = "it has no way of its victims"
-        return _limited(frame, group, l3, program, why) or Remedy("advice", why)
+        return _limited(frame, group, l3, why) or Remedy("advice", why)
     # A limit on a class that it shares with its victims would be theirs too.
-    limited = None if shared else _limited(frame, group, l3, program, "no ways are free")
+    limited = None if shared else _limited(frame, group, l3, "no ways are free")
     return limited or Remedy(
         "advice",
         "no ways are free of its victims: give them fewer ways, or move it to another host",
@@ -215,18 +215,16 @@ def _moved(
     )
 
 
-def _drafted(
-    frame: Frame, program: str, drafted: Remedy, mask: DraftMask | None = None
-) -> Remedy | None:
+def _drafted(frame: Frame, drafted: Remedy, mask: DraftMask | None = None) -> Remedy | None:
     """`drafted` with the plan of its actions; None if that is refused."""
-    start = begin(frame_state(frame), _rules(frame), program)
+    start = begin(frame_state(frame), _rules(frame), frame.host.program)
     draft, refusal = ask(start, drafted.actions)
     if refusal and not draft.changed:
         return None
     return replace(drafted, commands=draft.plan.commands, proposal=draft.plan, mask=mask)
 
 
-def _limited(frame: Frame, group: GroupRow, l3: L3Domain, program: str, why: str) -> Remedy | None:
+def _limited(frame: Frame, group: GroupRow, l3: L3Domain, why: str) -> Remedy | None:
     """Half of the culprit's memory bandwidth."""
     value = frame_state(frame).get(Cell("schemata", group.name, MB, l3))
     limit = _rules(frame).limit
@@ -238,7 +236,7 @@ def _limited(frame: Frame, group: GroupRow, l3: L3Domain, program: str, why: str
     actions = (SetSchemata(group.name, MB, ((int(l3), half),)),)
     advice = f"{why}: halve the memory bandwidth of {class_name(group.name)}"
     wanted = Remedy("draft", advice, actions=actions, unproven=_UNPROVEN)
-    return _drafted(frame, program, wanted)
+    return _drafted(frame, wanted)
 
 
 def _least(frame: Frame) -> int:
@@ -267,7 +265,7 @@ def _rules(frame: Frame) -> Rules:
                  for cpu, others in siblings.items()})  # fmt: skip
 
 
-def _moved_away(incident: Incident, frame: Frame, _program: str) -> Remedy:
+def _moved_away(incident: Incident, frame: Frame) -> Remedy:
     """Other CPUs for what runs on, or beside, a poller's CPU."""
     culprit = incident.culprit
     if culprit is None:
@@ -283,10 +281,13 @@ def _moved_away(incident: Incident, frame: Frame, _program: str) -> Remedy:
         return Remedy("advice", "no CPU is without a poller: pin it to the least busy one")
     where = format_cpu_list(cpus)
     unproven = "nftop does not run it; a container or a manager may pin it again"
+    commands = (shlex.join(["taskset", "-acp", where, str(culprit.pid)]), *_by_unit(culprit, where))
+    if frame.host.simulated:  # pasted, it must not pin a process of this machine
+        commands = tuple(f"# {command}" for command in commands)
     return Remedy(
         "command",
         f"run {culprit.name} on CPUs without a poller: {where}",
-        (shlex.join(["taskset", "-acp", where, str(culprit.pid)]), *_by_unit(culprit, where)),
+        commands,
         unproven=unproven,
     )
 
@@ -335,7 +336,7 @@ _TEXTS: Mapping[CauseKind, str] = {
     "host": "stop the other user of the counters, or leave one of the two sources out",
 }
 
-_KINDS: Mapping[CauseKind, Callable[[Incident, Frame, str], Remedy]] = {
+_KINDS: Mapping[CauseKind, Callable[[Incident, Frame], Remedy]] = {
     "neighbour": _neighbour,
     "cpu": _moved_away,
     "sibling": _moved_away,

@@ -14,11 +14,19 @@ from pathlib import Path
 
 from nftop.control.backend import AbsentError, RefusedError, boot_id, hold_flock
 from nftop.control.resctrl.backend import ClassBackend
-from nftop.control.resctrl.operations import DISABLED, ENABLED, IO_FILES, SHAREABLE, ResctrlStep
-from nftop.control.rules import LOCKED, IoRule, LimitRule, MaskRule, Rules
+from nftop.control.resctrl.operations import DISABLED, ENABLED, ResctrlStep
+from nftop.control.rules import IoRule, LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, State, group_path
 from nftop.model.missing import Missing
-from nftop.model.rdt.rdt import MASK_LINES, ROOT, UNLIMITED_MBPS, MbaUnit
+from nftop.model.rdt.rdt import (
+    LOCKED,
+    MASK_LINES,
+    PSEUDO_LOCKED,
+    ROOT,
+    SHAREABLE,
+    UNLIMITED_MBPS,
+    MbaUnit,
+)
 from nftop.model.struct import dataclass
 from nftop.sources.host.topology import read_cpuid, read_topology
 from nftop.sources.resctrl.files import (
@@ -184,8 +192,8 @@ class Resctrl(ClassBackend):
     def do(self, step: ResctrlStep) -> None:
         folder = self._path(step.group, step.monitor)
         try:
-            if step.deed in IO_FILES:
-                _write(f"{self.mount.path}/info/{step.line}/{IO_FILES[step.deed]}", step.text)
+            if step.info_file:
+                _write(f"{self.mount.path}/{step.info_file}", step.text)
                 return
             if step.deed == "mkdir":
                 Path(folder).mkdir(0o755)
@@ -288,7 +296,7 @@ def _add_cells(state: dict[Cell, str], group: GroupFiles) -> None:
     if name != ROOT:
         state[Cell("group", name)] = str(group.inode)
     state[Cell("mode", name)] = group.mode or SHAREABLE
-    if group.mode != "pseudo-locked":  # the kernel lists its CPUs in others
+    if group.mode != PSEUDO_LOCKED:  # the kernel lists its CPUs in others
         for cpu in group.cpus:
             state[Cell("cpu", "", number=cpu)] = group_path(name)
     if not isinstance(group.schemata, Missing):
@@ -339,8 +347,8 @@ def _write(path: str, text: str) -> None:
 
 
 def _deed(step: ResctrlStep) -> str:
-    if step.deed in IO_FILES:
-        return f"write {step.text.strip()!r} to info/{step.line}/{IO_FILES[step.deed]}"
+    if step.info_file:
+        return f"write {step.text.strip()!r} to {step.info_file}"
     where = f"{step.group}:{step.monitor}" if step.monitor else step.group
     words = {"mkdir": "make group", "rmdir": "remove group"}
     if step.deed in words:

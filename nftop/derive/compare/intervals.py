@@ -135,7 +135,7 @@ class Interval:
         """
         if self._began_ns is None or frame.monotonic_ns < self._newest_ns:
             # The first frame, or the first of another session.
-            span_ns = (frame.interval_s or 0.0) * 1e9
+            span_ns = frame.elapsed_s * 1e9
             self._began_ns = frame.monotonic_ns - span_ns / 2
             self._times = ReadTimes()
             self._metered_at_ns.clear()

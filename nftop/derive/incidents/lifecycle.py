@@ -215,7 +215,7 @@ def _is_clearing(item: Followed, frame: Frame, recent: Recent, nfs: Iterable[str
     """Whether the cause is just over, or its effects on these NFs get less since."""
     over_ns = frame.monotonic_ns if item.over_ns is None else item.over_ns
     passed_s = (frame.monotonic_ns - over_ns) / 1e9
-    if passed_s <= max(STAYS_S, 2 * (frame.interval_s or 0.0)):
+    if passed_s <= max(STAYS_S, 2 * frame.elapsed_s):
         return True
     few = _FEW_OF_WORST * number_of(item.incident.worst.drops_per_s)
     return passed_s <= RECOVERS_S and all(

@@ -336,7 +336,7 @@ class DropCount:
 def count_drops(old: DropCount, victims: Iterable[NfRow], frame: Frame) -> DropCount:
     """One tick more. A source that was late has a longer interval, which makes up for it."""
     total, lag_s, uncounted = old.total, dict(old.lag_s), dict(old.uncounted)
-    passed_s = frame.interval_s or 0.0
+    passed_s = frame.elapsed_s
     for nf in victims:
         rate = nf.readings["drop_packets_per_s"]
         counted_s = frame.interval_s if nf.interval_s is None else nf.interval_s

@@ -365,7 +365,8 @@ def _commands(data: ReportData) -> Iterator[ReportBlock]:
     begin = shlex.quote(date_time_of(data.cut.from_ns))
     lines = [f"nftop replay {file} --at {begin}"]
     # What was done to a simulated host is nothing to do to a real one.
-    program = "nftop demo" if data.last.host.simulated else "sudo nftop"
+    host = data.last.host
+    program = printable(host.program) if host.simulated else f"sudo {host.program}"
     lines += [
         f"{program} {command}"
         for event in _of_kind(data, "change")

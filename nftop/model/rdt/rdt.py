@@ -66,8 +66,19 @@ def class_directory(name: str) -> str:
 # makes 4 MBps when they are written, since it rounds up to tens in 32 bits.
 UNLIMITED_MBPS = 0xFFFF_FFFA
 
+# Modes of a group (`ORIGIN`).
+SHAREABLE, EXCLUSIVE, PSEUDO_LOCKED = "shareable", "exclusive", "pseudo-locked"
+LOCKED = (PSEUDO_LOCKED, "pseudo-locksetup")
+
+MB = "MB"  # the line of schemata with limits on memory bandwidth
 # Lines of schemata whose values are masks in hexadecimal; all others are decimal (`ORIGIN`).
 MASK_LINES = frozenset({"L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA"})
+
+
+def cache_of_line(line: str) -> str:
+    """`L3` or `L2`, the cache of a line of masks: with CDP it has a line for code, one for data."""
+    return line[:2]
+
 
 MbaUnit: TypeAlias = Literal["percent", "MBps", "GBps/8"]
 IoOrigin: TypeAlias = Literal["cpuid", "register", "io_alloc"]
@@ -94,7 +105,7 @@ USAGE: Mapping[str, str] = MappingProxyType(
         "H": "hardware's (I/O), and no class has it",
         "X": "software's and hardware's",
         "E": "one class's alone: its group is exclusive",
-        "P": "pseudo-locked",
+        "P": PSEUDO_LOCKED,
     }
 )
 

@@ -17,7 +17,7 @@ from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import CacheDomain, L2Mask, Limits
+from nftop.model.rdt.rdt import SHAREABLE, CacheDomain, L2Mask, Limits
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base import spark
@@ -134,7 +134,7 @@ def _lead(label: str) -> Line:
 def _head(group: GroupRow, domain: CacheDomain) -> Line:
     number = "COS -" if group.clos is None else f"COS{group.clos}"
     facts = [f"{group.owner}'s by its name"] if group.owner else []
-    facts += [group.mode] if group.mode not in ("", "shareable") else []
+    facts += [group.mode] if group.mode not in ("", SHAREABLE) else []
     facts += [] if group.rmid is None else [f"RMID {group.rmid}"]
     text = f"{number} {group_name(group.name)} in L3 {domain.l3}"
     about = f"  {', '.join(facts)}" if facts else ""

@@ -13,7 +13,7 @@ from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import CacheDomain, class_name
+from nftop.model.rdt.rdt import EXCLUSIVE, CacheDomain, class_name
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, class_tone, crop, line
@@ -172,7 +172,7 @@ def _class_lines(
 ) -> list[Line]:
     number = "COS -" if group.clos is None else f"COS{group.clos}"
     name = fit(group_name(group.name), shape.name - 1) + " "
-    exclusive = group.mode == "exclusive"
+    exclusive = group.mode == EXCLUSIVE
     first = line(
         fit(number, _COS),
         name,

@@ -15,7 +15,7 @@ from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import CacheDomain, IoWays, MbaUnit
+from nftop.model.rdt.rdt import EXCLUSIVE, CacheDomain, IoWays, MbaUnit, cache_of_line
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import gauge_of
@@ -73,7 +73,7 @@ def _shrank(noticed: Sequence[Noticed], group: str, l3: L3Domain) -> bool:
     """Whether the last change of a mask removed ways."""
     last = last_of(noticed, group, l3)
     return last is not None and any(
-        change.cell.name.startswith("L3")
+        cache_of_line(change.cell.name) == "L3"
         and change.old is not None
         and change.new is not None
         and int(change.old, 16) & ~int(change.new, 16)
@@ -288,7 +288,7 @@ def _title(frame: Frame, domain: CacheDomain) -> Line:
 
 def _rows(one: ClassCell, shape: _Shape, own_changes: Sequence[OwnChange]) -> Iterator[Line]:
     number = "COS -" if one.group.clos is None else f"COS{one.group.clos}"
-    exclusive = one.group.mode == "exclusive"
+    exclusive = one.group.mode == EXCLUSIVE
     parts: list[Span] = [
         Span(fit(number, _COS), Tone.MUTED),
         *_named(one, shape),

@@ -11,7 +11,7 @@ from nftop.model.change import IO_GROUP, Cell, Proposal, State, mask_cell, parts
 from nftop.model.frame import Frame
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS, MbaUnit
+from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS, MbaUnit, cache_of_line
 from nftop.model.struct import dataclass, field
 
 
@@ -42,7 +42,7 @@ class MaskSelection:
     @property
     def cache(self) -> str:
         """`L3` or `L2`."""
-        return self.line[:2]
+        return cache_of_line(self.line)
 
 
 class MaskRow(NamedTuple):
@@ -175,12 +175,12 @@ class EditorState:
 
 def lines_of(rules: Mapping[str, LineRule], cache: str) -> tuple[str, ...]:
     """Lines of schemata of `L3` or `L2`: one, or with CDP data and code."""
-    return tuple(sorted((line for line in rules if line[:2] == cache), reverse=True))
+    return tuple(sorted((line for line in rules if cache_of_line(line) == cache), reverse=True))
 
 
 def caches_of(rules: Mapping[str, LineRule]) -> tuple[str, ...]:
     """Caches that can be allocated: `L3`, `L2`."""
-    return tuple(sorted({line[:2] for line in rules}, reverse=True))
+    return tuple(sorted({cache_of_line(line) for line in rules}, reverse=True))
 
 
 def domains_of(state: State, line: str) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing
 from nftop.model.rdt.masks import Cbm
+from nftop.model.rdt.rdt import cache_of_line
 from nftop.render.base import format as fmt
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.table import cut_lines, rule_line
@@ -199,7 +200,7 @@ def _overlap_checks(editor: EditorState, row: MaskRow) -> Iterator[Check]:
         alone = new and not any(
             shares_at(editor, MaskRow(group, rule), base=True).others
             for rule in editor.rules
-            if rule[:2] == row.line[:2]
+            if cache_of_line(rule) == cache_of_line(row.line)
         )
         name = group_name(group)
         tail = f" ({name} was alone in its ways)" if alone else ""

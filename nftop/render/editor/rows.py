@@ -15,7 +15,7 @@ from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import Unit, is_bound, is_other
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import ROOT, CacheDomain
+from nftop.model.rdt.rdt import EXCLUSIVE, ROOT, CacheDomain
 from nftop.model.sst import Priority
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Click, Line, Span, Tone, clickable, crop, line
@@ -345,7 +345,7 @@ def _ways(
     """A cell per way of a mask, the highest first."""
     old, new = editor.bits(row, base=True), editor.bits(row)
     shares = shares_at(editor, row)
-    exclusive = editor.target.get(Cell("mode", row.group)) == "exclusive"
+    exclusive = editor.target.get(Cell("mode", row.group)) == EXCLUSIVE
     spans = []
     for way in reversed(range(editor.rule.ways)):
         had, has = (bool(bits >> way & 1) for bits in (old, new))

@@ -12,6 +12,7 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import (
     EVENTS,
     ROOT,
+    SHAREABLE,
     CacheDomain,
     Event,
     GroupCache,
@@ -122,7 +123,7 @@ def table_of(
             inode=clos,
             clos=clos,
             cpus=tuple(Cpu(cpu) for cpu, own in sorted(state.class_of.items()) if own == clos),
-            mode="shareable",
+            mode=SHAREABLE,
             caches=tuple(
                 _cache(state, clos, cache, l3s[cache], known.get((clos, cache)), metering=metering)
                 for cache in caches

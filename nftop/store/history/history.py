@@ -404,7 +404,7 @@ class TickHistory:
 
     def append(self, frame: Frame) -> None:
         """Keep one frame. Frames come in order; one from before the last starts all over."""
-        covers_ns = round((frame.interval_s or 0.0) * 1e9)
+        covers_ns = round(frame.elapsed_s * 1e9)
         columns = Block.of(frame.cpus.columns)
         values = columns.floats[columns.rows_of(tuple(self._cpus.metrics))]
         row_of = frame.cpus.topology.row_of

@@ -289,11 +289,9 @@ class IncidentScreen(BannerScreen[int | None]):
 
     def _remedy(self, frame: Frame, incident: Incident) -> Remedy:
         """As computed last while nothing that it depends on has changed."""
-        gate = self.changes.gate
-        program = "nftop" if gate is None else gate.program
-        inputs = program, remedy_inputs(incident, frame)
+        inputs = remedy_inputs(incident, frame)
         if self._planned is None or self._planned[0] != inputs:
-            self._planned = inputs, remedy(incident, frame, program)
+            self._planned = inputs, remedy(incident, frame)
         return self._planned[1]
 
     def _trend(self, frame: Frame, incident: Incident, points: int) -> VictimTrend | None:

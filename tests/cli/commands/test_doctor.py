@@ -1,4 +1,4 @@
-"""Doctor's own part: who polls, and how its lines are told."""
+"""The doctor command: threads that poll, its page and its JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.cli.commands.report import pollers, report_json, report_text
+from nftop.cli.commands.doctor import pollers, report_json, report_text
 from nftop.model.check import Check
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reason

@@ -100,9 +100,11 @@ def test_the_recommendation_is_a_command_that_can_be_given(
 ) -> None:
     assert run([*DEMO, "--ways", "11-12", "--watch", "vpp", *QUICK, "--yes"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
-    words = last.removeprefix("  $ nftop demo ").split()
-    assert words == ["cat", "set", "--group", "tenant", "--l3", "0=ffe00"]
-    assert build_parser().parse_args(words).l3 == [(0, 0xFFE00)]
+    words = last.removeprefix("  $ nftop ").split()
+    assert words == [*DEMO[:5], "cat", "set", "--group", "tenant", "--l3", "0=ffe00"]
+    options = build_parser(demo=True).parse_args(words[1:])
+    assert options.l3 == [(0, 0xFFE00)]
+    assert (options.scenario, options.simulated_cpus) == ("noisy", 24)
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,11 @@ from nftop.control.profile.profile import (
     mended,
 )
 from nftop.control.profile.validate import export_profile, fit
-from nftop.control.resctrl.operations import EXCLUSIVE
 from nftop.control.resctrl.plan import propose
 from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, CreateGroup, MoveTasks, SetSchemata, State
 from nftop.model.ids import Cpu
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.rdt.rdt import EXCLUSIVE, ROOT
 from tests.control.hosts import LabHost
 from tests.control.worlds import hosts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import event, given, settings
 
 from nftop.control.backend import RefusedError, after, touched
-from nftop.control.resctrl.operations import EXCLUSIVE, ResctrlStep, steps
+from nftop.control.resctrl.operations import ResctrlStep, steps
 from nftop.model.change import (
     Action,
     Cell,
@@ -19,6 +19,7 @@ from nftop.model.change import (
     parts,
 )
 from nftop.model.ids import Cpu
+from nftop.model.rdt.rdt import EXCLUSIVE
 from tests.control.hosts import LabHost, lab_host, without_births
 from tests.control.worlds import ACTIONS, hosts, planned
 from tests.lab.resctrl.state import controls

@@ -142,9 +142,11 @@ def test_a_program_on_a_pollers_cpu_is_moved_to_cpus_without_any() -> None:
     plan = remedy(worst(frame), frame)
     assert plan.kind == "command" and not plan.actions and plan.proposal is None
     first, second = plan.commands
-    assert first.startswith("taskset -acp ") and first.endswith(" 7900")
-    assert second.startswith("systemctl set-property --runtime backup.service AllowedCPUs=")
-    cpus = first.split()[2]
+    assert first.startswith("# taskset -acp ") and first.endswith(" 7900")
+    assert second.startswith("# systemctl set-property --runtime backup.service AllowedCPUs=")
+    cpus = first.split()[3]
+    real = remedy(worst(frame), replace(frame, host=replace(frame.host, simulated=False)))
+    assert tuple(f"# {command}" for command in real.commands) == plan.commands
     polled = {cpu for nf in frame.nfs for cpu in nf.cpus}
     named = {int(cpu) for component in cpus.split(",") for cpu in range(
         int(component.split("-")[0]), int(component.split("-")[-1]) + 1)}  # fmt: skip
@@ -167,7 +169,7 @@ def test_a_container_is_moved_by_its_manager(container: str, command: str | None
     culprit = Party("process", "x", pid=5, container=container)
     plan = remedy(replace(worst(frame), culprit=culprit), frame)
     assert len(plan.commands) == (1 if command is None else 2)
-    assert command is None or plan.commands[1].startswith(command)
+    assert command is None or plan.commands[1].startswith(f"# {command}")
 
 
 def test_other_causes_have_advice_and_no_command() -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nftop.cli.commands.report import report_json
+from nftop.cli.commands.doctor import report_json
 from nftop.derive.fold import FoldState
 from nftop.export.batch import run_batch
 from nftop.export.csv import HEADER, frame_csv, header_csv

@@ -98,9 +98,9 @@ async def test_what_mends_it_is_computed_again_only_when_something_changes(
     frame = noisy[1]
     calls: list[Frame] = []
 
-    def counted(incident: Incident, shown: Frame, program: str) -> Remedy:
+    def counted(incident: Incident, shown: Frame) -> Remedy:
         calls.append(shown)
-        return remedy(incident, shown, program)
+        return remedy(incident, shown)
 
     monkeypatch.setattr("nftop.ui.screens.incident.remedy", counted)
     async with running(frame, size=(120, 36)) as run:

@@ -34,7 +34,7 @@ async def test_a_core_is_pinned_kept_judged_and_undone() -> None:
         assert "▸ every core to its own guaranteed frequency" in run.text
         await run.press("enter")
         await run.until(lambda: "y applies it" in run.text)
-        assert "nftop demo sst apply --mode bf" in run.text
+        assert "--scenario sst-bf --cpus 16 sst apply --mode bf" in run.text
         before = limits(result, 1)
         await run.press("y")
         await run.until(lambda: "IS NOT KEPT" in run.text)

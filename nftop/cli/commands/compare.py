@@ -1,0 +1,105 @@
+"""`nftop compare`: two intervals of recordings, or the settings of an experiment."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import threading
+from contextlib import closing
+
+from nftop.cli.cuts import BAD_RECORDING, ending_on_signal, open_cut
+from nftop.derive.compare.intervals_report import comparison
+from nftop.derive.compare.metric import SAMPLES_NEEDED
+from nftop.derive.experiment.curve import curve_of
+from nftop.export.json.compare import comparison_json
+from nftop.export.output import OK, USAGE, fail, put, say
+from nftop.render.base.text import printable
+from nftop.render.experiment.text import group_text, result_text, trial_text
+from nftop.render.pages.compare import comparison_text, interval_line
+from nftop.session.compare import notes, side
+from nftop.session.interval import Cut
+from nftop.session.markers import all_markers
+from nftop.store.format.records import Marker
+from nftop.store.history.experiments import RecordedExperiment, with_step
+
+
+def compare(options: argparse.Namespace) -> int:
+    if options.b is None:
+        return _compared_rounds(options)
+    cuts: list[Cut] = []
+    try:
+        for text in (options.a, options.b):
+            cut = open_cut(text)
+            if isinstance(cut, int):
+                return cut
+            cuts.append(cut)
+        a, b = cuts
+        same = (a.began_ns, a.host) == (b.began_ns, b.host)
+        # A tick at the border is part of the former interval; it only starts the latter.
+        if same and a.from_ns < b.to_ns and b.from_ns < a.to_ns:
+            return fail("A and B overlap: what is in both can't differ", USAGE)
+        for name, cut in zip("AB", cuts, strict=True):
+            _say_if_short(name, cut)
+        return _compared(a, b, json=options.form == "json")
+    finally:
+        for cut in cuts:
+            cut.data.close()
+
+
+def _compared_rounds(options: argparse.Namespace) -> int:
+    """The settings of a recorded experiment, compared by its visits and rounds."""
+    if options.form == "json":
+        return fail("--json: give two intervals; the JSON of an experiment is that of cat sweep",
+                    USAGE)  # fmt: skip
+    cut = open_cut(options.a)
+    if isinstance(cut, int):
+        return cut
+    known: RecordedExperiment | None = None
+    with closing(cut.data):
+        for marker in all_markers(cut.data, threading.Event()):
+            if isinstance(marker, Marker) and marker.wall_ns <= cut.to_ns:
+                known = with_step(known, marker.detail)
+    if known is None:
+        return fail(f"{printable(options.a)} has no experiment: give two intervals", USAGE)
+    width = shutil.get_terminal_size().columns
+    rounds = max((visit.round for visit in known.visits), default=0)
+    ended = "not ended" if known.ended is None else f"ended ({known.ended}), {known.outcome}"
+    head = f"experiment of {group_text(known.plan)}: {rounds} rounds, {ended}"
+    texts = (
+        trial_text(known.plan, known.visits, width)
+        if known.plan.kind == "try"
+        else result_text(known.plan, curve_of(known.plan, known.visits), width)
+    )
+    lines = [printable(head), *texts]
+    put(sys.stdout, "\n".join(lines) + "\n")
+    return OK
+
+
+def _say_if_short(name: str, cut: Cut) -> None:
+    """Report before reading that an interval is too short to detect a difference."""
+    samples = cut.expected_samples
+    if samples is not None and samples < SAMPLES_NEEDED:
+        say(
+            f"nftop: {name} has {samples} samples at most, and a difference needs "
+            f"{SAMPLES_NEEDED}, more where noise persists: {SAMPLES_NEEDED - samples} more"
+        )
+
+
+def _compared(a: Cut, b: Cut, *, json: bool) -> int:
+    ended: list[int] = []
+    try:
+        with ending_on_signal(ended, a, b):
+            both = side(a, b), side(b, a)
+    except InterruptedError:
+        return 128 + ended[0]
+    report = comparison(both[0].interval, both[1].interval, (both[0].context, both[1].context))
+    if json:
+        put(sys.stdout, comparison_json(*both, report, notes(*both)).decode() + "\n")
+    else:
+        lines = [
+            interval_line(name, item.file, item.host, item.interval, simulated=item.simulated)
+            for name, item in zip("AB", both, strict=True)
+        ]
+        put(sys.stdout, "\n".join(lines) + "\n" + comparison_text(report, notes(*both)))
+    return BAD_RECORDING if a.damaged or b.damaged else OK
