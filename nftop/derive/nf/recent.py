@@ -7,7 +7,9 @@ are left out for up to `NEW_NORMAL_AFTER_S`, so that a collapse is not usual whi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from nftop.derive.frame import FRAME
@@ -114,9 +116,10 @@ class RecentRates:
         was = self.cost_before(at_ns)
         return has_grown(was.value, cost_of(nf, was).value)
 
-    def _points_before(self, monotonic_ns: int, span_s: float) -> list[RecentPoint]:
+    def _points_before(self, monotonic_ns: int, span_s: float) -> Sequence[RecentPoint]:
         since_ns, until_ns = monotonic_ns - span_s * 1e9, monotonic_ns - 1e9
-        return [point for point in self.points if since_ns <= point.monotonic_ns <= until_ns]
+        first = bisect_left(self.points, since_ns, key=_time_of)
+        return self.points[first : bisect_right(self.points, until_ns, key=_time_of)]
 
 
 Recent = Mapping[str, RecentRates]
@@ -205,22 +208,23 @@ def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
         return RecentRates((point,))
     point = replace(point, is_usual=not (low or unknown))
     kept_ns = now_ns - KEPT_S * 1e9
+    old = bisect_left(known.points, kept_ns, key=_time_of)
     # While a collapse lasts, the ticks before it stay.
-    points = tuple(
-        item
-        for item in known.points
-        if item.monotonic_ns >= kept_ns or (unusual_ns is not None and item.is_usual)
-    )
-    points = (*points, point)
+    lasting = [item for item in known.points[:old] if item.is_usual] if unusual_ns else ()
+    points = (*lasting, *known.points[old:], point)
     if low or unknown:
         return RecentRates(points, usual, known.usual_arriving, unusual_ns)
     span_ns = now_ns - USUAL_S * 1e9
-    counted = [item for item in points if item.is_usual and item.monotonic_ns >= span_ns]
+    recent = points[bisect_left(points, span_ns, key=_time_of) :]
+    counted = [item for item in recent if item.is_usual]
     return RecentRates(
         points,
         _usual([item.throughput for item in counted]),
         _usual([item.arriving for item in counted]),
     )
+
+
+_time_of = attrgetter("monotonic_ns")
 
 
 def _usual(values: list[float]) -> Reading:
