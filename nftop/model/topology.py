@@ -163,7 +163,8 @@ class Topology:
         """intp (rows,): index of each CPU's package in `packages`; their number if unknown."""
         import numpy as np  # noqa: PLC0415 - as above
 
-        index_of = {package: index for index, package in enumerate(self.packages)}
+        index_of: dict[Package | None, int] = {}
+        index_of |= {package: index for index, package in enumerate(self.packages)}
         return np.array([index_of.get(c.package, len(index_of)) for c in self.cpus], np.intp)
 
     @cached_property

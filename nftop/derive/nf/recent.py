@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from operator import attrgetter
 from typing import NamedTuple
 
 from nftop.derive.frame import FRAME
@@ -224,7 +223,8 @@ def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
     )
 
 
-_time_of = attrgetter("monotonic_ns")
+def _time_of(point: RecentPoint) -> int:
+    return point.monotonic_ns
 
 
 def _usual(values: list[float]) -> Reading:
