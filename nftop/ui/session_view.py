@@ -117,6 +117,11 @@ class SessionView:
         """The feed if it is a recording's."""
         return self.feed if isinstance(self.feed, Player) else None
 
+    @cached_property
+    def past_control(self) -> PastControl | None:
+        """`time` if it goes into the past of a live session."""
+        return self.time if isinstance(self.time, PastControl) else None
+
     @property
     def frame(self) -> Frame | None:
         """The frame on screen."""
@@ -125,7 +130,7 @@ class SessionView:
     @property
     def history(self) -> TickHistory:
         """Ticks for graphs that end at the frame on screen."""
-        past = self.time.history if isinstance(self.time, PastControl) else None
+        past = None if self.past_control is None else self.past_control.history
         oldest_ns = self.ticks.oldest_ns
         if past is None or self.past is None or oldest_ns is None:
             return self.ticks
@@ -340,9 +345,9 @@ class SessionView:
 
     def to_now(self) -> bool:
         """Leave the past; whether the screen showed it."""
-        if not isinstance(self.time, PastControl) or not self.time.active:
+        if self.past_control is None or not self.past_control.active:
             return False
-        self.time.to_now()
+        self.past_control.to_now()
         self.past = self.frozen = None
         return True
 
