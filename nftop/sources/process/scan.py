@@ -222,7 +222,7 @@ class _Process:
     def idle(self, now: Stat, tids: Sequence[int]) -> bool:
         """Whether it has the same threads as at the last look, and none of them ran since."""
         same = now.cpu_ticks == self.group.cpu_ticks and now.start_ticks == self.group.start_ticks
-        return self.compared and same and sorted(tid for tid, _ in self.usage) == sorted(tids)
+        return self.compared and same and {tid for tid, _ in self.usage} == set(tids)
 
 
 @dataclass(slots=True)
