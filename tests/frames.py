@@ -21,6 +21,7 @@ from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.nf import NF_METRICS, NF_NODES
 from nftop.model.metrics.pcm import PCM_CPU_METRICS
 from nftop.model.metrics.ports import GRAPH_METRICS, PORT_METRICS
+from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS
 from nftop.model.metrics.saturation import SATURATION_CPU_METRICS, SATURATION_NF_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.missing import Missing, Reading, Reason
@@ -153,7 +154,8 @@ def frame(
     no_table = Missing(Reason.SOURCE, "nftop has no top-down table for this CPU (generic)")
     columns |= {metric.id: missing(n_cpus, no_table) for metric in TMA_METRICS}
     no_server = Missing(Reason.SOURCE, "no pcm-sensor-server listens at 127.0.0.1:9738")
-    columns |= {metric.id: missing(n_cpus, no_server) for metric in PCM_CPU_METRICS}
+    of_power = (*COUNTED_POWER_CPU_METRICS, *PCM_CPU_METRICS)
+    columns |= {metric.id: missing(n_cpus, no_server) for metric in of_power}
     columns |= {metric.id: missing(n_cpus, NO_VECTORS) for metric in SATURATION_CPU_METRICS}
     columns["missed_packets_per_s"] = column(np.zeros(n_cpus))
     if tma:

@@ -140,7 +140,8 @@ MAY: Mapping[str, str] = {
     "control/backend.py": "os.open os.close os.O_* fcntl.flock fcntl.LOCK_EX fcntl.LOCK_NB "
     "pathlib.Path open",
     "cli/commands/cat.py": "os.fdopen pathlib.Path sys.stdin sys.stdout",
-    "cli/commands/shell.py": "sys.stdout",
+    "cli/commands/completion.py": "sys.stdout",
+    "cli/commands/man.py": "sys.stdout",
     "cli/commands/sst.py": "sys.stdout",
     "cli/commands/sweep.py": "os.environ pathlib.Path shutil.get_terminal_size "
     "sys.stdout sys.stderr",
@@ -215,6 +216,7 @@ MAY: Mapping[str, str] = {
     "cli/commands/tma.py": "os.fdopen pathlib.Path signal.SIG* sys.stdin sys.stdout",
     "cli/commands/report.py": "os.fdopen pathlib.Path time.thread_time sys.stdout",
     "cli/commands/serve.py": "signal.SIG*",
+    "cli/commands/fleet.py": "sys.stdout",
     "cli/commands/live.py": "io.TextIOWrapper os.environ shutil.get_terminal_size sys.stdin "
     "sys.stdout sys.__stdout__ sys.__stderr__",
     "__main__.py": "os.environ signal.signal signal.SIG* sys.argv sys.exit sys.excepthook "

@@ -17,8 +17,6 @@ from nftop.sources.runtime.readiness import wait_readable
 
 INTERRUPTED = 128 + signal.SIGINT  # the exit code of Ctrl-C
 UNCHANGED = "nothing was changed"
-GOES_ON = "the guard goes on: `nftop history` says what became of the change"
-GOES_BACK = "the guard takes it back: `nftop history` says when it has"
 ENDED = "the simulated host ended with this command"
 
 

@@ -24,16 +24,12 @@ from nftop.control.journal_entry import (
     series_request,
 )
 from nftop.control.series import ALIVE, END, TRY
+from nftop.control.wording import GUARD_ENDED, GUARD_IS_SLOW, HISTORY
 from nftop.model.change import Change, Proposal, Receipt
 from nftop.sources.runtime.readiness import wait_readable
 
 # Time limit of the guard: it may move thousands of threads, and wait for resctrl's lock.
 _ANSWER_S = 90.0
-_SILENT = (
-    "the guard ended without an answer, so the change may still be on the host: `nftop recover` "
-    "reverts an incomplete change; `nftop history` has the complete ones"
-)
-_SLOW = "the guard is still at it after {:g} s: `nftop history` will say what became of the change"
 _END_S = 5.0
 # The caller's environment must not reach root's Python, nor a package in nftop's folder precede
 # Python's own. The arguments are the folder of the package and the guard's module.
@@ -85,7 +81,7 @@ class GuardedChange:
     def _answer(self, line: bytes | None) -> Receipt:
         """Receipt of an answer; None: no answer in time. b"": it ended, its last error is why."""
         if line is None:
-            return Receipt("failed", (_SLOW.format(_ANSWER_S),))
+            return Receipt("failed", (f"{GUARD_IS_SLOW.format(_ANSWER_S)}: {HISTORY}",))
         try:
             raw = json.loads(line)
             return _NOTHING if raw is None else receipt_of(raw)
@@ -93,7 +89,7 @@ class GuardedChange:
             self._errors.seek(0)
             why = self._errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
             output = [f"its last message: {item}" for item in why]
-            return Receipt("failed", (_SILENT, *output))
+            return Receipt("failed", (GUARD_ENDED, *output))
 
     def _line(self, seconds: float) -> bytes | None:
         """The guard's next line; b"" once it has ended, None after the timeout."""

@@ -25,6 +25,7 @@ from nftop.control.rules import IoRule, LimitRule, MaskRule, Rules
 from nftop.control.series import ALIVE, END, TRY, serve_series
 from nftop.control.speed_select.backend import ISST, NOT_SIMULATED
 from nftop.control.transaction import serve
+from nftop.control.wording import GUARD_IS_SLOW
 from nftop.model.change import POLICY_KINDS, Cell, Change, Outcome, Proposal, Receipt, State, parts
 from nftop.model.error_text import describe_error
 from nftop.model.ids import format_cpu_list
@@ -42,7 +43,7 @@ from nftop.sim.world import World
 # Not a path of this machine: a command that is shown, pasted, changes nothing.
 CLASSES_PATH = "/SIMULATED/resctrl"
 _ANSWER_S = 90.0
-_SLOW = Receipt("failed", (f"the guard is still at it after {_ANSWER_S:g} s",))
+_SLOW = Receipt("failed", (GUARD_IS_SLOW.format(_ANSWER_S),))
 FREQUENCIES_PATH = "/SIMULATED/cpufreq"
 _KHZ = 1000
 

@@ -1,4 +1,4 @@
-"""Cells and changes as text for messages."""
+"""Cells, changes and what the guard does, as text for messages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,16 @@ from nftop.model.ids import format_cpu_list, mhz_text
 from nftop.model.rdt.rdt import DEFAULT, MASK_LINES, MB, ROOT, UNLIMITED_MBPS, class_name
 
 _MOST_NAMED = 6
+
+# What the guard does and did; the history has the changes of this host alone.
+HISTORY = "`nftop history` will say what became of the change"
+GUARD_IS_SLOW = "the guard is still at it after {:g} s"
+GUARD_GOES_ON = f"the guard goes on: {HISTORY}"
+GUARD_REVERTS = f"the guard takes it back: {HISTORY}"
+GUARD_ENDED = (
+    "the guard ended without an answer, so the change may still be on the host: `nftop recover` "
+    "reverts an incomplete change; `nftop history` has the complete ones"
+)
 
 
 def counted(count: int, noun: str) -> str:

@@ -142,6 +142,7 @@ class CpuTable:
             other CPUs.
         shared: by CPU, why its instructions, misses and slots are not those of its NFs alone;
             absent for other CPUs.
+        sampled_s: by metric id, age in seconds of columns that are read now and then.
     """
 
     topology: Topology
@@ -159,6 +160,7 @@ class CpuTable:
     origins: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
     shared: Mapping[Cpu, Missing] = field(default_factory=dict)
     saturated_by: Mapping[Cpu, tuple[str, ...]] = field(default_factory=dict)
+    sampled_s: Mapping[str, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.topology.cpus)

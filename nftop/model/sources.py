@@ -78,6 +78,7 @@ for _kind in (
     SourceKind("resctrl", ResctrlTable, "cache classes and their monitors", "resctrl mounted"),
     SourceKind("pqos", ResctrlTable, "the same through MSRs, without resctrl", "root, libpqos"),
     SourceKind("cpufreq", CpufreqTable, "frequencies, their limits and Speed Select"),
+    SourceKind("power", UncoreTable, "energy, C-states and throttling", _ROOT, shown=False),
     SourceKind("pcm", PcmTable, "values of a PCM sensor server", "pcm-sensor-server"),
     SourceKind("topology", Topology, "CPUs, caches and nodes", shown=False),
     SourceKind("self", SelfUse, "CPU time and affinity of nftop", shown=False),

@@ -1,4 +1,4 @@
-"""Source `uncore`: perf counts of a package's units outside its cores."""
+"""Sources `uncore` and `power`: counts of units outside the cores, of energy and of sleep."""
 
 from __future__ import annotations
 
@@ -13,6 +13,19 @@ from nftop.model.struct import dataclass, field
 
 # Reason of counts on demand while their page is closed.
 UNWANTED = "sampled every few ticks; counted all the time while the Traffic screen is up"
+
+# Events of source `power`, of packages and of cores; its boxes are dies, and CPUs. Energies are in
+# 2**-32 J (the kernel's unit), residencies in clocks of the TSC.
+PACKAGE_POWER_EVENTS = (
+    "energy_pkg", "energy_ram", "package_c2", "package_c3", "package_c6", "package_throttles",
+)  # fmt: skip
+CORE_POWER_EVENTS = ("core_c3", "core_c6", "core_throttles")
+POWER_EVENTS = PACKAGE_POWER_EVENTS + CORE_POWER_EVENTS
+SLOW_POWER_EVENTS = ("package_throttles", *CORE_POWER_EVENTS)
+# Of what is read seldom, at the start.
+SLOWLY = "needs two readings, which are 5 s apart"
+# Why cores that poll have no residencies.
+NOT_ON_POLLERS = "not read on cores that poll, which a reading would interrupt: they never sleep"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -32,7 +32,7 @@ from nftop.model.pcm import CPU_FIELDS, LINK_FIELDS, PACKAGE_FIELDS, PCIE_EVENTS
 from nftop.sim.model import Model
 from nftop.sim.processor import Processor
 from nftop.sim.rates import server_factor
-from nftop.sim.uncore import OF_PACKAGE_INDEX, package_counts
+from nftop.sim.uncore import LINE_BYTES, OF_PACKAGE_INDEX, package_counts
 from nftop.sim.workloads import INDEX
 
 _LEAST_NS = 100_000_000
@@ -41,7 +41,7 @@ UNCORE_RATIO, CYCLE_J, INSTRUCTION_J, BUSY_IPC = 0.3, 1.15e-9, 0.45e-9, 2.0
 MEMORY_W, MEMORY_BYTE_J = 6.0, 0.2e-9
 HEADROOM_C, PACKAGE_C_PER_W, CORE_C_PER_W = 62.0, 0.22, 1.5
 DEEP_RATIO = 0.85
-_UNCORE_HZ, _LINE_BYTES = 2.4e9, 64
+_UNCORE_HZ = 2.4e9
 REQUEST_FLITS = 1
 
 
@@ -127,7 +127,7 @@ def _of_links(uncore: NDArray[np.uint64], links: int, line_flits: int) -> Floats
     }
     table = np.full((len(uncore) * links, len(LINK_FIELDS)), np.nan)
     for field, count in lines.items():
-        table[:, LINK_FIELDS.index(field)] = np.repeat(count * _LINE_BYTES / links, links)
+        table[:, LINK_FIELDS.index(field)] = np.repeat(count * LINE_BYTES / links, links)
     return table
 
 
@@ -193,7 +193,7 @@ def _of_packages(
     core_j, awake, package_of_core = of_cores
     table = np.full((len(sockets), len(PACKAGE_FIELDS)), np.nan)
     reads, writes = (
-        uncore[:, OF_PACKAGE_INDEX[name]].astype(np.float64) * _LINE_BYTES
+        uncore[:, OF_PACKAGE_INDEX[name]].astype(np.float64) * LINE_BYTES
         for name in ("cas_reads", "cas_writes")
     )
     cores_j = [core_j[package_of_core == socket].sum() for socket in sockets]

@@ -29,6 +29,7 @@ from nftop.uarch.table import PmuTerms, Uarch
 _LINKS, _CLOCKS = ("link_lines_sent", "link_lines_received"), ("uncore_clocks", "memory_clocks")
 OF_PACKAGE: tuple[str, ...] = (*QUANTITIES, *_LINKS, *_CLOCKS)
 OF_PACKAGE_INDEX: Mapping[str, int] = MappingProxyType({n: i for i, n in enumerate(OF_PACKAGE)})
+LINE_BYTES = 64
 # Ticks in ns of uncore clocks at 2.4 GHz.
 _UNCORE_CLOCK = (12, 5)
 # Microarchitectures with the boxes of another.

@@ -25,6 +25,7 @@ from nftop.sources.ovs.source import OvsSource
 from nftop.sources.pcm.client import PORT, Address
 from nftop.sources.pcm.source import PcmSource
 from nftop.sources.perf.source import PerfSource
+from nftop.sources.power.source import PowerSource
 from nftop.sources.pqos.source import PqosSource, offered
 from nftop.sources.process.source import ProcessSource
 from nftop.sources.pyperf.source import choose
@@ -133,6 +134,7 @@ _OPENERS: dict[str, Opener] = {
     "resctrl": _open_resctrl,
     "pqos": _open_pqos,
     "cpufreq": lambda at: CpufreqSource(at.root, quiet_cpus=at.quiet_cpus),
+    "power": lambda at: PowerSource(at.root, quiet_cpus=at.quiet_cpus),
     "pcm": lambda at: PcmSource(Address("127.0.0.1", PORT), root=at.root),
     "topology": lambda at: TopologySource(at.root, at.memory_bytes_per_s),
     _SELF: _open_self,

@@ -21,6 +21,7 @@ from nftop.sim.frequency import DRIVER, cpufreq_table
 from nftop.sim.model import Model, host_of, model_of
 from nftop.sim.network_functions import dpdk_table, ovs_table, vpp_table
 from nftop.sim.pcm import pcm_table
+from nftop.sim.power import power_table
 from nftop.sim.rdt import Rdt, rdt_of, resctrl_table
 from nftop.sim.uncore import uncore_table
 from nftop.sim.world import World
@@ -189,6 +190,7 @@ def _payloads(
             lambda rdt, t_ns, _: uncore_table(rdt.model, t_ns, uarch, detailed=view.detailed)
         ),
         "resctrl": now(lambda rdt, t_ns, _: resctrl_table(rdt, t_ns)),
+        "power": now(lambda rdt, t_ns, _: power_table(rdt.model, t_ns)),
         "pcm": now(lambda rdt, t_ns, _: pcm_table(rdt.model, t_ns)),
         "cpufreq": now(lambda rdt, _, __: cpufreq_table(rdt.frequencies, world.start_ns)),
         "topology": lambda: view.topology,
@@ -220,6 +222,7 @@ def _texts(model: Model, uarch: uarch_table.Uarch, *, turns: bool) -> dict[str, 
         "vpp": _listed("segments", (item.socket for item in vpp_table(model, 0, 0).instances)),
         "uncore": f"counts {', '.join(event for turn in boxes for event in turn)}",
         "resctrl": f"cache classes {', '.join(group.name for group in scenario.groups)}",
+        "power": "energy of packages and memory, C-states, throttling",
         "pcm": "a pcm-sensor-server: power, temperatures, C-states, hit ratios, memory and links",
         "cpufreq": f"{DRIVER}, every CPU between {limits} GHz at the start",
         "topology": size,

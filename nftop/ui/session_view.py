@@ -16,6 +16,7 @@ from nftop.model.missing import Reading
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import Strip
 from nftop.model.topology import Topology
+from nftop.render.base.format import duration_text
 from nftop.render.cores.columns import is_column
 from nftop.render.cores.harm import (
     SICK,
@@ -41,7 +42,6 @@ from nftop.render.cores.rows import (
     settle,
 )
 from nftop.render.frame.header import ViewStatus, time_of_day
-from nftop.render.timeline.axis import age_text
 from nftop.session.feed import Feed, PastControl, Player, TimeControl
 from nftop.store.history.events import STRIP_NS, EventHistory
 from nftop.store.history.history import HistorySeries, TickHistory
@@ -169,7 +169,7 @@ class SessionView:
                 "STOPPED" if self.ended else "ENDED", None, self.ended, notice=notice
             )
         elif self.past is not None and self.newest is not None:
-            age = age_text((self.newest.wall_ns - self.past.wall_ns) / NS_PER_S)
+            age = duration_text((self.newest.wall_ns - self.past.wall_ns) / NS_PER_S)
             status = ViewStatus(f"○ PAST {age} ago", notice=notice)
         elif self.player is not None:
             status = ViewStatus("REPLAY", self.player.interval_s, notice=notice)

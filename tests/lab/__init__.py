@@ -18,6 +18,7 @@ What to add, and where:
 
     a machine          machines/NAME.toml: a table for each interface that needs to know
     its core PMU       perf/pmus/NAME.toml, and what its events count in nftop/sim/events.toml
+    energy, C-states   meters.py
     its uncore PMUs    uncore/NAME.toml, and what their events count in nftop/sim/boxes.toml
     a kernel           resctrl/profiles/VERSION.toml
     a file of /proc    a row in `host._proc`; dots where its path has slashes; a sysctl or a file of

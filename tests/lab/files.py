@@ -155,6 +155,7 @@ def _every_cpu(topology: Topology, table: Mapping[str, Any]) -> Iterator[tuple[s
         rows = [("online", str(int(info.online)))] if info.cpu else []  # CPU 0 can't be switched
         if info.online:
             rows += [*_location(topology, info), *_caches(topology, info, table)]
+            rows += [(f"thermal_throttle/{of}_throttle_count", "0") for of in ("core", "package")]
         yield from ((f"cpu{info.cpu}/{name}", text) for name, text in rows)
 
 

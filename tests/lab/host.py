@@ -20,6 +20,7 @@ from tests.lab.cpufreq.policy import Policy
 from tests.lab.cpuid import leaves
 from tests.lab.files import Folder, sysfs_folders, topology_of, without
 from tests.lab.machine import Machine
+from tests.lab.meters import Meters
 from tests.lab.msr import registers
 from tests.lab.msr.bank import Msrs
 from tests.lab.msr.registers import Registers
@@ -105,6 +106,7 @@ class LabHost:
     clock: Clock
     switches: Switches
     readers: Readers
+    meters: Meters
     cpufreq: Cpufreq | None
 
     def current(self) -> Topology:
@@ -139,6 +141,7 @@ def lab_host(options: Options) -> LabHost:
         clock=Clock(at_ns=options.frozen_at_ns or 0, running=options.frozen_at_ns is None),
         switches=switches,
         readers=Readers(model.layout.topology, lambda: switches.online),
+        meters=Meters(kind, model, lambda: switches.online),
         cpufreq=cpufreq_of(kind.tables["cpufreq"], model.layout.topology, options.cpufreq),
     )
 
@@ -195,7 +198,8 @@ def trees(host: LabHost, rewrite: Callable[[Folder, Folder], None]) -> Mapping[s
 def folders(host: LabHost) -> tuple[Folder, ...]:
     """The static files, as they are with the CPUs that are online."""
     units = unit_files(units_of(host.machine, host.model), host.readers.cpumask())
-    pmus = {**perf_files(host.machine, smt=host.options.smt), **units}
+    cores = perf_files(host.machine, smt=host.options.smt)
+    pmus = {**cores, **units, **host.meters.files()}
     return (
         *sysfs_folders(
             host.current(),
@@ -248,7 +252,7 @@ def _devices(host: LabHost, mount: MountPoint, resctrl: ResctrlTree) -> DeviceTr
     result = [boot()]
     mount.changed = lambda: result.__setitem__(0, boot())
     every = [leaves.Cpu(host.machine, host.topology, whole, info) for info in host.topology.cpus]
-    msrs = Msrs(host.machine, host.model, host.clock.now_ns, lambda: result[0])
+    msrs = Msrs(host.machine, host.model, host.meters, host.clock.now_ns, lambda: result[0])
     return DeviceTree(msrs, every, lambda: host.switches.online)
 
 

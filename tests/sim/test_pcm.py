@@ -130,8 +130,9 @@ def test_frames_have_it_and_perf_agrees_through_a_change_of_load(tick_ns: int) -
     last = seen[-1]
     for row in last.packages:
         for metric in ("power_w", "energy_j", "c0_ratio", "uncore_frequency_hz"):
-            assert isinstance(row.readings[metric], float) and row.origins[metric] == "pcm"
-        assert "memory.read_bytes_per_s" not in row.origins, "perf counts it"
+            assert isinstance(row.readings[metric], float)
+        assert row.origins.keys() >= {"uncore_frequency_hz", "thermal_headroom_c"}
+        assert not row.origins.keys() & {"memory.read_bytes_per_s", "power_w"}, "perf counts it"
     polling = host.cpus_of("vpp")[0]
     assert last.cpus.columns["c0_ratio"][polling] == 1.0
     assert last.cpus.columns["c6_ratio"][polling] == 0.0

@@ -12,8 +12,6 @@ from typing import Protocol, TypeAlias, TypeVar
 from nftop.cli.compose.classes_host import wants_json
 from nftop.cli.confirmation import (
     ENDED,
-    GOES_BACK,
-    GOES_ON,
     INTERRUPTED,
     UNCHANGED,
     EndedError,
@@ -32,6 +30,7 @@ from nftop.control.interface import Gate
 from nftop.control.journal import DEFAULT as JOURNAL
 from nftop.control.journal import Journal, unfinished
 from nftop.control.journal_damage import DamagedJournalError
+from nftop.control.wording import GUARD_GOES_ON, GUARD_REVERTS
 from nftop.export.output import FAILURE, OK, USAGE, put, say
 from nftop.model.change import Outcome, Proposal, Receipt
 from nftop.model.error_text import describe_error
@@ -133,7 +132,7 @@ def _confirmed(
     confirm(apply_question(proposal, keep_within_s))
     if proposal.final:
         return _kept_at_once(gate, proposal, undoes)
-    meaning = GOES_BACK if gate.persistent else ENDED
+    meaning = GUARD_REVERTS if gate.persistent else ENDED
     with interrupted(meaning):
         pending = gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
     return settle(pending, keep_within_s, meaning)
@@ -141,7 +140,7 @@ def _confirmed(
 
 def _kept_at_once(gate: Gate, proposal: Proposal, undoes: tuple[int, ...]) -> Receipt:
     """Apply without a second question; the guard continues if this process is interrupted."""
-    with interrupted(GOES_ON if gate.persistent else ENDED):
+    with interrupted(GUARD_GOES_ON if gate.persistent else ENDED):
         return gate.apply(proposal, keep_within_s=None, undoes=undoes).receipt
 
 

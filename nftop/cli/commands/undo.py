@@ -8,19 +8,13 @@ import sys
 from nftop.cli.commands.apply import CODES, change, demand_privilege, ending
 from nftop.cli.compose.classes_host import wants_json
 from nftop.cli.compose.gates import journal_of, whole_gate
-from nftop.cli.confirmation import (
-    GOES_BACK,
-    UNCHANGED,
-    EndedError,
-    confirm,
-    interrupted,
-    print_receipt,
-)
+from nftop.cli.confirmation import UNCHANGED, EndedError, confirm, interrupted, print_receipt
 from nftop.control.doctor import news
 from nftop.control.guard_client import recover
 from nftop.control.journal import FileJournal, unfinished
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import Entry, completed
+from nftop.control.wording import GUARD_REVERTS
 from nftop.export.output import FAILURE, OK, put, say_lines
 from nftop.render.base.text import printable
 
@@ -105,7 +99,7 @@ def _recover(options: argparse.Namespace) -> int:
         put(sys.stdout, f"it was to take back {numbers}: recovery leaves that for `nftop undo`\n")
     if done is None and not options.yes:
         confirm("take it back? [y/N] ")
-    with interrupted(GOES_BACK):
+    with interrupted(GUARD_REVERTS):
         receipt = recover(journal)
     if receipt is None:
         put(sys.stdout, "nothing was cut off: it has come to its end meanwhile\n")

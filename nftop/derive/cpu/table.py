@@ -22,6 +22,7 @@ from nftop.derive.occupants import (
     own_times,
     unattached,
 )
+from nftop.derive.package.power import POWER
 from nftop.derive.saturation import UNKNOWN, Room, Saturation, room_of, saturation_of
 from nftop.derive.stage import FoldStage, FoldTick, TopologyChange, stateless
 from nftop.derive.threads import THREADS, ThreadRate
@@ -205,6 +206,7 @@ def _run(state: MissState, tick: FoldTick) -> tuple[MissState, CpuTable]:
         saturated_by={
             info.cpu: item.by for info, item in zip(topology.cpus, full, strict=True) if item.by
         },
+        sampled_s=tick.output(POWER).sampled_s,
     )
 
 

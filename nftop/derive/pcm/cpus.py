@@ -48,8 +48,10 @@ _LEVEL_2 = {
     "light_operations_bound": "tma.light_operations",
 }
 # Metrics that perf counts too.
-SHARED_CPU_METRICS = frozenset({"ipc", "frequency_hz", *_LEVEL_1.values(), *_LEVEL_2.values()})
 _CORE_STATES = {0: "c0_ratio", 1: "c1_ratio", 3: "c3_ratio", 6: "c6_ratio"}
+SHARED_CPU_METRICS = frozenset(
+    {"ipc", "frequency_hz", *_LEVEL_1.values(), *_LEVEL_2.values(), *_CORE_STATES.values()}
+)
 _MIB = 2.0**20
 # A poller never halts; what does may have another IPC in each of two seconds.
 _ALWAYS = 0.95

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.table import CPUS
-from nftop.derive.package.table import PACKAGES
+from nftop.derive.package.power import POWER
 from nftop.derive.pcm.cpus import SHARED_CPU_METRICS, always_busy, cpu_columns
 from nftop.derive.pcm.packages import (
     PCIE_METRICS,
@@ -275,7 +275,10 @@ ORIGIN = "pcm"
 _SETTLED = (Reason.IDLE, Reason.UNDEFINED)
 _KNOWN = np.array([Reason.PRESENT, *_SETTLED], np.uint8)
 _CPU_PAIRS = ("ipc", "frequency_hz")
-_PACKAGE_PAIRS = ("memory.read_bytes_per_s", "memory.write_bytes_per_s", "upi.received_bytes_per_s")
+_PACKAGE_PAIRS = (
+    "memory.read_bytes_per_s", "memory.write_bytes_per_s", "upi.received_bytes_per_s", "power_w",
+    "dram_power_w",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +425,7 @@ SERVER: FoldStage[ServerState, ServerOutput] = FoldStage(
         state,
         tick.sample.readings.get("pcm"),
         tick.output(CPUS),
-        tick.output(PACKAGES),
+        tick.output(POWER).packages,
         tick.sample.readings.keys(),
         pace_s=tick.pace_s,
     ),

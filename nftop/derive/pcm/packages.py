@@ -51,8 +51,9 @@ PCIE_METRICS = frozenset(_REQUESTS)
 SHARED_PACKAGE_METRICS = PCIE_METRICS | {
     "memory.read_bytes_per_s",
     "memory.write_bytes_per_s",
-    "upi.received_bytes_per_s",
-}
+    "upi.received_bytes_per_s", "power_w", "energy_j", "dram_power_w", "dram_energy_j",
+    *_PACKAGE_STATES.values(),
+}  # fmt: skip
 _ENDS = tuple(
     f"pcie.{opcode}.{end}_per_s"
     for opcode in ("itom", "rfo", "pcirdcur", "itomcachenear", "crd", "drd")

@@ -54,13 +54,11 @@ from nftop.model.frame import (
     PackageRow,
 )
 from nftop.model.incident import Incident, Party, Price, Victim
-from nftop.model.metrics.catalogue import CPU_METRICS
+from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS, CPU_METRICS
 from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.nf import NF_METRICS
-from nftop.model.metrics.package import PACKAGE_METRICS
-from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.netdev import InterfaceRow
 from nftop.model.rdt.masks import Cbm
@@ -458,8 +456,7 @@ def _package(row: PackageRow) -> dict[str, Any]:
         "origins": dict(row.origins),
         "sampled_s": dict(row.sampled_s),
     }
-    metrics = (*PACKAGE_METRICS, *PCM_PACKAGE_METRICS)
-    readings = {metric.id: row.readings[metric.id] for metric in metrics}
+    readings = {metric.id: row.readings[metric.id] for metric in ALL_PACKAGE_METRICS}
     readings |= _boxes("memory.channels", row.channels, ("memory.read", "memory.write"), readings)
     readings |= _boxes("upi.links", row.links, ("upi.received", "upi.sent"), readings)
     return with_missing(named, readings)

@@ -15,14 +15,12 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from nftop.model.column import Column
-from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
+from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS, CPU_METRICS, cpu_metric
 from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.nodes import NODE_METRICS
-from nftop.model.metrics.package import PACKAGE_METRICS
-from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 from nftop.render.base.text import printable
@@ -118,7 +116,7 @@ def _families(metrics: Iterable[Metric], scope: str = "") -> dict[str, MetricFam
 OF_CPUS = _families(CPU_METRICS)
 OF_NFS = _families(NF_METRICS)
 OF_CORES = _families((*CORE_METRICS, *NODE_METRICS))
-OF_PACKAGES = _families((*PACKAGE_METRICS, *PCM_PACKAGE_METRICS))
+OF_PACKAGES = _families(ALL_PACKAGE_METRICS)
 OF_GROUPS = _families(GROUP_METRICS)
 # A monitoring group has no capacity of its own.
 OF_MONITORS = _families(

@@ -16,12 +16,10 @@ from nftop.export.json.frequencies import setting_values
 from nftop.model.column import Block
 from nftop.model.frame import Frame, GroupCacheRow, GroupRow, NfRow, PackageRow
 from nftop.model.ids import format_cpu_list
-from nftop.model.metrics.catalogue import CPU_METRICS
+from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS, CPU_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.nf import NF_METRICS
-from nftop.model.metrics.package import PACKAGE_METRICS
-from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.missing import Missing
 from nftop.model.rdt.masks import Cbm
 from nftop.model.recording_loss import RecordingLoss
@@ -239,13 +237,12 @@ def _monitors(frame: Frame) -> list[list[Any]]:
 
 # Packages
 
-_PACKAGE_METRICS = (*PACKAGE_METRICS, *PCM_PACKAGE_METRICS)
 _PACKAGE = (Field("package", "int"), Field("estimates", "text"),
-            *numbers(_PACKAGE_METRICS), MISSING)  # fmt: skip
+            *numbers(ALL_PACKAGE_METRICS), MISSING)  # fmt: skip
 
 
 def _package(row: PackageRow) -> list[Any]:
-    readings = {metric.id: row.readings[metric.id] for metric in _PACKAGE_METRICS}
+    readings = {metric.id: row.readings[metric.id] for metric in ALL_PACKAGE_METRICS}
     estimates = " ".join(sorted(row.estimates))
     return [row.package, estimates, *map(plain, readings.values()), reasons_of(readings)]
 

@@ -20,6 +20,7 @@ from nftop.model.metrics.nf import NF_METRICS, VS_BASE
 from nftop.model.metrics.nodes import NODE_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
+from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS, COUNTED_POWER_PACKAGE_METRICS
 from nftop.model.metrics.saturation import SATURATION_CPU_METRICS, SATURATION_WORDS
 from nftop.model.metrics.tma import TMA_METRICS
 
@@ -30,13 +31,16 @@ CPU_METRICS: tuple[Metric, ...] = (
     *COVERAGE_METRICS,
     *TMA_METRICS,
     *PCM_CPU_METRICS,
+    *COUNTED_POWER_CPU_METRICS,
     *FREQUENCY_METRICS,
     *SATURATION_CPU_METRICS,
     *registered(),
 )
 
+# What a package's row has, from whichever source.
+ALL_PACKAGE_METRICS = PACKAGE_METRICS + COUNTED_POWER_PACKAGE_METRICS + PCM_PACKAGE_METRICS
 METRICS: tuple[Metric, ...] = (
-    CPU_METRICS + NF_METRICS + PACKAGE_METRICS + PCM_PACKAGE_METRICS + GROUP_METRICS + CORE_METRICS
+    CPU_METRICS + NF_METRICS + ALL_PACKAGE_METRICS + GROUP_METRICS + CORE_METRICS
 )
 # With what is no number: a node of the tree of the core looked at, and words.
 EXPLAINED: tuple[Metric, ...] = METRICS + NODE_METRICS + SETTING_METRICS + SATURATION_WORDS

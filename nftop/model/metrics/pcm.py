@@ -1,4 +1,4 @@
-"""Metrics that only a pcm-sensor-server gives: power, C-states, RDT monitors of CPUs.
+"""Metrics that only a pcm-sensor-server gives: temperatures, RDT monitors of CPUs.
 
 Definitions: Intel PCM, src/pcm-sensor-server.cpp and src/cpucounters.h (June 2026).
 """
@@ -78,24 +78,6 @@ PCM_CPU_METRICS: tuple[Metric, ...] = (
         field="Remote Memory Bandwidth", formula="MiB x 2**20 / interval", good="low",
     ),
     _cpu(
-        "c0_ratio", "C0", Unit.RATIO,
-        "Share of time this CPU was executing (C0): 100 % on a poller.", field="CStateResidency[0]",
-    ),
-    _cpu(
-        "c1_ratio", "C1", Unit.RATIO, "Share of time this CPU was halted (C1).",
-        field="CStateResidency[1]",
-    ),
-    _cpu(
-        "c3_ratio", "C3", Unit.RATIO,
-        "Share of time this core slept without its caches (C3): Haswell and Broadwell only.",
-        field="CStateResidency[3]",
-    ),
-    _cpu(
-        "c6_ratio", "C6", Unit.RATIO,
-        "Share of time this core slept deeply (C6), from which it takes long to wake.",
-        field="CStateResidency[6]",
-    ),
-    _cpu(
         "thermal_headroom_c", "HEADROOM", Unit.DEGREES_C,
         "How much warmer this core may get before it is throttled.",
         field="Thermal Headroom", formula="as it is now", good="high", priority=53,
@@ -109,25 +91,6 @@ PCM_CPU_METRICS: tuple[Metric, ...] = (
 
 PCM_PACKAGE_METRICS: tuple[Metric, ...] = (
     _package(
-        "power_w", "PKG.W", Unit.WATTS, "Power that the package takes, without its memory.",
-        field="Package Joules Consumed",
-    ),
-    _package(
-        "energy_j", "PKG.kJ", Unit.JOULES,
-        "Energy that the package has taken while nftop watched. What it took while the server was "
-        "silent for more than 5 s, or two and a half samples if that is longer, is not in it.",
-        field="Package Joules Consumed", formula="sum of power_w x time between two answers",
-    ),
-    _package(
-        "dram_energy_j", "DRAM.kJ", Unit.JOULES,
-        "Energy that the package's memory has taken while nftop watched; else as energy_j.",
-        field="DRAM Joules Consumed", formula="sum of dram_power_w x time between two answers",
-    ),
-    _package(
-        "dram_power_w", "DRAM.W", Unit.WATTS, "Power that the package's memory takes.",
-        field="DRAM Joules Consumed",
-    ),
-    _package(
         "uncore_frequency_hz", "UNC.GHz", Unit.HZ,
         "Average frequency of the mesh with the last-level cache; of die 0 where there are more.",
         field="Uncore Frequency Die 0",
@@ -136,25 +99,6 @@ PCM_PACKAGE_METRICS: tuple[Metric, ...] = (
         "thermal_headroom_c", "HEADROOM", Unit.DEGREES_C,
         "How much warmer the package's hottest core may get before it is throttled.",
         field="Thermal Headroom of its cores, the least", good="high",
-    ),
-    _package(
-        "c0_ratio", "PC0", Unit.RATIO, "Share of time the package was awake (C0).",
-        field="CStateResidency[0]",
-    ),
-    _package(
-        "c2_ratio", "PC2", Unit.RATIO,
-        "Share of time the package was on its way to sleep, or waited for others' access to its "
-        "memory (C2).",
-        field="CStateResidency[2]",
-    ),
-    _package(
-        "c3_ratio", "PC3", Unit.RATIO,
-        "Share of time the package slept lightly (C3): Haswell and Broadwell only.",
-        field="CStateResidency[3]",
-    ),
-    _package(
-        "c6_ratio", "PC6", Unit.RATIO, "Share of time the package slept (C6).",
-        field="CStateResidency[6]",
     ),
     _package(
         "memory.local_ratio", "MEM.loc", Unit.RATIO,

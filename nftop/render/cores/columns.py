@@ -88,6 +88,7 @@ _OF_POWER: tuple[tuple[str | TableColumn, float], ...] = (
     ("c3_ratio", 9),
     ("c6_ratio", 4.1),
     ("thermal_headroom_c", 2.9),
+    ("throttles_per_s", 4.9),
     ("smi_per_s", 5),
     ("ipc", 7),
     ("context_switches_per_s", 8),

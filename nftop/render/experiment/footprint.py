@@ -17,9 +17,10 @@ from nftop.model.footprint import (
 )
 from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import class_name
+from nftop.render.base.format import duration_text
 from nftop.render.base.text import cells, fit, printable
 from nftop.render.editor.change import changed
-from nftop.render.experiment.text import duration_text, harm_text
+from nftop.render.experiment.text import harm_text
 
 _MIB, _GB, _MPPS = 2**20, 1e9, 1e6
 _WIDE, _NARROWEST = 100, 40

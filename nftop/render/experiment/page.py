@@ -14,6 +14,7 @@ from nftop.model.clock import NS_PER_S
 from nftop.model.experiment import Curve, Estimate, Experiment, SettingResult
 from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import dataclass, field
+from nftop.render.base.format import duration_text
 from nftop.render.base.graph import Scale, scale_of
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import rule_line
@@ -21,7 +22,6 @@ from nftop.render.base.text import cells, fit, printable, truncate
 from nftop.render.experiment.text import (
     count_text,
     described,
-    duration_text,
     effect_text,
     end_text,
     group_text,

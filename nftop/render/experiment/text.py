@@ -28,7 +28,7 @@ from nftop.model.experiment import (
 )
 from nftop.model.metrics.metric import Unit
 from nftop.model.rdt.rdt import MbaUnit, class_name
-from nftop.render.base.format import number
+from nftop.render.base.format import duration_text, number
 from nftop.render.base.text import cells, fit, printable, truncate, wrap
 from nftop.render.editor.change import changed, drawn
 
@@ -62,12 +62,6 @@ _ENDS: Mapping[EndReason, str] = {
     "stopped": "stopped",
     "guard": "the guard ended it",
 }
-
-
-def duration_text(seconds: float) -> str:
-    """`8m20s`, `45s`."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
 
 
 def plan_text(plan: Experiment, ways: Mapping[str, int], width: int) -> list[str]:

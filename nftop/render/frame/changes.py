@@ -10,10 +10,10 @@ from nftop.model.clock import clock_of
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import dataclass, replace
+from nftop.render.base.format import duration_text
 from nftop.render.base.line import Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, printable
 from nftop.render.editor.change import setting_texts
-from nftop.render.timeline.axis import age_text
 
 OURS, THEIRS = "by nftop", "by another program"
 
@@ -156,7 +156,9 @@ def unkept_lines(facts: PendingFacts, width: int, height: int = _TALL) -> list[L
         whole = f" CHANGE{which} WAS NOT KEPT   the guard takes it back   {about}"
     else:
         head = f" CHANGE{which} IS NOT KEPT"
-        remaining = f"{facts.left_s} s" if facts.left_s < _SECONDS_BELOW else age_text(facts.left_s)
+        remaining = (
+            f"{facts.left_s} s" if facts.left_s < _SECONDS_BELOW else duration_text(facts.left_s)
+        )
         time_left = f"taken back in {remaining}"
         full = round(_BAR * facts.left_s / max(facts.within_s, 1.0))
         bar = "█" * min(full, _BAR) + "░" * (_BAR - full)

@@ -16,10 +16,10 @@ from nftop.model.struct import dataclass
 from nftop.model.timeline import Strip
 from nftop.model.topology import Host, Topology
 from nftop.render.base import format as fmt
+from nftop.render.base.format import duration_text
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import printable
 from nftop.render.frame.footer import Tabs
-from nftop.render.timeline.axis import age_text
 
 
 def banner_lines(position: Position, width: int, now_ns: int | None = None) -> list[Line]:
@@ -44,7 +44,7 @@ def banner_lines(position: Position, width: int, now_ns: int | None = None) -> l
 
 def _past_line(position: Position, now_ns: int, width: int) -> Line:
     """`2m00s AGO`, the time, and the key that returns to now."""
-    age = age_text((now_ns - position.at_ns) / 1e9)
+    age = duration_text((now_ns - position.at_ns) / 1e9)
     going = "" if position.paused else f"  {position.speed:.3g}x"
     end = "End now ▶ "
     text = f"  ◀ {age} AGO   {clock_of(position.at_ns)}{going}   every screen shows this moment"

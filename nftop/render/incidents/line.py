@@ -14,6 +14,7 @@ from nftop.model.incident import Incident, Party, Severity, Victim
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.missing import Missing, Reading
 from nftop.model.struct import replace
+from nftop.render.base.format import short_duration
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, name_forms, printable
 
@@ -68,7 +69,7 @@ def incident_line(
     ended = incident.until_ns is not None
     quiet = ended or incident.acknowledged
     tone = Tone.MUTED if quiet else TONES[incident.severity]
-    age = age_text(incident, frame.monotonic_ns)
+    age = incident_age(incident, frame.monotonic_ns)
     age = age.removeprefix("ended ") if width < _NARROW else age
     tail = f" {age:>6}{_KEYS if first else ' ' * len(_KEYS)}"
     tail += f" +{more}" if more else ""
@@ -204,28 +205,14 @@ def _facts(culprit: Party, name: str) -> list[str]:
     return [item for item in facts if item]
 
 
-def age_text(incident: Incident, now_ns: int) -> str:
+def incident_age(incident: Incident, now_ns: int) -> str:
     """How long it lasts, or when it ended: `2m10s`, `40s`, `3h05m`; `ended 40s ago`.
 
     `now_ns`: CLOCK_MONOTONIC.
     """
     if incident.ended_ns is None:
-        return duration_text(incident.lasted_s(now_ns))
-    return f"ended {duration_text((now_ns - incident.ended_ns) / 1e9)} ago"
-
-
-def duration_text(seconds: float) -> str:
-    """At most five characters: `40s`, `2m10s`, `3h05m`, `12d`."""
-    whole = max(int(seconds), 0)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 600:
-        return f"{whole // 60}m{whole % 60:02}s"
-    if whole < 3600:
-        return f"{whole // 60}m"
-    if whole < 36_000:
-        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
-    return f"{whole // 3600}h" if whole < 172_800 else f"{whole // 86_400}d"
+        return short_duration(incident.lasted_s(now_ns))
+    return f"ended {short_duration((now_ns - incident.ended_ns) / 1e9)} ago"
 
 
 def change_text(change: Reading) -> str:
@@ -366,7 +353,7 @@ def _last(frame: Frame) -> str:
     past = frame.past_incidents
     ends = [item.ended_ns for item in past if item.ended_ns and item.severity > Severity.INFO]
     if ends:
-        return f"no harm for {duration_text((frame.monotonic_ns - max(ends)) / 1e9)}"
+        return f"no harm for {short_duration((frame.monotonic_ns - max(ends)) / 1e9)}"
     return "" if past or frame.incidents else "no incident so far"
 
 

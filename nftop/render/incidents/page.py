@@ -30,6 +30,7 @@ from nftop.model.remedy import DraftMask, Remedy
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.usual import NEW_NORMAL_AFTER_S
 from nftop.render.base import format as fmt
+from nftop.render.base.format import short_duration
 from nftop.render.base.graph import line_rows
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.text import cells, fit, printable
@@ -42,7 +43,6 @@ from nftop.render.incidents.line import (
     cost_label,
     culprit_name,
     culprit_text,
-    duration_text,
     past_text,
     price_text,
     short_names,
@@ -161,7 +161,7 @@ def _title(view: IncidentView, width: int) -> Line:
     incident = view.incident
     tone = TONES[incident.severity]
     since = f"since {clock_of(incident.since_ns)}"
-    lasted = duration_text(incident.lasted_s(view.frame.monotonic_ns))
+    lasted = short_duration(incident.lasted_s(view.frame.monotonic_ns))
     state = "open" if incident.until_ns is None else f"ended {clock_of(incident.until_ns)}"
     marks = [name for name, is_so in (("muted", incident.muted), ("seen", incident.acknowledged))
              if is_so]  # fmt: skip
@@ -362,7 +362,7 @@ def _uncounted_text(item: Uncounted, *, ended: bool) -> str:
     if item.seconds is None:
         what = "dropped was" if ended else "drops is"
         return f"what {name} {what} not counted: {printable(item.why)}"
-    seconds = duration_text(max(item.seconds, 1.0))
+    seconds = short_duration(max(item.seconds, 1.0))
     return f"drops of {name} not counted for {seconds}: {printable(item.why)}"
 
 
@@ -444,7 +444,7 @@ def _graph_axis(
         marks.put(axis.cell(ended), "◀", TONES[incident.severity])
     if trend.first_ns <= begun <= last_ns:
         marks.put(axis.cell(begun), "▶", TONES[incident.severity])
-    begin, end = f"-{duration_text(trend.span_s)}", "now"
+    begin, end = f"-{short_duration(trend.span_s)}", "now"
     if ended is not None or in_clock:
         begin, end = clock_of(trend.first_ns), clock_of(last_ns)
     if cells(begin) + cells(end) >= room:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
+from nftop.model.metrics.power import COUNTED_POWER_PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import PARTS
@@ -89,6 +90,7 @@ def reference_sections() -> tuple[HelpSection, ...]:
         HelpSection("Columns of cache classes", _columns(GROUP_METRICS)),
         HelpSection("Columns of network functions", _columns(NF_METRICS)),
         HelpSection("Memory, PCIe and links", _columns(PACKAGE_METRICS)),
+        HelpSection("Power and C-states of packages", _columns(COUNTED_POWER_PACKAGE_METRICS)),
         HelpSection("From a sensor server, of packages", _columns(PCM_PACKAGE_METRICS)),
         HelpSection("Probes of the selected core", _columns(CORE_METRICS)),
     )
@@ -176,10 +178,15 @@ def _package_facts(frame: Frame, metrics: Sequence[Metric], width: int) -> list[
         for row in frame.packages:
             reading = row.readings.get(metric.id, Missing(Reason.SOURCE))
             value = _worded(reading, metric, estimate=metric.id in row.estimates)
-            text = f"{value}{caveat(row, metric.id)}"
+            text = f"{value}{caveat(row, metric.id)}{_aged(row.sampled_s, metric)}"
             facts.append((f"socket {row.package}", f"{text}, at {time_of_day(frame)}"))
         lines += section(f"{metric.label} ({metric.id})", facts, width)
     return lines
+
+
+def _aged(sampled_s: Mapping[str, float], metric: Metric) -> str:
+    age_s = sampled_s.get(metric.id)
+    return "" if age_s is None else f"; read {age_s:.0f} s before"
 
 
 def explain_class_lines(frame: Frame, about: str, lines: Sequence[Line], width: int) -> list[Line]:
@@ -290,7 +297,7 @@ def _value(frame: Frame, row: int, metric: Metric) -> str:
         texts.append(saturated_text(by))
     if any(estimates(frame.cpus, [row], metric)):
         texts.append("an estimate: multiplexed counters, or another clock than the core's")
-    return "; ".join(texts)
+    return "; ".join(texts) + (_aged(frame.cpus.sampled_s, metric) if origin is None else "")
 
 
 def _columns(metrics: Sequence[Metric]) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -10,10 +11,13 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.derive.package.power import UNREAD
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Cpu, Package
+from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS
 from nftop.model.metrics.metric import Metric, Unit
-from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
+from nftop.model.metrics.pcm import PCM_CPU_METRICS
+from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
@@ -41,9 +45,9 @@ _NAME, _CELL = 5, 8
 _LEAST_SPARK, _MOST_SPARK = 12, 60
 _TABLE_LEAST, _DETAIL_LEAST, _BLANKS_FROM = 5, 6, 30  # lines
 _UNREPORTED = Missing(Reason.SOURCE)
-_BY_ID = {metric.id: metric for metric in PCM_PACKAGE_METRICS}
+_BY_ID = {metric.id: metric for metric in ALL_PACKAGE_METRICS}
 # From left to right with their priority.
-_OF_PACKAGES: tuple[tuple[str, int], ...] = (
+_OF_PACKAGES: tuple[tuple[str, float], ...] = (
     ("power_w", 0),
     ("energy_j", 2),
     ("dram_power_w", 1),
@@ -54,6 +58,7 @@ _OF_PACKAGES: tuple[tuple[str, int], ...] = (
     ("c2_ratio", 7),
     ("c3_ratio", 9),
     ("c6_ratio", 6),
+    ("throttles_per_s", 9.5),
 )
 POWER_PACKAGE_METRICS: tuple[Metric, ...] = tuple(_BY_ID[name] for name, _ in _OF_PACKAGES)
 _COLUMNS = tuple(
@@ -61,9 +66,10 @@ _COLUMNS = tuple(
     for name, rank in _OF_PACKAGES
 )
 _GRAPHED = POWER_PACKAGE_METRICS[0]
-_WHAT = "power, temperatures and C-states, of its last second"
+_STATE = re.compile(r"c\d_ratio")
 START = (
-    "To get them, run Intel's sensor server on this host as root, reachable locally only: "
+    "For temperatures, and for what the kernel does not count here, run Intel's sensor server on "
+    "this host as root, reachable locally only: "
     "PCM_NO_RDT=1 pcm-sensor-server (package pcm), with --listen 127.0.0.1 if it has that option, "
     "else behind a firewall; nftop uses port 9738"
 )
@@ -130,6 +136,9 @@ def package_lines(
     lines += alert_lines(frame.apart, width=width)
     lines += placement_lines(frame, width)
     lines += host_lines(frame, width)
+    own = frame.sources.get("power")
+    if own is not None and own.reason is not Reason.PRESENT:
+        lines += source_lines(frame, "power", "", width)
     lines += source_lines(frame, "pcm", _pcm_contents(frame, columns), width)
     state, here = frame.sources.get("pcm"), not (frame.host.simulated or frame.host.remote)
     if here and (state is None or state.reason is Reason.SOURCE):
@@ -139,14 +148,19 @@ def package_lines(
 
 def _pcm_contents(frame: Frame, columns: Sequence[TableColumn]) -> str:
     """What the sensor server provides, with the columns it is the fallback of."""
-    if not any(row.origins for row in frame.packages) and not frame.cpus.origins:
+    of_packages = {name for row in frame.packages for name in row.origins}
+    if not of_packages and not frame.cpus.origins:
         return ""
     others = [
         col.label
         for col in columns
-        if col.metric and col.key in frame.cpus.origins and col.metric not in PCM_CPU_METRICS
+        if col.metric
+        and col.key in frame.cpus.origins
+        and col.metric not in (*PCM_CPU_METRICS, *COUNTED_POWER_CPU_METRICS)
     ]
-    return f"{', '.join(others)}, {_WHAT}" if others else _WHAT
+    states = {name for name in (*of_packages, *frame.cpus.origins) if _STATE.fullmatch(name)}
+    words = [*others, *["power"] * ("power_w" in of_packages), "temperatures"]
+    return ", ".join([*words, *["C-states"] * bool(states)]) + ", of its last second"
 
 
 @lru_cache(maxsize=8)
@@ -193,8 +207,10 @@ def _absences(
     frame: Frame, row: int | None, columns: Sequence[TableColumn], width: int
 ) -> list[Line]:
     """Absences of packages and the selected CPU, except those the source reports."""
-    state = frame.sources.get("pcm")
-    reported = state.detail if state is not None and state.reason is not Reason.PRESENT else None
+    states = (frame.sources.get(source) for source in ("power", "pcm"))
+    reported = {state.detail for state in states if state and state.reason is not Reason.PRESENT}
+    if "power" not in frame.sources:  # a recording of before, or another host's server
+        reported.add(UNREAD.message)
     of_packages = (
         (metric.label, package.readings.get(metric.id, _UNREPORTED), f"s{package.package}")
         for package in frame.packages
@@ -208,7 +224,7 @@ def _absences(
         named = [(item.label, cpus.columns[item.id][row], location) for item in shown]
     news = [
         [(label, reading, location) for label, reading, location in group
-         if not isinstance(reading, Missing) or reading.message != reported]
+         if not isinstance(reading, Missing) or reading.message not in reported]
         for group in (of_packages, named)
     ]  # fmt: skip
     places = len(frame.packages)

@@ -12,6 +12,7 @@ from nftop.model.clock import NS_PER_S
 from nftop.model.incident import Severity
 from nftop.model.struct import dataclass
 from nftop.model.timeline import EventKind, TimelineEvent, TimeSeries
+from nftop.render.base.format import duration_text
 from nftop.render.base.line import Line, Span, Tone, line
 from nftop.render.base.text import ascii_only as to_ascii
 from nftop.render.base.text import cells as char_cells
@@ -46,23 +47,11 @@ def glyph_of(event: TimelineEvent) -> Span:
     return Span(_KIND_GLYPHS[event.kind], _KIND_TONES[event.kind])
 
 
-def age_text(seconds: float) -> str:
-    """`40s`, `2m10s`, `1h05m`, `3d02h`: the age of an event."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02d}s"
-    if whole < 86_400:
-        return f"{whole // 3600}h{whole // 60 % 60:02d}m"
-    return f"{whole // 86_400}d{whole // 3600 % 24:02d}h"
-
-
 def span_text(seconds: float) -> str:
     """`30s`, `5m`, `2m40s`, `2h`: a span of time, without a second unit of 0."""
     if seconds < 60 and round(seconds) < 60:
         return f"{seconds:.3g}s"
-    text = age_text(seconds)
+    text = duration_text(seconds)
     return text[:-3] if text.endswith(("00s", "00m", "00h")) else text
 
 
@@ -229,7 +218,7 @@ def axis_cells(
     if cursor_ns is not None:
         back_s = (axis.last_ns - cursor_ns) / NS_PER_S
         ahead_s = (cursor_ns - axis.first_ns) / NS_PER_S
-        text = f" +{age_text(ahead_s)} " if axis.from_start else f" {age_text(back_s)} "
+        text = f" +{duration_text(ahead_s)} " if axis.from_start else f" {duration_text(back_s)} "
         at = min(max(axis.cell(cursor_ns) - len(text) // 2, 0), axis.cells - len(text))
         cells.put(at, text, Tone.ACCENT)
     for at, text in axis.labels():

@@ -17,6 +17,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
 from nftop.render.base import format as fmt
+from nftop.render.base.format import duration_text
 from nftop.render.base.graph import area_rows, line_rows
 from nftop.render.base.line import BLANK, Click, ClickScale, Line, Span, Tone, crop, line, selected
 from nftop.render.base.spark import scale_top
@@ -35,7 +36,6 @@ from nftop.render.timeline.axis import (
     CURSOR,
     Cells,
     TimeAxis,
-    age_text,
     axis_cells,
     glyph_of,
     plain_glyphs,
@@ -427,7 +427,7 @@ def _row(
     tone = Tone.PLAIN if event.state in (EventState.OPEN, EventState.IN_FORCE) else Tone.MUTED
     glyph = glyph_of(event)
     end = "-" if event.end_ns is None else clock_of(event.end_ns)
-    lasted = "" if event.state is EventState.MOMENT else age_text(_lasted_s(event, data.now))
+    lasted = "" if event.state is EventState.MOMENT else duration_text(_lasted_s(event, data.now))
     spans = [Span(f" {glyph.text} ", glyph.tone)]
     spans.append(Span(f"{clock_of(event.begin_ns):<{clock_width()}}", Tone.MUTED))
     if widest:
@@ -465,7 +465,7 @@ def _then_and_now(then: Frame, now: Frame, width: int, rows: int) -> list[Line]:
     """Numbers of each NF at the moment shown beside those of now."""
     count = max(1, (width - _NAME - 3) // (2 * _CELL + 2))
     metrics = _THEN_METRICS[:count]
-    age = age_text((now.wall_ns - then.wall_ns) / NS_PER_S)
+    age = duration_text((now.wall_ns - then.wall_ns) / NS_PER_S)
     title = f" THEN {clock_of(then.wall_ns)}, {age} ago, AND NOW "
     head = f" {'NF':<{_NAME}}"
     for label, _, _ in metrics:
@@ -496,7 +496,7 @@ def _lost(nf: NfRow) -> float:
 def _hours(data: TimelineData, width: int, *, ascii_only: bool) -> list[Line]:
     """All that is kept in one line, and where the window of the graphs is."""
     span_s = (data.hours.last_ns - data.hours.first_ns) / NS_PER_S
-    title = f" {age_text(span_s)} "
+    title = f" {duration_text(span_s)} "
     kept = f" {data.kept} "
     rule = "─" * max(0, width - len(title) - len(kept))
     axis = TimeAxis(data.hours.first_ns, data.hours.last_ns, max(8, width - 2), data.hours.whole)

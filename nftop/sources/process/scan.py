@@ -190,14 +190,14 @@ class _Process:
     """A process whose threads were examined.
 
     Attributes:
-        group: its stat before that, at `looked_at_ns`.
+        group: its stat before that, at `examined_at_ns`.
         usage: of its threads, by tid and start.
         compared: whether `rows` come from comparing two looks, which shows pollers.
         checked, checked_at_ns: its stat when it was last checked, which is cheap.
     """
 
     group: Stat
-    looked_at_ns: int
+    examined_at_ns: int
     usage: _Usages
     rows: tuple[ThreadRow, ...]
     compared: bool
@@ -211,7 +211,7 @@ class _Process:
         """
         if (now.start_ticks, now.threads) != (self.group.start_ticks, self.group.threads):
             return False
-        age_ns = at_ns - self.looked_at_ns
+        age_ns = at_ns - self.examined_at_ns
         if not self.compared or age_ns >= _LOOK_EVERY_NS:
             return False
         if not watching and age_ns < now.threads * _LOOK_NS_PER_THREAD:
@@ -336,7 +336,7 @@ class Scanner:
                 return
             if known.idle(group, numbered(f"{self._proc}/{pid}/task")):
                 yield
-                fresh = replace(known, looked_at_ns=now_ns, checked=group, checked_at_ns=now_ns)
+                fresh = replace(known, examined_at_ns=now_ns, checked=group, checked_at_ns=now_ns)
                 self._keep(pid, fresh)
                 return
         before = {} if known is None else known.usage

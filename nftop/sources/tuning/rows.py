@@ -19,7 +19,7 @@ from nftop.model.missing import Reason
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.host.sysfs import read_up_to
-from nftop.sources.tuning import devices
+from nftop.sources.tuning import devices, kernel
 from nftop.sources.tuning.inputs import (
     CPU,
     NOBODY_POLLS,
@@ -457,6 +457,54 @@ ROWS: tuple[HostCheck, ...] = (
         "interrupts",
         f"they belong on other cores than those that poll ({_RDT}, 2.3.2)",
         interrupts,
+    ),
+    HostCheck(
+        "real-time limit",
+        "the rest is taken from a polling thread of a real-time policy: 50 ms of each second "
+        f"({_RDT}, C.2.1: no limit there)",
+        kernel.real_time,
+    ),
+    HostCheck(
+        "vm statistics",
+        f"the kernel's worker for them runs on every CPU that had changes ({_RDT}, C.2.1: 10 s)",
+        kernel.stat_interval,
+    ),
+    HostCheck(
+        "soft lockup",
+        f"the timer and the thread of its watchdog wake the CPU ({_RDT}, C.2.1: off there)",
+        kernel.soft_lockup,
+    ),
+    HostCheck(
+        "iommu",
+        f"a device handed to a guest or a program wants it on ({_RDT}, 2.3.2); translating each "
+        "buffer of the kernel's own NICs costs time",
+        kernel.iommu,
+    ),
+    HostCheck(
+        "smi",
+        f"firmware runs outside of the kernel meanwhile, which costs latency ({_RDT}, 2.3.1)",
+        kernel.smi,
+    ),
+    HostCheck(
+        "hyper-threading",
+        f"threads of a core share its resources, which costs latency ({_RDT}, 2.3.1: off)",
+        kernel.threads,
+    ),
+    HostCheck(
+        "qemu",
+        f"real-time applications want dedicated CPUs ({_RDT}, 2.3.2)",
+        kernel.guests,
+    ),
+    HostCheck(
+        "microcode",
+        "CPUs of different revisions may differ in what an instruction costs "
+        "(Documentation/arch/x86/microcode.rst)",
+        kernel.microcode,
+    ),
+    HostCheck(
+        "memory bandwidth",
+        f"shares of it are of what the modules can move; a load reaches less ({_SDP}, 7.1)",
+        kernel.bandwidth,
     ),
 )
 

@@ -32,11 +32,11 @@ from nftop.derive.compare.window import (
 from nftop.model.column import Block, Floats
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
-from nftop.model.metrics.catalogue import CPU_METRICS
+from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS, CPU_METRICS
 from nftop.model.metrics.cpu import FREQUENCY_METRICS
 from nftop.model.metrics.metric import Unit
-from nftop.model.metrics.package import PACKAGE_METRICS
-from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
+from nftop.model.metrics.pcm import PCM_CPU_METRICS
+from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.missing import Missing, Reason
 
@@ -365,14 +365,15 @@ def _spoken_for(
 KEPT = tuple(
     metric.id
     for metric in CPU_METRICS
-    if metric.priority is not None or metric in (*PCM_CPU_METRICS, *FREQUENCY_METRICS)
+    if metric.priority is not None
+    or metric in (*PCM_CPU_METRICS, *COUNTED_POWER_CPU_METRICS, *FREQUENCY_METRICS)
 )
 # Issue slots are kept of few ticks: only a minute of them is compared.
 _SLOTS = tuple(
     metric.id for metric in TMA_METRICS if metric.unit is Unit.RATIO and metric.id not in KEPT
 )
 _SLOT_TICKS, _SLOT_SPACING_NS = 60, 10_000_000_000
-_OF_PACKAGES = tuple(metric.id for metric in (*PACKAGE_METRICS, *PCM_PACKAGE_METRICS))
+_OF_PACKAGES = tuple(metric.id for metric in ALL_PACKAGE_METRICS)
 _UNREPORTED = Missing(Reason.SOURCE)
 
 

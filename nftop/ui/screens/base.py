@@ -9,7 +9,7 @@ from textual import events
 from textual.binding import BindingsMap
 from textual.screen import Screen
 
-from nftop.render.base.line import Tone
+from nftop.render.base.line import Line, Tone
 from nftop.render.base.text import printable
 from nftop.render.frame.footer import footer_line
 from nftop.ui.change_control import ChangeControl
@@ -31,6 +31,8 @@ class BannerScreen(Screen[Result]):
 
     changes: ChangeControl
     follows: bool = False
+    _message: str = ""
+    _top: int = 0  # the first line in view
 
     def show_banner(self) -> int | None:
         """Draw the banner; returns its lines, or None while the screen cannot be drawn.
@@ -127,4 +129,12 @@ class BannerScreen(Screen[Result]):
 
     def say(self, message: str) -> None:
         """Show a message until the next key."""
-        raise NotImplementedError
+        self._message = message
+        self.paint()
+
+    def in_view(self, lines: Sequence[Line], height: int) -> tuple[list[Line], str]:
+        """Lines in view, from `_top` on, which is kept within them, and their position, as text."""
+        height = max(0, height)
+        self._top = max(0, min(self._top, len(lines) - height))
+        shown = list(lines[self._top : self._top + height])
+        return shown, f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"

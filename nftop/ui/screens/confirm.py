@@ -87,8 +87,6 @@ class ConfirmScreen(BannerScreen[bool]):
         self._badge = [] if frame is None else badge_lines(frame.host)
         self._planned: PreviewPlan | None = None
         self._why = "planning: the gate reads the host"
-        self._message = ""
-        self._top = 0
         # Lines of the plan shown so far, and lines that must be shown before it can be applied.
         self._seen, self._warned = 0, 0
 
@@ -142,10 +140,6 @@ class ConfirmScreen(BannerScreen[bool]):
 
     def on_key(self, event: events.Key) -> None:
         self.say_unbound(event)
-
-    def say(self, message: str) -> None:
-        self._message = message
-        self.paint()
 
     def paint(self) -> None:
         width, height = self.size

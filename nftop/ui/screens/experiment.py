@@ -67,9 +67,7 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
         self._session = session
         self._options = options
         self._request = SweepRequest(group)
-        self._message = ""
         self._asking = False
-        self._top = 0
         self._chosen = 0
         # Lines of the plan shown so far, and those that must be before it can start.
         self._seen, self._masks = 0, 0
@@ -147,10 +145,6 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
         if self.is_current:
             self.paint()
 
-    def say(self, message: str) -> None:
-        self._message = message
-        self.paint()
-
     def paint(self) -> None:
         taken = self.show_banner()
         if taken is None:
@@ -162,14 +156,12 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
             if self._recorded is not None
             else self._lines(view, width, height)
         )
-        self._top = max(0, min(self._top, len(lines) - height))
-        shown = lines[self._top : self._top + height]
+        shown, position = self.in_view(lines, height)
         self.query_one("#experiment", Lines).show(shown, height)
         if view.stage == "planned" and view.plan is not None:
             # A `y` typed ahead must not start what was not shown.
             self.call_after_refresh(self._is_painted, view.plan, self._top + len(shown))
-        more = len(lines) > height
-        position = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}" if more else ""
+        position = position if len(lines) > height else ""
         self.show_footer(position=position, message=self._message, height=int(not self._asking))
 
     # Drawing

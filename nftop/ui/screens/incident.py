@@ -186,8 +186,6 @@ class IncidentScreen(BannerScreen[int | None]):
         self._edit = edit
         self._rules = rules
         self._chosen = chosen
-        self._top = 0
-        self._message = ""
         self._planned: tuple[object, Remedy] | None = None  # with what it was computed from
         self._remedy_kind: Literal["none", "draft", "command", "advice"] = "none"
         self._acts: Mapping[str, Callable[[int], object]] = {
@@ -237,10 +235,6 @@ class IncidentScreen(BannerScreen[int | None]):
         self._acts[action](by)
         self.paint()
 
-    def say(self, message: str) -> None:
-        self._message = message
-        self.paint()
-
     def paint(self) -> None:
         taken = self.show_banner()
         if taken is None:
@@ -253,9 +247,7 @@ class IncidentScreen(BannerScreen[int | None]):
             head = page_head(frame, replace(self._session.status, unlocked=unlocked), width, height)
         room = height - len(head)
         lines = self._lines(width, room)
-        self._top = max(0, min(self._top, len(lines) - room))
-        shown = lines[self._top : self._top + max(0, room)]
-        position = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
+        shown, position = self.in_view(lines, room)
         self.query_one("#incident", Lines).show([*head, *shown], height)
         self.show_footer(position=position, message=self._message)
 

@@ -36,8 +36,6 @@ class MenuScreen(BannerScreen[None], ModalScreen[None]):
         self.changes = changes
         self._repaint = repaint
         self._options = options
-        self._message = ""
-        self._top = 0
         self.at = 0
 
     @property
@@ -100,10 +98,6 @@ class MenuScreen(BannerScreen[None], ModalScreen[None]):
     def act(self, action: str, by: int) -> None:
         """Run an action of this menu's own keys."""
         raise NotImplementedError
-
-    def say(self, message: str) -> None:
-        self._message = message
-        self.paint()
 
     def paint(self) -> None:
         taken = self.show_banner()

@@ -62,8 +62,6 @@ class PageScreen(BannerScreen[int | None]):
         self._text: PageText = source() or (lambda _width: [])
         self._toggle = toggle
         self._options = options
-        self._top = 0
-        self._message = ""
         self._asking = False
         self.search = ""
 
@@ -168,10 +166,6 @@ class PageScreen(BannerScreen[int | None]):
         self._top += lines
         self.paint()
 
-    def say(self, message: str) -> None:
-        self._message = message
-        self.paint()
-
     def paint(self) -> None:
         taken = self.show_banner()
         if taken is None:
@@ -179,9 +173,7 @@ class PageScreen(BannerScreen[int | None]):
         self._text = self._source() or self._text
         width, height = self.size.width, self.size.height - 1 - taken
         lines = self._text(width)
-        self._top = max(0, min(self._top, len(lines) - height))
-        shown = lines[self._top : self._top + max(0, height)]
-        position = f"{self._top + 1}-{self._top + len(shown)}/{len(lines)}"
+        shown, position = self.in_view(lines, height)
         self.query_one("#page", Lines).show(self.marked(shown), max(0, height))
         # A prompt takes the footer's line.
         self.show_footer(position=position, message=self._message, height=int(not self._asking))

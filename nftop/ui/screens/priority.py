@@ -45,8 +45,6 @@ class PriorityScreen(BannerScreen[None]):
         self._session = session
         self._options = options
         self._at = 0
-        self._top = 0
-        self._message = ""
 
     def compose(self) -> ComposeResult:
         plain = self._options.ascii_only
@@ -81,10 +79,6 @@ class PriorityScreen(BannerScreen[None]):
 
     def on_key(self, event: events.Key) -> None:
         self.say_unbound(event)
-
-    def say(self, message: str) -> None:
-        self._message = message
-        self.paint()
 
     def paint(self) -> None:
         width, height = self.size

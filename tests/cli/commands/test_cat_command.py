@@ -27,6 +27,7 @@ from nftop.control.journal import FileJournal, Journal
 from nftop.control.journal_entry import Requester
 from nftop.control.recovery import revert
 from nftop.control.transaction import apply, keep
+from nftop.control.wording import GUARD_GOES_ON, GUARD_REVERTS
 from nftop.model.change import Proposal, Receipt, SetSchemata
 from nftop.model.rdt.rdt import ResctrlTable
 from tests.control.hosts import Disk, LabHost, lab_host, memory, without_births
@@ -191,7 +192,7 @@ def test_ctrl_c_before_keep_waits_until_it_is_taken_back(desk: Desk) -> None:
 def test_ctrl_c_twice_does_not_wait(desk: Desk) -> None:
     desk.deaf = True
     assert desk.run(SET, "y\n", KeyboardInterrupt) == 130
-    assert desk.text.endswith("nftop: the guard takes it back: `nftop history` says when it has\n")
+    assert desk.text.endswith(f"nftop: {GUARD_REVERTS}\n")
 
 
 @pytest.mark.parametrize(("typed", "code"), [((), 1), (("n\n",), 1), (("y\n",), 5)])
@@ -252,7 +253,7 @@ def test_ctrl_c_while_a_final_undo_is_done_does_not_stop_it(
 
     monkeypatch.setattr(kind, "apply", interrupted)
     assert desk.run("undo", "y\n") == 130
-    assert "the guard goes on: `nftop history` says what became of the change" in desk.text
+    assert GUARD_GOES_ON in desk.text
 
 
 def test_undo_is_no_way_back_where_nothing_of_a_change_is_left(desk: Desk) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from nftop.cli.commands.shell import SHELLS, command_tree, manual_page
+from nftop.cli.command_tree import command_tree
+from nftop.cli.commands.completion import SHELLS
+from nftop.cli.commands.man import manual_page
 from nftop.cli.main import build_parser
 from tests.command import called
 
@@ -104,6 +106,16 @@ def test_a_manual_page_has_no_warning_and_all_options(name: str, tmp_path: Path)
         for option in command.options:
             for flag in option.flags:
                 assert flag in text
+
+
+def test_a_manual_page_is_about_its_command() -> None:
+    # `whatis` shows this line.
+    for command in TREE.commands:
+        lines = manual_page(command, TREE).splitlines()
+        about = lines[lines.index(".SH NAME") + 1].partition(r" \- ")[2]
+        assert about.replace(r"\-", "-") == command.text != ""
+    name = manual_page(TREE, TREE).splitlines()[2]
+    assert name == r"nftop \- a top for hosts that forward packets in software"
 
 
 def test_roff_finds_no_request_in_a_text() -> None:

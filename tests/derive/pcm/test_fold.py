@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.derive.fold import FoldState
+from nftop.derive.package.power import UNREAD
 from nftop.derive.pcm.values import without_sentinels
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
-from nftop.model.metrics.package import PACKAGE_METRICS
-from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
+from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.pcm import PCIE_EVENTS, PcmTable
 from nftop.model.sample import Sample
@@ -429,15 +429,17 @@ def test_a_server_that_stands_still_is_too_old() -> None:
 
 
 def test_every_metric_has_a_number_or_a_reason_with_and_without_a_server() -> None:
-    ids = {metric.id for metric in (*PACKAGE_METRICS, *PCM_PACKAGE_METRICS)}
+    ids = {metric.id for metric in ALL_PACKAGE_METRICS}
     (with_one,) = frames([table()])
     alone = fold(FoldState(HOST, topology_of(table())), sample(S), sample(2 * S))
     gone = Missing(Reason.SOURCE, "no pcm-sensor-server listens at 127.0.0.1:9738")
     (absent,) = fold(FoldState(HOST, topology_of(table())), sample(S, pcm=gone))
     for frame in (with_one, *alone, absent):
         assert all(row.readings.keys() == ids for row in frame.packages)
-    assert of_package(absent, "power_w") == gone == of_cpu(absent, "c0_ratio")
-    assert "reads none here" in str(of_package(alone[1], "power_w"))
+    assert of_package(absent, "thermal_headroom_c") == gone == of_cpu(absent, "smi_per_s")
+    assert "reads none here" in str(of_package(alone[1], "thermal_headroom_c"))
+    # Without either source it is the kernel's counters that are missing.
+    assert of_package(absent, "power_w") == of_package(alone[1], "power_w") == UNREAD
 
 
 def other_perf(second: int, ratio: float) -> Sample:
@@ -463,7 +465,7 @@ def test_perf_comes_first_and_a_difference_that_stays_is_reported() -> None:
         table().of_cpu("instructions_retired_any")[0] / table().of_cpu("clock_unhalted_thread")[0]
     )
     assert of_cpu(last, "ipc", 0) == pytest.approx(1.1 * server)
-    assert "ipc" not in last.cpus.origins and last.cpus.origins["c0_ratio"] == ("pcm",) * 16
+    assert "ipc" not in last.cpus.origins and last.cpus.origins["c6_ratio"] == ("pcm",) * 16
     details = [frame.sources["pcm"].detail for frame in seen]
     assert not any("ipc of CPU 0" in detail for detail in details[:5])
     assert all("ipc of CPU 0" in detail and "5 %" in detail for detail in details[5:])
@@ -485,7 +487,7 @@ def test_a_cpu_that_perf_saw_idle_has_no_ipc_of_another_second() -> None:
     ]
     _, frame = fold(FoldState(HOST, topology_of(one)), *idle)
     assert reason(of_cpu(frame, "ipc", 0)) is Reason.IDLE
-    assert "ipc" not in frame.cpus.origins and "c0_ratio" in frame.cpus.origins
+    assert "ipc" not in frame.cpus.origins and "c6_ratio" in frame.cpus.origins
     # Of CPU 1 perf has no row: to perf it is offline, and the server's number is not shown either.
     assert reason(of_cpu(frame, "ipc", 1)) is Reason.UNDEFINED
 

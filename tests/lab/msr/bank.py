@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX
 from tests.lab.machine import Machine
+from tests.lab.meters import Meters
 from tests.lab.msr import registers
 from tests.lab.msr.registers import Registers
 from tests.lab.tree import failed
@@ -28,11 +29,15 @@ class Msrs:
 
     machine: Machine
     model: Model
+    meters: Meters
     now_ns: Callable[[], int]
     rdt: Callable[[], Registers]
 
     def read(self, cpu: int, number: int) -> int:
         """OSError EIO where there is none of this number."""
+        metered = self.meters.register(cpu, number, self.now_ns())
+        if metered is not None:
+            return metered
         own = self.machine.tables["cpuinfo"]
         if number in _COUNTS:
             row = self.model.exact(self.now_ns(), [cpu])[0]
@@ -45,6 +50,7 @@ class Msrs:
 
     def write(self, cpu: int, number: int, value: int) -> None:
         """OSError EIO for what can't be written here, or not so."""
-        if number in _COUNTS or number in (_MICROCODE, _PLATFORM_INFO):
+        reads = _COUNTS.keys() | {_MICROCODE, _PLATFORM_INFO}
+        if number in reads or self.meters.register(cpu, number, self.now_ns()) is not None:
             raise failed(errno.EIO)
         registers.write(self.rdt(), cpu, number, value)

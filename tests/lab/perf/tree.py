@@ -19,6 +19,7 @@ import numpy as np
 from nftop.model.column import Floats
 from nftop.sim.model import Model
 from tests.lab.machine import Machine
+from tests.lab.meters import Meter, Meters
 from tests.lab.perf import competitor
 from tests.lab.perf import tasks as lab_tasks
 from tests.lab.perf.access import ANY_CPU, EVERY_TASK, check_arguments, check_rights
@@ -86,6 +87,7 @@ class PerfTree:
         self._watchdog = watchdog or (lambda: self._pmu.watchdog)
         self._tasks = tasks or host_tasks()
         self._boxes = Boxes(units_of(machine, model), model)
+        self._meters = Meters(machine, model, self._online)
         self._readers = readers or Readers(topology, self._online)
         # By the PMU's type (0: the CPU's own), the task or the package's row, and the CPU.
         self._contexts: dict[tuple[int, int, int], Context] = {}
@@ -159,16 +161,21 @@ class PerfTree:
             check_arguments(call, attr, paranoid=paranoid, uid=uid, cpus=self._cpus)
             leader = self._leader(call)
             box = self._boxes.of_type(attr.pmu_type)
-            if box is None:
+            meter = self._meters.of_type(attr.pmu_type)
+            if meter is not None:
+                event, of = self._meters.resolve(meter, attr), call.pid
+                call = replace(call, cpu=self._meters.reader(meter, call.cpu))
+            elif box is None:
                 event, of = resolve(self._pmu, attr, leader.event if leader else None), call.pid
             else:
                 event, (of, cpu) = resolve_box(box.unit, attr), self._readers.of(call.cpu)
                 call = replace(call, cpu=cpu)
             check_rights(call, attr, paranoid=paranoid, uid=uid, online=self._online())
-            if box is not None and call.pid != EVERY_TASK:
+            if (box or meter) is not None and call.pid != EVERY_TASK:
                 raise failed(errno.EINVAL)
             key = (0, of, call.cpu) if box is None else (attr.pmu_type, of, ANY_CPU)
-            context = self._contexts.get(key) or self._context(box, of, call.cpu)
+            key = key if meter is None else (attr.pmu_type, of, call.cpu)
+            context = self._contexts.get(key) or self._context(box or meter, of, call.cpu)
             if leader is not None:
                 _check_group(leader, context, pinned=attr.pinned or attr.exclusive)
             # The task that waits for its exec has nothing to be counted before it.
@@ -200,8 +207,11 @@ class PerfTree:
             raise failed(errno.EBADF)
         return self._open[call.leader][1]
 
-    def _context(self, box: Box | None, pid: int, cpu: int) -> Context:
-        """Of a box (`pid`: the row of its package), a CPU or a task."""
+    def _context(self, box: Box | Meter | None, pid: int, cpu: int) -> Context:
+        """Of a box (`pid`: the row of its package), a meter, a CPU or a task."""
+        if isinstance(box, Meter):
+            exact = functools.partial(self._meters.exact, box, cpu)
+            return Context(box, self._now_ns, exact, held=tuple)
         if box is not None:
             return Context(box.unit, self._now_ns, self._boxes.counts(box, pid), held=tuple)
         new = functools.partial(Context, self._pmu, held=self._held)

@@ -2,9 +2,9 @@
 
 It asks CPUID, MSRs and perf, for cores and, as it is told to, for memory controllers and links too.
 What it can't have here: the lab's TSC, which it reads by an instruction, so that the clock it tells
-is the real CPU's; energy and temperatures, of which the model knows nothing and whose MSRs are not
-there; PCI configuration space, which it needs without perf; and events that the lab does not know,
-its cache hits and misses among them, which count 0.
+is the real CPU's; temperatures, of which the model knows nothing and whose MSRs are not there; PCI
+configuration space, which it needs without perf; and events that the lab does not know, its cache
+hits and misses among them, which count 0.
 """
 
 from __future__ import annotations
@@ -110,4 +110,4 @@ def test_what_the_server_counts_is_what_the_model_does_and_nftop_shows_it() -> N
     assert len(last["cpus"]) == CPUS
     ratios = moved[:, INDEX["instructions"]] / moved[:, INDEX["cycles"]]
     assert [row["ipc"] for row in last["cpus"]] == pytest.approx(ratios.tolist(), rel=0.1)
-    assert all(row["power_w"] is None for row in last["packages"])
+    assert all(row["origins"]["power_w"] == "pcm" for row in last["packages"])

@@ -13,9 +13,9 @@ from nftop.model.change import Cell, Change, Proposal
 from nftop.model.experiment import Experiment, NfLevels, Setting, Settling, Visit
 from nftop.model.ids import L3Domain
 from nftop.model.struct import replace
+from nftop.render.base.format import duration_text
 from nftop.render.base.text import cells
 from nftop.render.experiment.text import (
-    duration_text,
     end_text,
     limit_lines,
     plan_text,

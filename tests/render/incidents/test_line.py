@@ -9,14 +9,10 @@ import pytest
 from nftop.derive.findings.rule import si
 from nftop.model.incident import Party, Price, Severity
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.render.base.format import short_duration
 from nftop.render.base.line import Click, Tone
 from nftop.render.base.text import ascii_only, cells
-from nftop.render.incidents.line import (
-    age_text,
-    change_text,
-    duration_text,
-    incident_lines,
-)
+from nftop.render.incidents.line import change_text, incident_age, incident_lines
 from tests.frames import SECOND_NS, START_NS, WALL_NS, nic_drops
 from tests.render.incidents.scenes import frame_with, hostile, incident, timed, victim
 
@@ -182,12 +178,12 @@ def test_numbers_have_three_digits(value: float, text: str) -> None:
      (1e6, "11d")],
 )  # fmt: skip
 def test_durations_are_short(seconds: float, text: str) -> None:
-    assert duration_text(seconds) == text
+    assert short_duration(seconds) == text
 
 
 def test_ages_and_changes() -> None:
-    assert age_text(incident(), START_NS) == "2m00s"
-    assert age_text(incident(until_ns=WALL_NS - SECOND_NS), START_NS) == "ended 1s ago"
+    assert incident_age(incident(), START_NS) == "2m00s"
+    assert incident_age(incident(until_ns=WALL_NS - SECOND_NS), START_NS) == "ended 1s ago"
     assert [change_text(value) for value in (-0.091, 0.004, -0.004, 0.12)] == [
         "-9%", "0%", "0%", "+12%",
     ]  # fmt: skip

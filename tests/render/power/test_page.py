@@ -126,7 +126,7 @@ def test_what_to_know_of_a_server_is_next_to_what_it_reported() -> None:
 
 def test_columns_in_which_the_server_stands_in_for_perf_are_named() -> None:
     text = text_of(parts_of(captured()[-1], 200, 50))
-    assert "pcm, <1 s old: GHz, IPC, power, temperatures" in text
+    assert "pcm, <1 s old: GHz, IPC, power, temperatures, C-states" in text
     assert "GHz, IPC" not in text_of(parts_of(simulated()[-1], 200, 50)), "perf counts them"
 
 

@@ -8,8 +8,9 @@ import pytest
 from nftop.model.incident import Severity
 from nftop.model.missing import Missing, Reason
 from nftop.model.timeline import EventKind, EventState, Strip, TimelineEvent, TimeSeries
+from nftop.render.base.format import duration_text
 from nftop.render.base.line import Line, Tone
-from nftop.render.timeline.axis import Cells, TimeAxis, age_text, span_text
+from nftop.render.timeline.axis import Cells, TimeAxis, span_text
 from nftop.render.timeline.strip import strip_lines
 
 S = 1_000_000_000
@@ -115,7 +116,7 @@ def test_interval_is_filled_where_ticks_are_rare_and_a_gap_stays() -> None:
     ("seconds", "text"), [(9, "9s"), (130, "2m10s"), (3900, "1h05m"), (180_000, "2d02h")]
 )
 def test_age(seconds: float, text: str) -> None:
-    assert age_text(seconds) == text
+    assert duration_text(seconds) == text
 
 
 def test_wide_characters_take_two_cells_and_do_not_shift_what_follows() -> None:

@@ -1,0 +1,250 @@
+"""Power, C-states and throttling of packages and CPUs, by source `power`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from nftop.derive.absence import after_absence
+from nftop.derive.cpu.counters import COUNTERS, CounterRates, tsc_hz
+from nftop.derive.cpu.deltas import difference
+from nftop.derive.package.table import NOT_HERE, PACKAGES, BoxRates, added_up, box_rates
+from nftop.derive.stage import FoldStage, FoldTick, TopologyChange
+from nftop.model.column import Column, Floats, column, missing, ratio, where, withhold
+from nftop.model.frame import PackageRow
+from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS, COUNTED_POWER_PACKAGE_METRICS
+from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.sample import SourceReading
+from nftop.model.struct import dataclass, field, replace
+from nftop.model.topology import Topology
+from nftop.model.uncore import CORE_POWER_EVENTS, PACKAGE_POWER_EVENTS, UncoreTable
+
+ENERGY_J = 2.0**-32  # of a count
+UNREAD = Missing(Reason.SOURCE, "no source of this session reads the kernel's counters of it")
+_BEGUN = Missing(Reason.WARMING, "needs two readings")
+_JOULES = {"energy_j": "energy_pkg", "dram_energy_j": "energy_ram"}
+_WATTS = {"power_w": "energy_pkg", "dram_power_w": "energy_ram"}
+_PACKAGE_STATES = {f"c{state}_ratio": f"package_c{state}" for state in (2, 3, 6)}
+_CORE_STATES = {f"c{state}_ratio": f"core_c{state}" for state in (3, 6)}
+# Several registers are read one after another, so shares may exceed the whole a little.
+_SLACK = 1.05
+_IMPOSSIBLE = Missing(Reason.ERROR, "the residency grew faster than the time stamp counter")
+
+
+@dataclass(frozen=True, slots=True)
+class PowerOutput:
+    """Columns of CPUs by metric id, and packages with the metrics of this source.
+
+    `sampled_s`: of columns that are read seldom, the age in seconds by metric id.
+    """
+
+    columns: Mapping[str, Column]
+    packages: tuple[PackageRow, ...]
+    sampled_s: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PowerState:
+    """State of the last table.
+
+    Attributes:
+        changed_ns: float64 (rows,), CLOCK_MONOTONIC when a row was seen with another clock.
+        joules: energy so far by metric, float64 (packages,); NaN until two readings.
+    """
+
+    table: UncoreTable | None = None
+    rates: BoxRates | None = None
+    changed_ns: Floats = field(default_factory=lambda: np.zeros(0))
+    joules: Mapping[str, Floats] = field(default_factory=dict)
+
+
+def step_power(
+    state: PowerState,
+    reading: SourceReading[UncoreTable] | None,
+    counted: CounterRates,
+    packages: tuple[PackageRow, ...],
+    topology: Topology,
+) -> tuple[PowerState, PowerOutput]:
+    """Fold one reading in. C0 of CPUs is of the cores' counters, whatever `reading` is."""
+    value = UNREAD if reading is None else reading.value
+    if reading is None or isinstance(value, Missing):
+        why = value if isinstance(value, Missing) else UNREAD
+        columns = {item.id: missing(len(topology.cpus), why) for item in COUNTED_POWER_CPU_METRICS}
+        columns["c0_ratio"] = _awake(counted)
+        absent = {item.id: missing(len(packages), why) for item in COUNTED_POWER_PACKAGE_METRICS}
+        kept = after_absence(state, PowerState(joules=state.joules), why)
+        return kept, PowerOutput(columns, _with(packages, absent, {}))
+    table, at_ns = value, reading.read_at_ns
+    rates = box_rates(state.table, state.rates, table)
+    changed_ns = np.full(len(table.values), float(at_ns))
+    if state.table is not None and len(state.changed_ns) == len(changed_ns):
+        same = table.enabled_ns == state.table.enabled_ns
+        changed_ns = np.where(same, state.changed_ns, changed_ns)
+    joules = _added_energy(state, rates, table, topology)
+    ages_s = {
+        event: float((at_ns - changed_ns[table.event == at]).min()) / 1e9
+        for at, event in enumerate(table.events)
+        if (table.event == at).any()
+    }
+    ages_s = {event: age_s for event, age_s in ages_s.items() if age_s > 0}
+    columns = _of_cpus(table, rates, counted, topology)
+    of_packages = _of_packages(table, rates, joules, tsc_hz(counted), topology)
+    throttled_s = ages_s.get("package_throttles")
+    sampled = {} if throttled_s is None else {"throttles_per_s": throttled_s}
+    ages = {name: ages_s[event] for name, event in _SLOW.items() if event in ages_s}
+    state = PowerState(table, rates, changed_ns, joules)
+    return state, PowerOutput(columns, _with(packages, of_packages, sampled), ages)
+
+
+_SLOW = {**_CORE_STATES, "c1_ratio": "core_c6", "throttles_per_s": "core_throttles"}
+
+
+def _with(
+    packages: tuple[PackageRow, ...], columns: Mapping[str, Column], sampled: Mapping[str, float]
+) -> tuple[PackageRow, ...]:
+    return tuple(
+        replace(
+            row,
+            readings={**row.readings, **{name: of[at] for name, of in columns.items()}},
+            sampled_s={**row.sampled_s, **sampled},
+        )
+        for at, row in enumerate(packages)
+    )
+
+
+def _awake(counted: CounterRates) -> Column:
+    """C0 of each CPU: reference cycles advance with the TSC while it is not halted."""
+    share = ratio(counted.rate("ref_cycles"), counted.rate("tsc"))
+    return Column(np.minimum(share.values, 1.0), share.reasons, share.details, share.by_reason)
+
+
+def _added_energy(
+    state: PowerState, rates: BoxRates, table: UncoreTable, topology: Topology
+) -> Mapping[str, Floats]:
+    """Joules until this table: what was known, and what the counters have grown since."""
+    result = {}
+    for name, event in _JOULES.items():
+        known = state.joules.get(name, np.full(len(topology.packages), np.nan)).copy()
+        if state.table is not None and event in table.events:
+            usable = (table.event == table.events.index(event)) & (rates.why == 0)
+            for at, package in enumerate(topology.packages):
+                rows = usable & (table.packages == package)
+                if rows.any():
+                    grown = difference(table.values[rows], state.table.values[rows]).sum()
+                    known[at] = np.nan_to_num(known[at]) + grown * ENERGY_J
+        result[name] = known
+    return result
+
+
+def _sums(
+    table: UncoreTable,
+    rates: BoxRates,
+    numbers: Sequence[int],
+    row_of: Mapping[int, int],
+    events: Sequence[str],
+) -> dict[str, Column]:
+    """Counts per second by event; `row_of` has the row of each of the table's `numbers`."""
+    box = np.array([row_of.get(number, -1) for number in numbers], dtype=np.int64)
+    wanted = [table.events.index(event) for event in events if event in table.events]
+    sums, _ = added_up(table, rates, box, len(row_of), wanted)
+    return {event: sums.get(event, missing(len(row_of), NOT_HERE)) for event in events}
+
+
+def _of_packages(
+    table: UncoreTable,
+    rates: BoxRates,
+    joules: Mapping[str, Floats],
+    hz: Reading,
+    topology: Topology,
+) -> dict[str, Column]:
+    row_of = {int(package): at for at, package in enumerate(topology.packages)}
+    sums = _sums(table, rates, table.packages.tolist(), row_of, PACKAGE_POWER_EVENTS)
+    columns = {name: _scaled(sums[event], ENERGY_J) for name, event in _WATTS.items()}
+    for name, event in _JOULES.items():
+        known = column(joules[name], why=_BEGUN)
+        columns[name] = where(sums[event].present, known, sums[event])
+    dies = np.array(
+        [len(set(table.boxes[_rows(table, "package_c6", package)].tolist())) for package in row_of]
+    )
+    states = {name: _share(sums[event], hz, dies) for name, event in _PACKAGE_STATES.items()}
+    whole = Column(np.ones(len(dies)), np.zeros(len(dies), np.uint8))
+    throttles = {"throttles_per_s": sums["package_throttles"]}
+    return columns | states | throttles | {"c0_ratio": _rest(whole, list(states.values()))}
+
+
+def _rows(table: UncoreTable, event: str, package: int) -> Sequence[int]:
+    at = table.events.index(event) if event in table.events else -1
+    return np.flatnonzero((table.event == at) & (table.packages == package)).tolist()
+
+
+def _of_cpus(
+    table: UncoreTable, rates: BoxRates, counted: CounterRates, topology: Topology
+) -> dict[str, Column]:
+    sums = _sums(table, rates, table.boxes.tolist(), topology.row_of, CORE_POWER_EVENTS)
+    hz, one = tsc_hz(counted), np.ones(len(topology.cpus))
+    states = {
+        name: _share(_of_threads(sums[event], topology), hz, one)
+        for name, event in _CORE_STATES.items()
+    }
+    awake = _awake(counted)
+    return {
+        **states,
+        "c0_ratio": awake,
+        "c1_ratio": _rest(awake, list(states.values()), less_first=True),
+        "throttles_per_s": sums["core_throttles"],
+    }
+
+
+def _of_threads(of: Column, topology: Topology) -> Column:
+    """A core's number, which is that of one of its threads, for all of them."""
+    own = of
+    for others in topology.sibling_rows.T:
+        known = (others >= 0) & (own.reasons == NOT_HERE.reason)
+        rows = np.maximum(others, 0)
+        details = {row: of.details[at] for row, at in enumerate(rows.tolist()) if at in of.details}
+        sibling = Column(of.values[rows], of.reasons[rows], details, of.by_reason)
+        own = where(known, sibling, own)
+    return own
+
+
+def _scaled(of: Column, factor: float | Floats) -> Column:
+    return Column(of.values * factor, of.reasons, of.details, of.by_reason)
+
+
+def _share(per_s: Column, hz: Reading, boxes: Floats) -> Column:
+    """Share of time: clocks per second of `boxes` registers by the TSC's; at most 1."""
+    if isinstance(hz, Missing):
+        return where(per_s.present, missing(len(per_s), hz), per_s)
+    share = _scaled(per_s, 1.0 / (hz * np.maximum(boxes, 1)))
+    far = share.present & (np.nan_to_num(share.values) > _SLACK)
+    at_most_1 = Column(np.minimum(share.values, 1.0), share.reasons, share.details, share.by_reason)
+    return withhold(at_most_1, far, _IMPOSSIBLE)
+
+
+def _rest(whole: Column, states: Sequence[Column], *, less_first: bool = False) -> Column:
+    """What the states leave of the whole; those that the CPU does not have leave all."""
+    left = 1.0 - whole.values if less_first else whole.values
+    rest = whole
+    known = np.zeros(len(whole), np.bool_)
+    for state in states:
+        known |= state.present
+        left = left - np.where(state.present, state.values, 0.0)
+        lacking = ~state.present & (state.reasons != Reason.HARDWARE)
+        rest = where(rest.present & lacking, state, rest)
+    none = where(rest.present & ~known, states[-1], rest)
+    return where(none.present, column(np.clip(left, 0.0, 1.0)), none)
+
+
+def _run(state: PowerState, tick: FoldTick) -> tuple[PowerState, PowerOutput]:
+    reading = tick.sample.readings.get("power")
+    return step_power(state, reading, tick.output(COUNTERS), tick.output(PACKAGES), tick.topology)
+
+
+POWER: FoldStage[PowerState, PowerOutput] = FoldStage(
+    "power",
+    PowerState,
+    _run,
+    reset_on=TopologyChange.PACKAGES,
+    columns=lambda output: output.columns,
+)

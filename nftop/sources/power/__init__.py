@@ -1,0 +1,1 @@
+"""Energy, C-states and throttling by the kernel's own counters."""

@@ -1,0 +1,336 @@
+"""Source `power`: energy (RAPL), residency in C-states and throttling, without a server.
+
+PMUs and files as in `nftop.model.metrics.power`. A reading of a package's counters interrupts the
+CPU that the kernel counts it on, one of a core's residency a CPU of that core; files cost no
+interrupt. Its table is that of source `uncore`: boxes of packages are numbered by die, and those of
+cores by CPU. Energies are in the kernel's unit of 2**-32 J, residencies in clocks of the TSC.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from nftop.model.check import Check
+from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.missing import Missing, Reason
+from nftop.model.struct import dataclass
+from nftop.model.topology import Topology
+from nftop.model.uncore import NOT_ON_POLLERS, POWER_EVENTS, SLOW_POWER_EVENTS, SLOWLY, UncoreTable
+from nftop.sources.base import RETRY_AFTER_NS
+from nftop.sources.host.sysfs import OnlineCpus, SysTree
+from nftop.sources.host.topology import read_topology
+from nftop.sources.perf import pmu as pmus
+from nftop.sources.perf.abi import READ_HEADER_WORDS, Kernel, close_events, host_kernel
+from nftop.sources.perf.group import Costs, CounterGroup, open_group
+from nftop.sources.perf.problems import CAME_BACK, QUIET, CounterProblem, explain
+
+_FAST_NS, SLOW_NS = 500_000_000, 5_000_000_000
+_ENERGY_UNIT = "2.3283064365386962890625e-10"  # 2**-32 J
+_CPUS = "sys/devices/system/cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Events of one PMU by the table's names, or files of each CPU where `pmu` is ""."""
+
+    pmu: str
+    events: Mapping[str, str]
+    of_cores: bool
+
+
+COUNTED: tuple[Counted, ...] = (
+    Counted("power", {"energy_pkg": "energy-pkg", "energy_ram": "energy-ram"}, of_cores=False),
+    Counted("cstate_pkg", {f"package_c{n}": f"c{n}-residency" for n in (2, 3, 6)}, of_cores=False),
+    Counted("cstate_core", {f"core_c{n}": f"c{n}-residency" for n in (3, 6)}, of_cores=True),
+    Counted("", {"package_throttles": "package_throttle_count"}, of_cores=False),
+    Counted("", {"core_throttles": "core_throttle_count"}, of_cores=True),
+)
+_LABELS = {"power": "energy", "cstate_pkg": "package C-states", "cstate_core": "core C-states"}
+_UNITS = {"power": "packages", "cstate_pkg": "packages", "cstate_core": "cores"}
+_POLLED = CounterProblem(Reason.SOURCE, NOT_ON_POLLERS)
+_BY_POLLER = CounterProblem(
+    Reason.SOURCE, "not read: the kernel counts it on a CPU whose core polls, and interrupts that"
+)
+_NOT_YET = CounterProblem(Reason.WARMING, "not read yet")
+_NO_PMU = "this kernel has no PMU {pmu}: guests have none, and a host needs the module {module}"
+_MODULES = {"power": "rapl", "cstate_pkg": "intel_cstate", "cstate_core": "intel_cstate"}
+_NO_FILES = CounterProblem(
+    Reason.HARDWARE, "this kernel does not count throttling (thermal_throttle): guests have none"
+)
+_NO_EVENT = "this CPU's PMU {pmu} has no {event}"
+_OTHER_UNIT = "the kernel counts {event} in {unit} J, not in 2**-32 J"
+
+
+@dataclass(slots=True, eq=False)
+class _Row:
+    """A counter, with its newest value and the clock of that: of its group, or CLOCK_MONOTONIC."""
+
+    event: str
+    package: int
+    number: int
+    problem: CounterProblem | None = _NOT_YET
+    value: int = 0
+    clock_ns: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Box:
+    """What is read at once of a CPU: a group of events, `rows` in their order, or files."""
+
+    kind: Counted
+    cpu: Cpu
+    rows: list[_Row]
+    group: CounterGroup | None = None
+
+
+class PowerSource:
+    """Reads packages twice a second at most, cores and files every 5 s."""
+
+    name = "power"
+    inline = False
+
+    def __init__(
+        self,
+        root: Path = Path("/"),
+        *,
+        quiet_cpus: Collection[int] = (),
+        kernel: Kernel | None = None,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """`quiet_cpus` are not interrupted."""
+        self._root, self._quiet = root, frozenset(quiet_cpus)
+        self._kernel, self._clock_ns = kernel or host_kernel(), clock_ns
+        self._online = OnlineCpus(root)
+        self._seen: tuple[Cpu, ...] | None = None
+        self._boxes: list[_Box] = []
+        self._rows: list[_Row] = []
+        self._polled: frozenset[Cpu] = frozenset()
+        self._table: UncoreTable | None = None
+        self._due_ns = self._slow_due_ns = self._retry_ns = 0
+        self._costs = Costs()
+        self._closed = False
+
+    @property
+    def counter_reads(self) -> int:
+        return self._costs.reads
+
+    @property
+    def counter_interrupts(self) -> int:
+        return self._costs.interrupts
+
+    def on_pollers(self, cpus: Collection[int], topology: Topology) -> None:
+        """As `PollerAware`: cores of these CPUs are not read."""
+        self._polled = topology.with_siblings(cpus)
+
+    def read(self) -> UncoreTable | Missing:
+        """Counts until now; the same table until something is due."""
+        if self._closed:
+            return Missing(Reason.SOURCE, "the power source has been closed")
+        now_ns = self._clock_ns()
+        online = self._online.latest()
+        if online != self._seen or now_ns >= self._retry_ns:
+            self._seen = online
+            self._open(read_topology(self._root), now_ns)
+        if self._table is None or now_ns >= self._due_ns:
+            self._due_ns = now_ns + _FAST_NS
+            slow = now_ns >= self._slow_due_ns
+            self._slow_due_ns = now_ns + SLOW_NS if slow else self._slow_due_ns
+            for box in self._boxes:
+                if slow or (box.group is not None and not box.kind.of_cores):
+                    self._read_box(box, now_ns)
+            self._table = _tabled(self._rows)
+        if (self._table.reasons > 0).all():
+            return next((row.problem for row in self._rows if row.problem), _NO_FILES).missing
+        return self._table
+
+    def check(self) -> tuple[Check, ...]:
+        """What is counted, what is absent, and how often the host was throttled since its start."""
+        self.read()
+        return tuple(_checks(self._rows))
+
+    def close(self) -> None:
+        """Close every counter. Safe to call twice."""
+        self._closed = True
+        self._close_groups()
+        self._online.close()
+
+    def _close_groups(self) -> None:
+        for box in self._boxes:
+            if box.group is not None:
+                close_events(self._kernel, box.group.fds)
+        self._boxes, self._rows, self._table = [], [], None
+
+    def _open(self, topology: Topology, now_ns: int) -> None:
+        """Open everything anew: at the start, after hotplug, and after a failure that may pass."""
+        self._close_groups()
+        self._slow_due_ns = now_ns
+        online = [info for info in topology.cpus if info.online and info.package is not None]
+        for kind in COUNTED:
+            pmu, lacking = self._pmu(kind)
+            first = {
+                (info.package, info.core if kind.of_cores else info.die): info.cpu
+                for info in reversed(online)
+            }
+            read_on: Sequence[Cpu] = sorted(first.values())
+            if not kind.pmu and kind.of_cores:
+                read_on = [info.cpu for info in online]
+            elif pmu is not None and pmu.cpumask:
+                read_on = pmu.cpumask
+            for cpu in read_on:
+                row = topology.row_of.get(cpu)
+                if row is not None and topology.cpus[row].package is not None:
+                    self._open_box(kind, topology, row, pmu, lacking)
+        may_pass = [row for row in self._rows if row.problem and row.problem.reason is Reason.TAKEN]
+        self._retry_ns = now_ns + RETRY_AFTER_NS if may_pass else _NEVER
+
+    def _pmu(self, kind: Counted) -> tuple[pmus.Pmu | None, CounterProblem | None]:
+        if not kind.pmu:
+            return None, None
+        try:
+            return pmus.read_pmu(kind.pmu, self._root), None
+        except FileNotFoundError:
+            module = _MODULES[kind.pmu]
+            why = _NO_PMU.format(pmu=kind.pmu, module=module)
+            return None, CounterProblem(Reason.HARDWARE, why, f"sudo modprobe {module}")
+        except (OSError, pmus.PmuError) as error:
+            why = f"the PMU {kind.pmu} can't be read in sysfs: {error}"
+            return None, CounterProblem(Reason.ERROR, why)
+
+    def _open_box(
+        self,
+        kind: Counted,
+        topology: Topology,
+        at: int,
+        pmu: pmus.Pmu | None,
+        lacking: CounterProblem | None,
+    ) -> None:
+        info = topology.cpus[at]
+        number = info.cpu if kind.of_cores else info.die or 0
+        rows = [_Row(event, info.package or 0, number) for event in kind.events]
+        self._rows += rows
+        if pmu is None:
+            box = _Box(kind, info.cpu, rows)
+            for row in rows:
+                row.problem = lacking or _NOT_YET
+            self._boxes += [box] if lacking is None else []
+            return
+        counted, encodings = [], []
+        for row in rows:
+            row.problem = QUIET if info.cpu in self._quiet else self._refused(pmu, kind, row.event)
+            if row.problem is None:
+                counted.append(row)
+                encodings.append(pmus.encode(pmu, pmu.events[kind.events[row.event]]))
+        if not counted:
+            return
+        try:
+            group = open_group(self._kernel, info.cpu, encodings)
+        except OSError as error:
+            for row in counted:
+                row.problem = explain(error.errno or errno.EINVAL, self._root)
+        else:
+            self._boxes.append(_Box(kind, info.cpu, counted, group))
+
+    def _refused(self, pmu: pmus.Pmu, kind: Counted, event: str) -> CounterProblem | None:
+        """Why an event is not to be opened, or None."""
+        name = kind.events[event]
+        if name not in pmu.events:
+            return CounterProblem(Reason.HARDWARE, _NO_EVENT.format(pmu=pmu.name, event=name))
+        if pmu.name == "power":
+            path = f"sys/bus/event_source/devices/power/events/{name}.scale"
+            unit = SysTree(self._root).text(path)
+            if unit != _ENERGY_UNIT:
+                return CounterProblem(Reason.ERROR, _OTHER_UNIT.format(event=name, unit=unit))
+        return None
+
+    def _read_box(self, box: _Box, now_ns: int) -> None:
+        """Values of a box's rows, or why there are none."""
+        if box.group is None:
+            for row in box.rows:
+                path = f"{_CPUS}/cpu{box.cpu}/thermal_throttle/{box.kind.events[row.event]}"
+                value = SysTree(self._root).number(path)
+                row.problem = _NO_FILES if value is None else None
+                row.value, row.clock_ns = value or 0, now_ns
+            return
+        if box.cpu in self._polled:
+            for row in box.rows:
+                row.problem = _POLLED if box.kind.of_cores else _BY_POLLER
+            return
+        buffer = np.zeros(READ_HEADER_WORDS + len(box.rows), np.uint64)
+        self._costs.reads += 1
+        self._costs.interrupts += 1
+        problem: CounterProblem | None = None
+        try:
+            if self._kernel.readv(box.group.fds[0], (buffer.data,)) != buffer.nbytes:
+                problem = CAME_BACK
+        except OSError as error:
+            problem = explain(error.errno or errno.EIO, self._root)
+        for row, value in zip(box.rows, buffer[READ_HEADER_WORDS:].tolist(), strict=True):
+            row.problem, row.value, row.clock_ns = problem, value, int(buffer[1])
+
+
+_NEVER = 1 << 63
+
+
+def _tabled(rows: Sequence[_Row]) -> UncoreTable:
+    reasons = np.array([row.problem.reason if row.problem else 0 for row in rows], np.uint8)
+    present = reasons == Reason.PRESENT
+    clocks = np.where(present, np.array([row.clock_ns for row in rows], np.uint64), np.uint64(0))
+    details = {event: {int(Reason.WARMING): SLOWLY} for event in SLOW_POWER_EVENTS}
+    for row in rows:
+        if row.problem is not None:
+            known = details.setdefault(row.event, {})
+            known.setdefault(int(row.problem.reason), row.problem.sentence)
+    return UncoreTable(
+        events=POWER_EVENTS,
+        packages=np.array([row.package for row in rows], np.int32),
+        boxes=np.array([row.number for row in rows], np.int32),
+        event=np.array([POWER_EVENTS.index(row.event) for row in rows], np.int32),
+        values=np.where(present, np.array([row.value for row in rows], np.uint64), np.uint64(0)),
+        reasons=reasons,
+        enabled_ns=clocks,
+        running_ns=clocks,
+        details=details,
+        # Which of the others a host has depends on its CPU.
+        extras=frozenset(POWER_EVENTS) - {"energy_pkg"},
+        round_ns=SLOW_NS,
+    )
+
+
+def _checks(rows: Sequence[_Row]) -> Iterator[Check]:
+    """A line for each PMU, and one for throttling."""
+    for kind in COUNTED:
+        mine = [row for row in rows if row.event in kind.events]
+        known = [row for row in mine if row.problem is None]
+        if kind.pmu:
+            name = f"power {_LABELS[kind.pmu]}"
+            if known:
+                listed = ", ".join(dict.fromkeys(row.event for row in known))
+                boxes = len({(row.package, row.number) for row in known})
+                yield Check(name, Reason.PRESENT, f"counts {listed} of {boxes} {_UNITS[kind.pmu]}")
+            elif problems := [row.problem for row in mine if row.problem is not None]:
+                yield problems[0].check(name)
+        elif not kind.of_cores:
+            yield _throttled(rows)
+
+
+def _throttled(rows: Sequence[_Row]) -> Check:
+    known = [row for row in rows if row.event.endswith("throttles") and row.problem is None]
+    if not known:
+        return _NO_FILES.check("power throttling")
+    hot = {name: [row for row in known if row.event == f"{name}_throttles" and row.value]
+           for name in ("core", "package")}  # fmt: skip
+    if not any(hot.values()):
+        return Check("power throttling", Reason.PRESENT, "no core was too hot since the start")
+    cores = format_cpu_list(Cpu(row.number) for row in hot["core"])
+    most = max(row.value for rows_ in hot.values() for row in rows_)
+    text = f"too hot since the start, up to {most} times: " + "; ".join(
+        filter(None, (f"cores of CPU {cores}" if hot["core"] else "",
+                      ", ".join(f"package {row.package}" for row in hot["package"])))
+    )  # fmt: skip
+    fix = "sudo dmesg | grep -i -e thermal -e throttl; then fans and air flow"
+    return Check("power throttling", Reason.PRESENT, text, fix, advised=False)

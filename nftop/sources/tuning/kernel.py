@@ -1,0 +1,274 @@
+"""Kernel, firmware and guests: what takes time from polling cores without being a process.
+
+Files: the kernel's Documentation/scheduler/sched-rt-group.rst, Documentation/admin-guide/sysctl
+(kernel.rst, vm.rst), Documentation/ABI/testing/sysfs-kernel-iommu_groups, proc(5). MSR_SMI_COUNT
+(0x34): Intel SDM volume 4.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+
+from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
+from nftop.model.missing import Reason
+from nftop.model.peaks import memory_peak_bytes_per_s, modules_peak_bytes_per_s, usual_modules
+from nftop.sources.host.sysfs import link_target
+from nftop.sources.host.topology import read_capacity, read_cpuid
+from nftop.sources.tuning.devices import nics
+from nftop.sources.tuning.inputs import (
+    CPU,
+    NOBODY_POLLS,
+    CheckInputs,
+    HostFinding,
+    as_advised,
+    cpus,
+    otherwise,
+)
+from nftop.uarch.table import identify
+
+_SYSCTL = "proc/sys/kernel"
+_REAL_TIME = {"1": "SCHED_FIFO", "2": "SCHED_RR"}
+_POLICY_FIELD = 38  # of those behind the name in /proc/PID/stat
+_STAT_INTERVAL_S = 10  # from this on it is seldom
+_SMI_COUNT, _MSR_BYTES, _SMI_WATCH_S = 0x34, 8, 1.0
+_VCPU = re.compile(r"CPU (\d{1,4})/(?:KVM|TCG)")
+_BOOT = "in the kernel's command line (GRUB_CMDLINE_LINUX of /etc/default/grub; then reboot)"
+
+
+def real_time(inputs: CheckInputs) -> HostFinding:
+    """Whether the kernel takes time from polling threads of real-time policies."""
+    runtime = inputs.tree.text(f"{_SYSCTL}/sched_rt_runtime_us")
+    period = inputs.tree.number(f"{_SYSCTL}/sched_rt_period_us")
+    if runtime is None or not period:
+        return HostFinding(Reason.HARDWARE, "this kernel limits no real-time threads")
+    if runtime == "-1":
+        return as_advised("real-time threads are not limited (sched_rt_runtime_us is -1)")
+    text = f"real-time threads may run {runtime} of {period} us"
+    users = sorted(
+        f"{poller.program}[{poller.pid}] ({_REAL_TIME[policy]})"
+        for poller in {poller.pid: poller for poller in inputs.pollers}.values()
+        if (policy := _policy(inputs, poller.pid)) in _REAL_TIME
+    )
+    if not users:
+        return as_advised(f"{text}, and no program that polls is one")
+    return otherwise(
+        f"{text}: the rest is taken from {', '.join(users)}",
+        "sudo sysctl kernel.sched_rt_runtime_us=-1",
+    )
+
+
+def _policy(inputs: CheckInputs, pid: int) -> str:
+    """The highest scheduling policy of a process's threads, as /proc/PID/stat has it."""
+    policies = {"0"}
+    for tid in inputs.tree.names(f"proc/{pid}/task"):
+        text = inputs.tree.text(f"proc/{pid}/task/{tid}/stat") or ""
+        fields = text.rpartition(")")[2].split()
+        policies |= set(fields[_POLICY_FIELD : _POLICY_FIELD + 1])
+    return next((policy for policy in _REAL_TIME if policy in policies), "0")
+
+
+def stat_interval(inputs: CheckInputs) -> HostFinding:
+    """How often the kernel folds statistics of memory on every CPU."""
+    seconds = inputs.tree.number("proc/sys/vm/stat_interval")
+    if seconds is None:
+        return HostFinding(Reason.HARDWARE, "this kernel has no vm.stat_interval")
+    text = f"the kernel folds each CPU's statistics of memory every {seconds} s"
+    if seconds >= _STAT_INTERVAL_S:
+        return as_advised(text)
+    return otherwise(text, "sudo sysctl vm.stat_interval=120")
+
+
+def soft_lockup(inputs: CheckInputs) -> HostFinding:
+    """Whether the soft-lockup watchdog wakes polling CPUs."""
+    state = inputs.tree.text(f"{_SYSCTL}/soft_watchdog")
+    if state is None:
+        return HostFinding(Reason.HARDWARE, "this kernel has no soft-lockup watchdog")
+    if state == "0":
+        return as_advised("the soft-lockup watchdog is off")
+    watched = inputs.tree.text(f"{_SYSCTL}/watchdog_cpumask") or ""
+    try:
+        watched_cpus = set(parse_cpu_list(watched)) if watched else set()
+    except ValueError:
+        return HostFinding(Reason.ERROR, f"kernel.watchdog_cpumask={watched} is no list of CPUs")
+    hit = sorted(watched_cpus & set(inputs.polled))
+    text = f"the soft-lockup watchdog is on for {cpus(sorted(watched_cpus))}"
+    if not inputs.polled:
+        return HostFinding(Reason.IDLE, f"{NOBODY_POLLS}; {text}")
+    if not hit:
+        return as_advised(f"{text}, none of them polled on")
+    others = format_cpu_list(sorted(watched_cpus - set(hit)))
+    fix = f"sudo sysctl kernel.watchdog_cpumask={others}" if others else (
+        "sudo sysctl kernel.soft_watchdog=0"
+    )  # fmt: skip
+    return otherwise(f"{text}: it wakes {cpus(hit)}, polled on, every few seconds", fix)
+
+
+def iommu(inputs: CheckInputs) -> HostFinding:
+    """Whether the kernel's NICs pay for translation, and programs' NICs are isolated."""
+    if not (inputs.root / "sys/class/iommu").is_dir():
+        return HostFinding(Reason.HARDWARE, "this kernel knows no IOMMU")
+    units = sorted(inputs.tree.names("sys/class/iommu"))
+    devices = nics(inputs.tree, inputs.root)
+    by_vfio = [nic.address for nic in devices if nic.driver == "vfio-pci"]
+    if not units:
+        text = "no IOMMU is on"
+        if not by_vfio:
+            return as_advised(text)
+        return otherwise(
+            f"{text}, and vfio-pci drives {', '.join(by_vfio)}: no memory is safe from them",
+            f"intel_iommu=on iommu=pt {_BOOT}",
+        )
+    modes: dict[str, list[str]] = {}
+    for nic in devices:
+        group = link_target(inputs.root / f"sys/bus/pci/devices/{nic.address}/iommu_group")
+        number = group.rpartition("/")[2]
+        mode = inputs.tree.text(f"sys/kernel/iommu_groups/{number}/type")
+        if mode and nic.driver and not nic.for_programs:
+            modes.setdefault(mode, []).append(nic.address)
+    text = f"the IOMMU is on ({', '.join(units)})"
+    listed = "; ".join(f"{mode}: {', '.join(where)}" for mode, where in sorted(modes.items()))
+    text += f", the kernel's NICs by mode: {listed}" if listed else ""
+    if any(mode.startswith("DMA") for mode in modes):
+        return otherwise(f"{text}; DMA maps every buffer anew", f"iommu=pt {_BOOT}")
+    return as_advised(text)
+
+
+def smi(inputs: CheckInputs) -> HostFinding:
+    """Whether firmware interrupts CPUs now: the count of one that does not poll, twice."""
+    free = [info.cpu for info in inputs.topology.cpus
+            if info.online and info.cpu not in inputs.polled]  # fmt: skip
+    if not free:
+        return HostFinding(Reason.SOURCE, "every CPU is polled on, and reading would interrupt it")
+    try:
+        first = _smi_count(inputs, free[0])
+        time.sleep(_SMI_WATCH_S)
+        second = _smi_count(inputs, free[0])
+    except FileNotFoundError:
+        why = "the count of system management interrupts needs the module msr"
+        return HostFinding(Reason.SOURCE, why, "sudo modprobe msr")
+    except PermissionError:
+        why = "only root can read the count of system management interrupts"
+        return HostFinding(Reason.PERMISSION, why, "sudo nftop doctor")
+    except OSError as error:
+        return HostFinding(Reason.HARDWARE, f"this CPU has no count of SMIs: {error.strerror}")
+    text = f"{second} system management interrupts since the start"
+    if second == first:
+        return as_advised(f"{text}, none in the last second")
+    return otherwise(
+        f"{text}, {second - first} in the last second: firmware stops all CPUs for each",
+        "sudo perf stat -a -e msr/smi/ sleep 60, while its sources are turned off in the BIOS",
+    )
+
+
+def _smi_count(inputs: CheckInputs, cpu: Cpu) -> int:
+    handle = os.open(inputs.root / f"dev/cpu/{cpu}/msr", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return int.from_bytes(os.pread(handle, _MSR_BYTES, _SMI_COUNT)[:4], "little")
+    finally:
+        os.close(handle)
+
+
+def threads(inputs: CheckInputs) -> HostFinding:
+    """Whether hyper-thread siblings of polling CPUs are free for other tasks."""
+    if not inputs.topology.cpus:
+        return HostFinding(Reason.SOURCE, "the kernel lists no CPUs")
+    if not any(info.siblings for info in inputs.topology.cpus):
+        return as_advised("a core has one thread: hyper-threading is off")
+    if not inputs.polled:
+        return HostFinding(Reason.IDLE, f"{NOBODY_POLLS}; hyper-threading is on")
+    isolated = set(inputs.tree.cpus(f"{CPU}/isolated") or ())
+    siblings = inputs.topology.with_siblings(inputs.polled) - set(inputs.polled)
+    open_to_all = sorted(siblings - isolated)
+    if not open_to_all:
+        return as_advised("hyper-threading is on; siblings of polled CPUs poll or are isolated")
+    fix = (
+        f"for c in {' '.join(map(str, open_to_all))}; do echo 0 | sudo tee "
+        f"/{CPU}/cpu$c/online; done"
+    )
+    text = f"{cpus(open_to_all)} share cores with polled CPUs, and any task may run there"
+    return otherwise(text, fix)
+
+
+def guests(inputs: CheckInputs) -> Iterator[HostFinding]:
+    """Whether vCPUs of QEMU have a CPU each, away from those that poll."""
+    machines = [pid for pid in inputs.tree.names("proc") if pid.isdecimal()
+                and (inputs.tree.text(f"proc/{pid}/comm") or "").startswith("qemu")]  # fmt: skip
+    if not machines:
+        yield HostFinding(Reason.IDLE, "no QEMU is among the processes that can be seen")
+    for pid in sorted(machines, key=int):
+        yield _vcpus(inputs, pid)
+
+
+def _vcpus(inputs: CheckInputs, pid: str) -> HostFinding:
+    allowed: dict[int, tuple[str, tuple[Cpu, ...]]] = {}
+    for tid in inputs.tree.names(f"proc/{pid}/task"):
+        match = _VCPU.fullmatch(inputs.tree.text(f"proc/{pid}/task/{tid}/comm") or "")
+        status = inputs.tree.text(f"proc/{pid}/task/{tid}/status") or ""
+        listed = re.search(r"^Cpus_allowed_list:\s*(\S+)$", status, re.MULTILINE)
+        if match and listed:
+            allowed[int(match[1])] = tid, parse_cpu_list(listed[1])
+    if not allowed:
+        return HostFinding(Reason.SOURCE, "its threads name no vCPUs", of=pid)
+    roaming = {vcpu: tid for vcpu, (tid, where) in sorted(allowed.items()) if len(where) > 1}
+    shared = {vcpu: tid for vcpu, (tid, where) in sorted(allowed.items())
+              if len(where) == 1 and where[0] in inputs.polled}  # fmt: skip
+    if not roaming and not shared:
+        return as_advised(f"each of {len(allowed)} vCPUs has a CPU of its own", of=pid)
+    texts = [f"vCPU {', '.join(map(str, roaming))} may run on several CPUs"] if roaming else []
+    texts += [f"vCPU {', '.join(map(str, shared))} runs where others poll"] if shared else []
+    fix = "; ".join(f"sudo taskset -pc CPU {tid}" for tid in (roaming | shared).values())
+    return otherwise("; ".join(texts), fix, of=pid)
+
+
+def microcode(inputs: CheckInputs) -> HostFinding:
+    """Whether all CPUs run one revision of microcode."""
+    text = inputs.tree.text("proc/cpuinfo", _CPUINFO_BYTES) or ""
+    revisions: dict[str, list[Cpu]] = {}
+    cpu = Cpu(0)
+    for line in text.splitlines():
+        name, _, value = (word.strip() for word in line.partition(":"))
+        if name == "processor" and value.isdecimal():
+            cpu = Cpu(int(value))
+        elif name == "microcode":
+            revisions.setdefault(value, []).append(cpu)
+    if not revisions:
+        return HostFinding(Reason.HARDWARE, "the kernel does not say which microcode runs")
+    if len(revisions) == 1:
+        return as_advised(f"microcode {next(iter(revisions))} on all CPUs")
+    listed = "; ".join(f"{name} on {cpus(where)}" for name, where in revisions.items())
+    return otherwise(f"microcode differs: {listed}",
+                    "echo 1 | sudo tee /sys/devices/system/cpu/microcode/reload")  # fmt: skip
+
+
+_CPUINFO_BYTES = 4 << 20
+_MLC = "sudo mlc --max_bandwidth, then nftop --memory-peak GB/s of a package"
+
+
+def bandwidth(inputs: CheckInputs) -> HostFinding:
+    """What memory can move by its modules, and whether that is what the CPU could have."""
+    cpuid = read_cpuid(inputs.root)
+    uarch = "generic" if cpuid is None else identify(*cpuid)
+    channels, fastest = usual_modules(uarch)
+    capacity = read_capacity(inputs.root)
+    packages = len(inputs.topology.packages)
+    modules = capacity.memory_modules // max(packages, 1)
+    peak = modules_peak_bytes_per_s(uarch, modules, capacity.memory_transfers_per_s)
+    if not channels:
+        return HostFinding(Reason.SOURCE, "nftop knows no channels of this CPU's memory", _MLC)
+    if peak is None:
+        most = memory_peak_bytes_per_s(uarch) or 0.0
+        text = f"at most {most / 1e9:.0f} GB/s a package: firmware lists no modules, or not to you"
+        return HostFinding(Reason.SOURCE, text, _MLC)
+    text = (
+        f"{peak / 1e9:.0f} GB/s a package at most: {min(modules, channels)} of {channels} channels "
+        f"at {capacity.memory_transfers_per_s / 1e6:.0f} MT/s; measure it: {_MLC}"
+    )
+    if modules >= channels and capacity.memory_transfers_per_s >= fastest * _SAME_SPEED:
+        return as_advised(text)
+    return otherwise(f"{text}; this CPU could have {fastest / 1e6:.0f} MT/s in each", _MLC)
+
+
+_SAME_SPEED = 0.99

@@ -1,0 +1,142 @@
+"""Power, residencies and throttling from counts: rates, ages, restarts, absences, energy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nftop.derive.fold import FoldState
+from nftop.derive.package.power import UNREAD
+from nftop.model.frame import Frame
+from nftop.model.missing import Missing, Reason
+from nftop.model.topology import Host
+from nftop.model.uncore import POWER_EVENTS, UncoreTable
+from nftop.sim.power import power_counts
+from nftop.sources.power.source import SLOW_NS
+from tests.frames import topology
+from tests.samples import S, fold, sample
+from tests.sim.hosts import Frozen
+
+JOULE = 2**32
+HOST = topology(8, packages=2)
+STATE = FoldState(Host("edge-07", "a test's", "SKX"), HOST)
+
+
+def table(rows: list[tuple[str, int, int, int, int]], reason: int = 0) -> UncoreTable:
+    """Rows of event, package, box, value and clock."""
+    _, packages, boxes, values, clocks = (list(item) for item in zip(*rows, strict=True))
+    return UncoreTable(
+        events=POWER_EVENTS,
+        packages=np.array(packages, np.int32),
+        boxes=np.array(boxes, np.int32),
+        event=np.array([POWER_EVENTS.index(row[0]) for row in rows], np.int32),
+        values=np.array(values, np.uint64),
+        reasons=np.full(len(rows), reason, np.uint8),
+        enabled_ns=np.array(clocks, np.uint64),
+        running_ns=np.array(clocks, np.uint64),
+        round_ns=SLOW_NS,
+    )
+
+
+def energies(values: list[int], clock_ns: int) -> UncoreTable:
+    return table([("energy_pkg", at, 0, value, clock_ns) for at, value in enumerate(values)])
+
+
+def frames(*tables: UncoreTable | Missing) -> list[Frame]:
+    """One a second."""
+    return fold(STATE, *(sample(at * S, power=item) for at, item in enumerate(tables, 1)))
+
+
+def of(frame: Frame, metric: str, package: int = 0) -> Any:
+    return frame.packages[package].readings[metric]
+
+
+def test_energy_is_of_counts_and_power_of_the_counters_own_clock() -> None:
+    seen = frames(
+        energies([0, 7 * JOULE], 5 * S),
+        energies([50 * JOULE, 7 * JOULE], 5 * S + S // 2),
+        energies([150 * JOULE, 8 * JOULE], 6 * S + S // 2),
+    )
+    assert of(seen[0], "power_w").reason is of(seen[0], "energy_j").reason is Reason.WARMING
+    assert [of(seen[1], "power_w", at) for at in (0, 1)] == [100.0, 0.0]
+    assert [of(seen[2], "power_w", at) for at in (0, 1)] == [100.0, 1.0]
+    assert [of(seen[2], "energy_j", at) for at in (0, 1)] == [150.0, 1.0]
+    assert of(seen[2], "dram_power_w").reason is Reason.SOURCE
+    assert not seen[2].packages[0].origins
+
+
+def test_a_counter_that_steps_back_takes_one_tick_and_no_energy() -> None:
+    seen = frames(
+        energies([10 * JOULE, 0], 1 * S),
+        energies([20 * JOULE, JOULE], 2 * S),
+        energies([5 * JOULE, 2 * JOULE], 3 * S),  # as after a hotplug, or a wrap
+        energies([6 * JOULE, 3 * JOULE], 4 * S),
+    )
+    assert of(seen[2], "power_w").reason is Reason.RESET
+    assert of(seen[2], "power_w", 1) == 1.0
+    assert of(seen[3], "power_w") == 1.0 and of(seen[3], "energy_j") == 11.0
+    # Nor does a source that fails in between lose what was counted until then.
+    gone = Missing(Reason.PERMISSION, "no")
+    again = frames(
+        energies([0, 0], S), energies([3 * JOULE, 0], 2 * S), gone,
+        energies([9 * JOULE, 0], 4 * S), energies([10 * JOULE, 0], 5 * S),
+    )  # fmt: skip
+    assert of(again[2], "energy_j") == of(again[2], "throttles_per_s") == gone
+    assert of(again[4], "energy_j") == 4.0
+
+
+def test_what_is_read_seldom_is_held_with_its_age() -> None:
+    def at(second: int, slow: int, count: int) -> UncoreTable:
+        rows = [("energy_pkg", package, 0, second * JOULE, second * S) for package in (0, 1)]
+        rows += [
+            ("package_throttles", 0, 0, count, slow * S),
+            ("core_throttles", 0, 3, 0, slow * S),
+        ]
+        return table(rows)
+
+    seen = frames(at(1, 1, 0), *(at(second, 1, 0) for second in (2, 3, 4, 5)), at(6, 6, 10),
+                  at(7, 6, 10), at(8, 6, 10))  # fmt: skip
+    assert of(seen[4], "throttles_per_s").reason is Reason.WARMING
+    assert [of(frame, "throttles_per_s") for frame in seen[5:]] == [2.0] * 3
+    assert [frame.packages[0].sampled_s.get("throttles_per_s") for frame in seen[5:]] == [
+        None, 1.0, 2.0,
+    ]  # fmt: skip
+    assert seen[7].cpus.columns["throttles_per_s"][3] == 0.0
+    assert seen[7].cpus.sampled_s["throttles_per_s"] == 2.0
+
+
+def test_without_the_source_its_metrics_have_one_reason() -> None:
+    (frame,) = fold(STATE, sample(S))
+    assert of(frame, "power_w") == of(frame, "c6_ratio") == UNREAD
+    assert frame.cpus.columns["c6_ratio"][0] == UNREAD
+
+
+@pytest.mark.parametrize("scenario", ["default", "noisy"])
+def test_the_simulated_hosts_numbers_are_those_of_its_model(scenario: str) -> None:
+    host = Frozen(scenario)
+    begin_ns = host.simulated.world.now().t_ns
+    host.tick(0)
+    seen = [host.tick(S) for _ in range(12)]
+    model, last = host.simulated.model, seen[-1]
+    now_ns = begin_ns + 12 * S
+    first, before, now = (power_counts(model, at) for at in (begin_ns, now_ns - S, now_ns))
+    for at, row in enumerate(last.packages):
+        for watts, joules, event in (
+            ("power_w", "energy_j", "energy_pkg"), ("dram_power_w", "dram_energy_j", "energy_ram"),
+        ):  # fmt: skip
+            second = int(now.packages[event][at] - before.packages[event][at])
+            assert row.readings[watts] == pytest.approx(second / JOULE, rel=1e-9)
+            total = int(now.packages[event][at] - first.packages[event][at])
+            assert row.readings[joules] == pytest.approx(total / JOULE, rel=1e-9)
+        shares = np.array([row.readings[f"c{state}_ratio"] for state in (0, 2, 3, 6)], float)
+        assert shares.sum() == pytest.approx(1.0)
+    columns = last.cpus.columns
+    quiet = [cpu for cpu in range(88) if last.cpus.origins["c6_ratio"][cpu] is None]
+    assert quiet
+    for cpu in quiet:
+        states = [columns[f"c{state}_ratio"].values[cpu] for state in (0, 1, 3, 6)]
+        assert np.sum(states) == pytest.approx(1.0) and np.min(states) >= 0
+        assert states[3] > 0.5
+    assert 0 <= last.cpus.sampled_s.get("c6_ratio", 0.0) < SLOW_NS / 1e9

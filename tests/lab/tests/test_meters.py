@@ -1,0 +1,149 @@
+"""Energy, C-states and throttling inside: nftop's, Debian's perf's and pcm-sensor-server's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+
+import pytest
+
+from nftop.model.uncore import POWER_EVENTS
+from nftop.sim import scenario
+from nftop.sim.model import model_of
+from nftop.sim.power import power_counts
+from tests.lab.tests.labs import answer, needs_lab
+
+pytestmark = needs_lab
+S = 10**9
+CPUS = 8
+_CLOCK = """
+    import re, subprocess, time
+    def clock(text):
+        with open("/sys/fs/lab/live/ctl/clock", "w") as file:
+            file.write(text)
+    def now_ns():
+        with open("/sys/fs/lab/live/ctl/now") as file:
+            return int(file.read())
+"""
+_READ = (
+    _CLOCK
+    + """
+    from nftop.sources.power.source import PowerSource
+    source = PowerSource(clock_ns=now_ns)
+    first = source.read()
+    clock("step 5")
+    second = source.read()
+    print(json.dumps([
+        second.event.tolist(), second.packages.tolist(), second.boxes.tolist(),
+        (second.values - first.values).tolist(), second.reasons.tolist(),
+        (second.enabled_ns - first.enabled_ns).tolist(),
+    ]))
+    source.close()
+"""
+)
+
+
+@pytest.mark.parametrize(("machine", "with_c3"), [("skx-7", True), ("icx", False), ("spr", False)])
+def test_what_nftop_reads_is_what_the_model_takes(machine: str, *, with_c3: bool) -> None:
+    rows = zip(*answer(_READ, "--model", machine, "--cpus", str(CPUS), "--freeze", "60"),
+               strict=True)  # fmt: skip
+    model = model_of(scenario.load("default"), CPUS)
+    first, last = power_counts(model, 60 * S), power_counts(model, 65 * S)
+    seen = set()
+    for event, package, box, grown, reason, clock_ns in rows:
+        name = POWER_EVENTS[event]
+        if name.endswith("c3") and not with_c3:
+            assert reason == 2
+            continue
+        of, at = ("packages", package) if name in last.packages else ("cores", box)
+        expected = int(getattr(last, of)[name][at]) - int(getattr(first, of)[name][at])
+        assert (reason, abs(grown - expected) <= 2, round(clock_ns / S)) == (0, True, 5), name
+        seen.add(name)
+    assert seen >= {"energy_pkg", "energy_ram", "package_c6", "core_c6", "core_throttles"}
+
+
+@pytest.mark.skipif(shutil.which("perf") is None, reason="no perf here: apt-get install perf")
+def test_perf_stat_sees_the_same_energy_and_residency() -> None:
+    program = (
+        _CLOCK
+        + """
+    events = "power/energy-pkg/,power/energy-ram/,cstate_pkg/c2-residency/"
+    clock("run")
+    began = now_ns()
+    out = subprocess.run(
+        ["perf", "stat", "-a", "--per-socket", "-x", ";", "-e", events, "sleep", "2"],
+        capture_output=True, text=True,
+    ).stderr
+    print(json.dumps([out, began, now_ns()]))
+    """
+    )
+    out, began_ns, ended_ns = answer(program, "--model", "skx-7", "--cpus", str(CPUS),
+                                     "--freeze", "60")  # fmt: skip
+    model = model_of(scenario.load("default"), CPUS)
+    fields = [line.split(";") for line in out.splitlines() if "energy" in line]
+    joules = {(row[0], row[4]): float(row[2]) for row in fields}
+    assert {row[3] for row in fields} == {"Joules"} and len(joules) == 4, out
+    longest = [
+        int(power_counts(model, ended_ns).packages["energy_pkg"][at])
+        - int(power_counts(model, began_ns).packages["energy_pkg"][at])
+        for at in (0, 1)
+    ]
+    for at, most in enumerate(longest):
+        measured = joules[f"S{at}", "power/energy-pkg/"]
+        watts = most / 2**32 / ((ended_ns - began_ns) / S)
+        assert 1.9 * watts < measured <= most / 2**32
+
+
+_SERVER = (
+    _CLOCK
+    + f"""
+    import urllib.request
+    from tests.ports import free_port
+    port = free_port()
+    url = f"http://127.0.0.1:{{port}}"
+    path = "/usr/sbin:/usr/local/sbin:" + os.environ["PATH"]
+    told = {{"PCM_NO_RDT": "1", "PCM_KEEP_NMI_WATCHDOG": "1", "PCM_USE_UNCORE_PERF": "1"}}
+    server = subprocess.Popen(
+        ["pcm-sensor-server", "-p", str(port)], env={{**os.environ, **told, "PATH": path}},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+    )
+    clock("run")
+    while server.poll() is None:
+        try:
+            urllib.request.urlopen(url, timeout=180).read()
+            break
+        except OSError:
+            time.sleep(0.2)
+    time.sleep(2)
+    def frame(*options):
+        began = now_ns()
+        out = subprocess.run(
+            [{sys.executable!r}, "-m", "nftop", "--batch", "--json", "-n", "4", *options],
+            stdout=subprocess.PIPE, text=True,
+        ).stdout
+        return [json.loads(out.splitlines()[-1])["packages"], began, now_ns()]
+    both = [frame("--pcm", url), frame()]
+    server.terminate()
+    server.wait()
+    print(json.dumps(both))
+    """
+)
+
+
+@pytest.mark.skipif(
+    shutil.which("pcm-sensor-server", path="/usr/sbin:/usr/local/sbin") is None,
+    reason="no pcm-sensor-server here: apt-get install pcm",
+)
+def test_the_kernels_counters_and_the_server_agree_on_power() -> None:
+    of_server, of_kernel = answer(_SERVER, "--model", "skx-7", "--cpus", str(CPUS),
+                                  "--freeze", "60")  # fmt: skip
+    model = model_of(scenario.load("default"), CPUS)
+    for (packages, began_ns, ended_ns), origin in ((of_server, "pcm"), (of_kernel, None)):
+        first, last = power_counts(model, began_ns), power_counts(model, ended_ns)
+        for at, row in enumerate(packages):
+            for metric, event in (("power_w", "energy_pkg"), ("dram_power_w", "energy_ram")):
+                grown = int(last.packages[event][at]) - int(first.packages[event][at])
+                watts = grown / 2**32 / ((ended_ns - began_ns) / S)
+                assert row[metric] == pytest.approx(watts, rel=0.05), (metric, json.dumps(row))
+                assert row["origins"].get(metric) == origin

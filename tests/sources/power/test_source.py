@@ -1,0 +1,195 @@
+"""Source `power` on trees with a kernel that counts: values, pace, and every reason for none."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nftop.model.missing import Missing, Reason
+from nftop.model.uncore import POWER_EVENTS, UncoreTable
+from nftop.sources.host.topology import read_topology
+from nftop.sources.perf.abi import Kernel, MappedPage, PerfEventAttr
+from nftop.sources.power.source import SLOW_NS, PowerSource
+from tests.sources.trees import PMUS, put
+
+S = 10**9
+SCALE = "2.3283064365386962890625e-10"
+
+
+class Counting:
+    """Counts 2 for each ns on every event; `refused` opens fail with that errno by PMU type."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.opened: dict[int, tuple[int, int, int, list[int]]] = {}
+        self.reads: list[int] = []  # CPUs
+        self.refused: dict[int, int] = {}
+        self.gone: set[int] = set()
+
+    @property
+    def kernel(self) -> Kernel:
+        return Kernel(self.open, lambda fd: None, lambda fd: None, self.readv, self.close)
+
+    def open(self, attr: PerfEventAttr, cpu: int, leader: int) -> int:
+        if attr.type in self.refused:
+            raise OSError(self.refused[attr.type], "refused")
+        fd = len(self.opened) + 100
+        self.opened[fd] = (attr.type, attr.config, cpu, [])
+        self.opened[fd if leader < 0 else leader][3].append(fd)
+        return fd
+
+    def readv(self, fd: int, pages: MappedPage) -> int:
+        _, _, cpu, members = self.opened[fd]
+        self.reads.append(cpu)
+        if cpu in self.gone:
+            return 0
+        words = np.array(
+            [len(members), self.now_ns, self.now_ns, *[2 * self.now_ns] * len(members)]
+        )
+        pages[0][:] = words.astype(np.uint64).data
+        return pages[0].nbytes
+
+    def close(self, fd: int) -> None:
+        del self.opened[fd]
+
+
+def tree(root: Path) -> Path:
+    """Two packages of two cores of two threads: CPU n and n + 4 are a core."""
+    for cpu in range(8):
+        folder = f"sys/devices/system/cpu/cpu{cpu}"
+        put(root / folder, {
+            "topology/physical_package_id": str(cpu % 4 // 2),
+            "topology/core_id": str(cpu % 4),
+            "topology/thread_siblings_list": f"{cpu % 4},{cpu % 4 + 4}",
+            "thermal_throttle/core_throttle_count": "3" if cpu == 2 else "0",
+            "thermal_throttle/package_throttle_count": "0",
+        })  # fmt: skip
+    put(root / "sys/devices/system/cpu", {"online": "0-7", "present": "0-7", "possible": "0-7"})
+    put(root / PMUS / "power", {
+        "type": "40", "cpumask": "0,2", "format/event": "config:0-7",
+        "events/energy-pkg": "event=0x02", "events/energy-pkg.scale": SCALE,
+        "events/energy-pkg.unit": "Joules",
+        "events/energy-ram": "event=0x03", "events/energy-ram.scale": SCALE,
+    })  # fmt: skip
+    put(root / PMUS / "cstate_pkg", {
+        "type": "41", "cpumask": "0,2", "format/event": "config:0-63",
+        "events/c2-residency": "event=0x00", "events/c6-residency": "event=0x02",
+    })  # fmt: skip
+    put(root / PMUS / "cstate_core", {
+        "type": "42", "cpumask": "0-3", "format/event": "config:0-63",
+        "events/c6-residency": "event=0x02",
+    })  # fmt: skip
+    return root
+
+
+@pytest.fixture
+def counting() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def source(tmp_path: Path, counting: Counting) -> Iterator[PowerSource]:
+    source = opened(tree(tmp_path), counting)
+    yield source
+    source.close()
+    assert not counting.opened
+
+
+def opened(root: Path, counting: Counting, **options: tuple[int, ...]) -> PowerSource:
+    return PowerSource(root, kernel=counting.kernel, clock_ns=lambda: counting.now_ns, **options)
+
+
+def of(table: UncoreTable | Missing, event: str) -> dict[int, int | Reason]:
+    """Values or reasons of an event, by package of what packages have, else by CPU."""
+    assert isinstance(table, UncoreTable)
+    rows = np.flatnonzero(table.event == POWER_EVENTS.index(event)).tolist()
+    of_cores = event.startswith("core")
+    return {
+        int((table.boxes if of_cores else table.packages)[row]):
+        Reason(int(table.reasons[row])) if table.reasons[row] else int(table.values[row])
+        for row in rows
+    }  # fmt: skip
+
+
+def test_packages_are_read_twice_a_second_and_cores_every_five(
+    source: PowerSource, counting: Counting
+) -> None:
+    counting.now_ns = S
+    first = source.read()
+    assert of(first, "energy_pkg") == of(first, "energy_ram") == {0: 2 * S, 1: 2 * S}
+    assert of(first, "core_c6") == dict.fromkeys(range(4), 2 * S)
+    assert of(first, "core_throttles") == {cpu: 3 if cpu == 2 else 0 for cpu in range(8)}
+    assert sorted(counting.reads) == [0, 0, 0, 1, 2, 2, 2, 3]
+    counting.now_ns += S // 4
+    assert source.read() is first and len(counting.reads) == 8
+    counting.now_ns += S // 4
+    second = source.read()
+    assert of(second, "package_c6") == {0: 3 * S, 1: 3 * S} and of(second, "core_c6")[1] == 2 * S
+    assert sorted(counting.reads[8:]) == [0, 0, 2, 2]
+    counting.now_ns = S + SLOW_NS
+    assert of(source.read(), "core_c6")[1] == 2 * (S + SLOW_NS)
+    assert source.counter_reads == source.counter_interrupts == 20
+    assert isinstance(second, UncoreTable) and second.gaps == ""
+
+
+def test_nothing_is_read_by_interrupting_a_core_that_polls(
+    source: PowerSource, counting: Counting, tmp_path: Path
+) -> None:
+    source.on_pollers((5, 2), read_topology(tmp_path))  # CPU 5 is the sibling of 1
+    table = source.read()
+    assert set(counting.reads) == {0, 3}
+    values = of(table, "core_c6")
+    assert values[1] is values[2] is Reason.SOURCE and values[0] == values[3] == 0
+    assert of(table, "energy_pkg") == {0: 0, 1: Reason.SOURCE}
+    assert of(table, "core_throttles")[2] == 3, "files interrupt nothing"
+
+
+def test_what_a_host_lacks_has_its_reason(tmp_path: Path, counting: Counting) -> None:
+    root = tree(tmp_path)
+    put(root / PMUS / "power", {"events/energy-ram.scale": "6.103515625e-05"})
+    counting.refused = {41: errno.EACCES}
+    source = opened(root, counting, quiet_cpus=(3,))
+    table = source.read()
+    assert of(table, "energy_ram") == {0: Reason.ERROR, 1: Reason.ERROR}
+    assert of(table, "package_c6") == {0: Reason.PERMISSION, 1: Reason.PERMISSION}
+    assert of(table, "package_c3") == {0: Reason.HARDWARE, 1: Reason.HARDWARE}
+    assert of(table, "core_c6")[3] is Reason.SOURCE
+    states = {check.name: check.state for check in source.check()}
+    assert states["power energy"] == "ok" and states["power package C-states"] == "permission"
+    assert states["power throttling"] == "tune"
+    source.close()
+
+
+def test_a_guest_has_nothing_and_one_reason(tmp_path: Path, counting: Counting) -> None:
+    put(tmp_path / "sys/devices/system/cpu", {"online": "0", "present": "0", "possible": "0"})
+    put(tmp_path / "sys/devices/system/cpu/cpu0/topology",
+        {"physical_package_id": "0", "core_id": "0"})  # fmt: skip
+    source = opened(tmp_path, counting)
+    why = source.read()
+    assert isinstance(why, Missing) and why.reason is Reason.HARDWARE
+    assert {check.reason for check in source.check()} == {Reason.HARDWARE}
+    fixes = {check.fix for check in source.check() if check.fix}
+    assert fixes == {"sudo modprobe rapl", "sudo modprobe intel_cstate"}
+    source.close()
+    assert isinstance(source.read(), Missing)
+
+
+def test_a_cpu_that_goes_and_comes_is_opened_anew(
+    source: PowerSource, counting: Counting, tmp_path: Path
+) -> None:
+    source.read()
+    counting.gone = {2}
+    counting.now_ns = S
+    assert of(source.read(), "energy_pkg")[1] is Reason.RESET
+    put(tmp_path / "sys/devices/system/cpu", {"online": "0,1,3-7"})
+    put(tmp_path / PMUS / "power", {"cpumask": "0,3"})
+    put(tmp_path / PMUS / "cstate_pkg", {"cpumask": "0,3"})
+    put(tmp_path / PMUS / "cstate_core", {"cpumask": "0-1,3,6"})
+    counting.now_ns = 2 * S
+    again = source.read()
+    assert of(again, "energy_pkg") == {0: 4 * S, 1: 4 * S}
+    assert of(again, "core_c6").keys() == {0, 1, 3, 6}
