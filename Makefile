@@ -20,6 +20,8 @@ NEWER_OVS ?= /var/tmp/nftop-ovs
 PROMETHEUS ?= $(CURDIR)/build/prometheus
 # `make deb-check` its own Debian 12.
 DEBIAN ?= /var/tmp/nftop-bookworm
+# `make units-check` one with systemd.
+UNITS ?= /var/tmp/nftop-units
 # And `make lab-sid` its own Debian.
 SID ?= /var/tmp/nftop-sid
 # The first Python that is new enough; PYTHON=... chooses another.
@@ -41,7 +43,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check stress coverage bench experiments fuzz-pcm observer screenshots film docs wheel deb deb-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check stress coverage bench experiments fuzz-pcm observer screenshots film docs wheel deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -160,6 +162,10 @@ deb: wheel
 # Installs and runs it in a debootstrapped Debian 12. As root.
 deb-check: deb
 	@packaging/check-deb.sh dist/nftop_*.deb $(DEBIAN)
+
+# Starts and stops the units under a systemd of their own. As root, with systemd-container.
+units-check: deb
+	@packaging/check-units.sh dist/nftop_*.deb $(UNITS)
 
 # For every user: the system's Python, not one that lives in somebody's home.
 install: PYTHON := $(or $(shell /usr/bin/python3 -c 'import sys; print(sys.executable) if sys.version_info >= (3, 11) else None' 2>/dev/null | grep /),$(PYTHON))

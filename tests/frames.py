@@ -20,8 +20,8 @@ from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.nf import NF_METRICS, NF_NODES
 from nftop.model.metrics.pcm import PCM_CPU_METRICS
-from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS
 from nftop.model.metrics.ports import GRAPH_METRICS, PORT_METRICS
+from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS
 from nftop.model.metrics.saturation import SATURATION_CPU_METRICS, SATURATION_NF_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.missing import Missing, Reading, Reason

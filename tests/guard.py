@@ -216,6 +216,7 @@ MAY: Mapping[str, str] = {
     "cli/commands/tma.py": "os.fdopen pathlib.Path signal.SIG* sys.stdin sys.stdout",
     "cli/commands/report.py": "os.fdopen pathlib.Path time.thread_time sys.stdout",
     "cli/commands/serve.py": "signal.SIG*",
+    "cli/commands/fleet.py": "sys.stdout",
     "cli/commands/live.py": "io.TextIOWrapper os.environ shutil.get_terminal_size sys.stdin "
     "sys.stdout sys.__stdout__ sys.__stderr__",
     "__main__.py": "os.environ signal.signal signal.SIG* sys.argv sys.exit sys.excepthook "

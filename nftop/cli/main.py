@@ -46,6 +46,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         for name in (
             "live",
             "serve",
+            "fleet",
             "cat",
             "undo",
             "sst",
@@ -63,7 +64,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 # Commands that work with another host's sensor server.
 _BY_SERVER = ("live", "doctor", "serve", "record")
 # Commands that run despite an error in the configuration.
-_WITHOUT_CONFIG = frozenset({*cat.NAMES, *SHELL_NAMES, "sst", "explain", "tma"})
+_WITHOUT_CONFIG = frozenset({*cat.NAMES, *SHELL_NAMES, "sst", "explain", "tma", "fleet"})
 _EPILOG = """\
 without a terminal on standard output nftop writes frames as text, as with --batch
 
@@ -215,6 +216,7 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     shown = cat.add_command(commands, "config", "settings of the configuration files")
     shown.add_argument("--show", action="store_true", required=True, help="every key, as TOML")
     _add_serve(commands)
+    _add_fleet(commands)
     cat.add_commands(commands)
     sst.add_commands(commands)
     record.add_record(commands)
@@ -318,12 +320,32 @@ def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help=f"loopback address (default 127.0.0.1:{PORT}; port 0: any free port)",
     )  # fmt: skip
     serve.add_argument(
+        "--level", choices=("nf", "cpu"), default="cpu",
+        help="nf: hosts, findings, network functions, cache classes and processors only, a sixth "
+        "of the samples; cpu (default): every CPU too",
+    )  # fmt: skip
+    serve.add_argument(
         "--traffic", action="store_true",
         help="also count requests of cores and their register accesses (MMIO): up to twelve reads "
         "and interrupts per frame of the CPU that counts for a package, instead of four",
     )  # fmt: skip
     record.add_log(serve)
     serve.set_defaults(command="serve")
+
+
+def _add_fleet(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    fleet = commands.add_parser(
+        "fleet",
+        help="a dashboard for Grafana, and alerts for Prometheus",
+        description="Files for many hosts that run nftop serve: a Grafana dashboard with a panel "
+        "for each metric, and Prometheus alerting rules, one for each finding. Both are printed, "
+        "and read nothing of this host.",
+    )
+    fleet.add_argument("output", choices=("dashboard", "alerts"), metavar="dashboard|alerts")
+    fleet.add_argument(
+        "--job", default="nftop", metavar="NAME", help="job_name of the scrapes (default nftop)"
+    )
+    fleet.set_defaults(command="fleet")
 
 
 def _add_demo_options(parser: argparse.ArgumentParser) -> None:

@@ -32,7 +32,7 @@ class FindingRecorder:
     """Begins and ends the recordings of a session. For the thread of its frames.
 
     Attributes:
-        count: recordings that were begun.
+        count: recordings that were begun. incomplete: those of them that lack ticks.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class FindingRecorder:
         self._goes_on = False
         self._harmful: frozenset[str] = frozenset()
         self._reported: Recording | None = None
-        self.count = 0
+        self.count = self.incomplete = 0
 
     def on_finding(self, finding: Finding, wall_ns: int, monotonic_ns: int) -> None:
         """The first tick that has a finding, after its sample was taken."""
@@ -112,4 +112,5 @@ class FindingRecorder:
         last = self._recorder.last
         if last is not None and last is not self._reported:
             self._reported = last
+            self.incomplete += bool(last.lost or last.problem or not last.ticks)
             self._report(last, self._findings, self._goes_on)

@@ -202,7 +202,12 @@ def test_the_command_writes_a_new_file(recording: Path, tmp_path: Path) -> None:
     assert done.returncode == 0 and not done.stderr
     assert page.read_text().startswith("<!doctype html>")
     again = called("report", str(recording), "-o", str(page))
-    assert again.returncode == 1 and "exists" in again.stderr
+    assert again.returncode == 2 and "exists" in again.stderr
+    unknown = tmp_path / "z.txt"
+    refused = called("report", str(recording), "-o", str(unknown))
+    assert refused.returncode == 2 and ".html" in refused.stderr and ".md" in refused.stderr
+    assert called("report", str(recording), "-o", str(unknown), "--format", "md").returncode == 0
+    assert unknown.read_text().startswith("# SIMULATED")
     ticket = called("report", str(recording), "-o", "-")
     assert ticket.returncode == 0 and ticket.stdout.startswith("# SIMULATED")
     assert "cat set --group tenant --l3 0=2" in ticket.stdout
@@ -227,3 +232,32 @@ def test_a_browser_shows_it_and_asks_nobody(recording: Path, tmp_path: Path) -> 
     assert picture.stat().st_size > 50_000
     urls = set(re.findall(r'"url":"(https?://[^"]+)"', log.read_text()))
     assert not {url for url in urls if "x/" in url or str(tmp_path) in url}
+
+
+@pytest.mark.real
+def test_it_is_printed_without_loss(recording: Path, tmp_path: Path) -> None:
+    browser = shutil.which("chromium") or shutil.which("chromium-browser")
+    text_of = shutil.which("pdftotext")
+    if browser is None or text_of is None:
+        pytest.skip("chromium or pdftotext (poppler-utils) is not installed")
+    page, printed, doctor = tmp_path / "r.html", tmp_path / "r.pdf", tmp_path / "doctor.txt"
+    doctor.write_text(" ".join(f"word{number}" for number in range(80)) + "\n")
+    request = ("report", str(recording), "--doctor", str(doctor), "-o", str(page))
+    assert called(*request).returncode == 0
+    subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer",
+         f"--print-to-pdf={printed}", page.as_uri()],
+        check=True, capture_output=True, timeout=180,
+        env={**os.environ, "HOME": str(tmp_path)},
+    )  # fmt: skip
+    layout = subprocess.run(
+        [text_of, "-layout", str(printed), "-"], check=True, capture_output=True, text=True
+    ).stdout
+    pages = layout.rstrip("\f").split("\f")
+    assert len(pages) <= 6
+    # The longest line of code is wrapped, not cut, and nothing is a heading at the end of a page.
+    assert set(re.findall(r"word\d+", layout)) == {f"word{number}" for number in range(80)}
+    titles = {"Incidents", "Network functions", "Cache classes", "Sockets", "Sources", "Commands"}
+    lines = [[text.strip() for text in page.splitlines() if text.strip()] for page in pages]
+    assert titles <= {text for page in lines for text in page}
+    assert not titles & {page[-1] for page in lines}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -124,6 +127,44 @@ def test_with_rules_only_their_findings_do(tmp_path: Path, session: Taken) -> No
     items, _, _ = everything(Path(done.name))
     markers = [item.detail["rule"] for item in items if isinstance(item, Marker)]
     assert markers[-1] == "drops"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small tmpfs")
+def test_a_flood_of_findings_on_a_full_disk_keeps_the_recordings_of_before(
+    tmp_path: Path, session: Taken
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"can't mount a tmpfs here: {mounted.stderr.decode().strip()}")
+    try:
+        first = Bench(disk, session)
+        first.run({40: ("a",)}, 80)
+        assert first.triggered.incomplete == 0
+        (kept,) = disk.iterdir()
+        before = kept.read_bytes()
+        with suppress(OSError), (disk / "fill").open("wb", buffering=0) as fill:
+            while True:
+                fill.write(bytes(4096))
+        flood = Bench(disk, session, after_s=2)
+        flood.run({number: (f"f{number}",) for number in range(90, TICKS)})
+        assert kept.read_bytes() == before
+        assert {item.name for item in disk.iterdir()} == {kept.name, "fill"}
+        # A new finding each second: they share recordings of twelve times `after`.
+        assert flood.triggered.incomplete == flood.triggered.count == len(flood.ended) == 10
+        assert sum(findings for _, findings, _ in flood.ended) == TICKS - 90
+        for done, _, _ in flood.ended:
+            assert (done.ticks, done.problem) == (0, "No space left on device")
+        (disk / "fill").unlink()
+        again = Bench(disk, session)
+        again.run({100: ("a",)}, 130)
+        ((done, _, _),) = again.ended
+        assert done.ticks and not done.lost and done.before_s >= 30
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
 
 
 def test_a_file_that_cannot_be_written_is_reported_and_the_next_finding_tries_again(

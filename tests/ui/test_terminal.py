@@ -332,7 +332,7 @@ def test_a_signal_takes_back_what_is_not_kept_and_says_so() -> None:
     with terminal("", (100, 30), command=command) as term:
         term.read("READ-WRITE")
         term.press("e", "side by side")
-        term.press("-", "nftop demo cat set")
+        term.press("-", "nftop demo --cpus 16 cat set")
         term.press("\r", "applies it")
         term.press("y", "IS NOT KEPT")
         term.child.send_signal(signal.SIGHUP)

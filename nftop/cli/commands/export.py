@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nftop.cli.cuts import BAD_RECORDING, ending_on_signal, open_cut
 from nftop.export.output import FAILURE, OK, USAGE, fail, say
-from nftop.export.tables.outputs import Outputs, OutputsError
+from nftop.export.tables.outputs import OutputExistsError, Outputs, OutputsError
 from nftop.export.tables.tables import TABLES
 from nftop.render.base.text import printable
 from nftop.session.interval import Cut, ticks
@@ -33,7 +33,8 @@ def export(options: argparse.Namespace) -> int:
         )  # fmt: skip
         return _exported(cut, outputs)
     except OutputsError as error:
-        return fail(printable(str(error)), FAILURE)
+        code = USAGE if isinstance(error, OutputExistsError) else FAILURE
+        return fail(printable(str(error)), code)
     finally:
         cut.data.close()
 

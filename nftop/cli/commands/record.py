@@ -113,9 +113,11 @@ def record(options: argparse.Namespace) -> int:
             _say_log(log)
     if triggered is not None:
         triggered.close()
-        count = triggered.count
-        say(f"nftop: {count} recording{'s' * (count != 1)} of findings")
-        return 128 + ended[0] if ended else OK
+        count, incomplete = triggered.count, triggered.incomplete
+        lacking = f", {incomplete} incomplete" if incomplete else ""
+        say(f"nftop: {count} recording{'s' * (count != 1)} of findings{lacking}")
+        code = FAILURE if incomplete else OK
+        return 128 + ended[0] if ended else code
     code = _exit_code(done, recorder.broken, ended)
     return FAILURE if code == OK and focused.is_absent() else code
 
@@ -124,7 +126,7 @@ def _finding_recorder(
     host: str, options: argparse.Namespace, recorder: Recorder
 ) -> FindingRecorder:
     """Recordings of findings, each a file with the finding's time in its name."""
-    owner, written = caller(os.environ), list[Path]()
+    owner, written, reported = caller(os.environ), list[Path](), ""
     base = default_path(host) if options.output is None else Path(options.output).absolute()
     keep = Keep(_KEPT if options.keep is None else options.keep, options.keep_size)
 
@@ -133,13 +135,18 @@ def _finding_recorder(
         return FileSink(written[-1], owner=owner)
 
     def ended(done: Recording, findings: int, goes_on: bool) -> None:  # noqa: FBT001 - a callback
-        name = printable(done.name)
+        nonlocal reported
         if not done.ticks:
             why = done.problem or "nothing was recorded"
-            say(f"nftop: {name}: {why}; the next finding tries again")
+            if why != reported:  # once, however many findings there are
+                reported = why
+                say(f"nftop: {printable(done.name)}: {why}; the next finding tries again")
             return
+        reported = ""
         text = recorded(done.name, done.ticks, done.size)
-        lost = f"; {done.problem}; {missing(done.lost)}" if done.lost or done.problem else ""
+        lost = "".join(
+            f"; {why}" for why in (done.problem, missing(done.lost) * bool(done.lost)) if why
+        )
         more = "; findings go on" if goes_on else ""
         count = f"{findings} finding{'s' * (findings != 1)}"
         say(f"nftop: {text}; {count}, {done.before_s:.0f} s before the first{lost}{more}")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nftop.cli.cuts import BAD_RECORDING, ending_on_signal, open_cut
-from nftop.export.output import FAILURE, OK, fail, put, say
+from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
 from nftop.export.report.content import report_blocks
 from nftop.export.report.pages import html_report, markdown_report
 from nftop.render.base.text import printable
@@ -19,21 +19,19 @@ from nftop.session.interval import NamedInterval, opened
 from nftop.session.reader import NoMomentError, NoRecordingError
 from nftop.session.report import collect
 from nftop.store.folders import open_file, write_new
+from nftop.store.recording.sink import exists
 
 _MOST_DOCTOR = 1 << 20
+_FORMS = {".html": "html", ".htm": "html", ".md": "md"}
 
 
 def report(options: argparse.Namespace) -> int:
-    form = options.form or ("html" if Path(options.output).suffix in (".html", ".htm") else "md")
-    doctor = ""
-    if options.doctor is not None:
-        try:
-            with os.fdopen(
-                open_file(Path(options.doctor)), encoding="utf-8", errors="replace"
-            ) as file:
-                doctor = file.read(_MOST_DOCTOR)
-        except OSError as error:
-            return fail(f"{printable(options.doctor)}: {error.strerror}", FAILURE)
+    try:
+        form, doctor = _form(options), _doctor_text(options.doctor)
+    except ValueError as error:
+        return fail(str(error), USAGE)
+    except OSError as error:
+        return fail(f"{printable(options.doctor)}: {error.strerror}", FAILURE)
     cut = open_cut(options.file)
     if isinstance(cut, int):
         return cut
@@ -48,19 +46,49 @@ def report(options: argparse.Namespace) -> int:
     if data is None:
         return fail(f"{printable(cut.file)}: no tick is in that interval", BAD_RECORDING)
     blocks = report_blocks(data, f"nftop report {shlex.quote(options.file)}", doctor)
-    text = html_report(blocks) if form == "html" else markdown_report(blocks)
     for _, loss in cut.losses:
         say(f"nftop: {loss.sentence}")
     if cut.unfinished:
         say(f"nftop: {cut.unfinished}")
+    text = html_report(blocks) if form == "html" else markdown_report(blocks)
+    code = _put(options.output, text)
+    return BAD_RECORDING if code == OK and cut.damaged else code
+
+
+def _form(options: argparse.Namespace) -> str:
+    """`html` or `md`. Raises ValueError: the file exists, or its name does not say which."""
     if options.output == "-":
+        return options.form or "md"
+    path = Path(options.output)
+    form: str | None = options.form or _FORMS.get(path.suffix.lower())
+    if form is None:
+        raise ValueError(
+            f"{printable(options.output)}: a report is .html or .md; --format html or --format md "
+            "for another name"
+        )
+    if exists(path.absolute()):
+        raise ValueError(f"{printable(options.output)} exists, and no report is written over")
+    return form
+
+
+def _doctor_text(name: str | None) -> str:
+    """Text of a file with the output of doctor. Raises OSError."""
+    if name is None:
+        return ""
+    with os.fdopen(open_file(Path(name)), encoding="utf-8", errors="replace") as file:
+        return file.read(_MOST_DOCTOR)
+
+
+def _put(output: str, text: str) -> int:
+    """Write a report to a new file or to standard output; returns the exit code."""
+    if output == "-":
         put(sys.stdout, text)
-    else:
-        try:
-            write_new(Path(options.output).absolute(), text)
-        except OSError as error:
-            return fail(f"{printable(options.output)}: {error.strerror}", FAILURE)
-    return BAD_RECORDING if cut.damaged else OK
+        return OK
+    try:
+        write_new(Path(output).absolute(), text)
+    except OSError as error:
+        return fail(f"{printable(output)}: {error.strerror}", FAILURE)
+    return OK
 
 
 def write_report(recording: str, doctor: str) -> str:

@@ -26,7 +26,7 @@ _SOON_S = 1.0
 
 def serve(options: argparse.Namespace) -> int:
     """Serve the latest frame until a signal; SIGTERM, which stops services, is no failure."""
-    board = Board(options.interval_s)
+    board = Board(options.interval_s, options.level)
     try:
         serving = Serving(options.listen, board.reply, board.counted)
     except OSError as error:

@@ -224,7 +224,7 @@ def add_interval_commands(commands: Commands) -> None:
     report.add_argument("-o", dest="output", metavar="FILE", required=True,
                         help="a new file, .html or .md; - is standard output")  # fmt: skip
     report.add_argument("--format", dest="form", choices=("html", "md"), default=None,
-                        help="format (default: by the file's name, else md)")  # fmt: skip
+                        help="default: by the file's name; md on standard output")  # fmt: skip
     report.add_argument("--doctor", metavar="FILE", default=None,
                         help="include this output of nftop doctor")  # fmt: skip
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import NamedTuple
 
-from nftop.export.openmetrics.page import Tally, ending, page
+from nftop.export.openmetrics.page import Level, Tally, ending, page
 from nftop.export.openmetrics.writer import TextFormat
 from nftop.model.frame import Frame
 from nftop.model.loopback import is_loopback
@@ -128,7 +128,8 @@ class Board:
     no more than frames do.
     """
 
-    def __init__(self, interval_s: float) -> None:
+    def __init__(self, interval_s: float, level: Level = "cpu") -> None:
+        self._level: Level = level
         self._too_old_s = _FRAMES_MISSED * interval_s + _PATIENCE_S
         self._interval_s = interval_s
         self._tally = Tally()
@@ -170,5 +171,5 @@ class Board:
         if shown is not self._of:
             self._of, self._pages = shown, {}
         if form not in self._pages:
-            self._pages[form] = page(shown.frame, shown.tally, form).encode()
+            self._pages[form] = page(shown.frame, shown.tally, form, self._level).encode()
         return self._pages[form] + ending(self._answers, form).encode()

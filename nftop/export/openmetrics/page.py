@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Literal, TypeAlias
 
 from nftop import __version__
 from nftop.export.json.encode import picked
@@ -17,6 +18,7 @@ from nftop.export.openmetrics.writer import Sheet, TextFormat, labels
 from nftop.model.frame import (
     CoreDetail,
     CpuTable,
+    Finding,
     Frame,
     GroupCacheRow,
     GroupRow,
@@ -28,6 +30,8 @@ from nftop.model.incident import Incident
 from nftop.model.metrics.flow_tables import LOOKUPS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
+
+Level: TypeAlias = Literal["nf", "cpu"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +70,18 @@ _LOOKUPS = {
 _LINKS = {"links": (named.LINK_IN, named.LINK_OUT)}
 
 
-def page(frame: Frame, tally: Tally, form: TextFormat) -> str:
-    """A frame and nftop's own cost, each line with its end; `ending` follows."""
+def page(frame: Frame, tally: Tally, form: TextFormat, level: Level = "cpu") -> str:
+    """A frame and nftop's own cost, each line with its end; `ending` follows.
+
+    At level `nf` it has no samples of single CPUs.
+    """
     sheet = Sheet(form, frame.host.badge)
     _host(sheet, frame)
     _sources(sheet, frame)
-    _cpus(sheet, frame.cpus)
+    if level == "cpu":
+        _cpus(sheet, frame.cpus)
+        _focus(sheet, frame.focus)
     _nfs(sheet, frame.nfs)
-    _focus(sheet, frame.focus)
     _packages(sheet, frame.packages)
     _groups(sheet, frame)
     sheet.add(
@@ -111,9 +119,18 @@ def _host(sheet: Sheet, frame: Frame) -> None:
     sheet.add(named.APART, [("", float(frame.apart != ""))])
     sheet.add(
         named.FINDING,
-        ((labels(rule=f.rule, where=f.where, metric=f.metric), 1.0) for f in frame.findings),
+        ((_finding(item), 1.0) for item in frame.findings),
     )
     _incidents(sheet, frame)
+
+
+def _finding(finding: Finding) -> str:
+    return labels(
+        rule=finding.rule,
+        where=finding.where,
+        metric=finding.metric,
+        muted=finding.is_muted or None,
+    )
 
 
 def _incidents(sheet: Sheet, frame: Frame) -> None:

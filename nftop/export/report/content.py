@@ -88,7 +88,7 @@ class TextTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """Curves over the interval; left out in Markdown.
+    """Curves over the interval; in Markdown a table.
 
     Attributes:
         unit: of the values, as drawn.

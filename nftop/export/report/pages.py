@@ -14,21 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.export.report.content import Graph, Heading, Items, ReportBlock, Text, TextTable
+from nftop.render.base.spark import BLOCKS
 from nftop.render.base.text import printable
 
 _STYLE = (
     """\
 :root{color-scheme:light dark;--ink:#1b2027;--muted:#667;--line:#ccd;--bad:#c22;--ground:#fff;
 --c0:#1667b7;--c1:#c2571a;--c2:#b01c3c;--c3:#3a8f3f;--c4:#7a4bb0;--c5:#8a6d1a;--c6:#0f8a8a;--c7:#555}
-@media(prefers-color-scheme:dark){:root{--ink:#d8dde4;--muted:#99a;--line:#345;--bad:#f66;
---ground:#0f1318;--c0:#5aa9f5;--c1:#f0955a;--c2:#f2637f;--c3:#7ccf80;--c4:#b690ea;--c5:#d6b95c;
+@media screen and (prefers-color-scheme:dark){:root{--ink:#d8dde4;--muted:#99a;--line:#345;
+--bad:#f66;--ground:#0f1318;--c0:#5aa9f5;--c1:#f0955a;--c2:#f2637f;--c3:#7ccf80;--c4:#b690ea;--c5:#d6b95c;
 --c6:#4fd0d0;--c7:#aaa}}
 body{font:15px/1.45 system-ui,sans-serif;color:var(--ink);background:var(--ground);
 max-width:62rem;margin:2rem auto;padding:0 1rem}
 h1{font-size:1.5rem}h2{border-bottom:1px solid var(--line);margin-top:2rem}
 table{border-collapse:collapse;margin:.6rem 0;font-size:.92em}
 th,td{text-align:left;padding:.15rem .7rem .15rem 0;vertical-align:top}
-td:last-child{overflow-wrap:anywhere}td.n,th.n{white-space:nowrap}
+td:last-child{overflow-wrap:anywhere}td:last-child:not(.n){min-width:11em}td.n,th.n{white-space:nowrap}
 th{color:var(--muted);font-weight:600}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
 .alert{color:var(--bad);font-weight:600}pre{overflow:auto;font-size:.85em}
 figure{margin:.8rem 0;break-inside:avoid}figcaption{font-size:.9em}
@@ -41,9 +42,16 @@ svg{width:100%;height:auto;max-width:46rem}svg text{fill:var(--muted);font-size:
         f".c{index}{{stroke:var(--c{index})}}b.k{index}{{color:var(--c{index})}}"
         for index in range(8)
     )
-    + "@media print{body{max-width:none;margin:0}h2,h3{break-after:avoid}table{break-inside:auto}}"
+    + """
+@page{margin:12mm}
+@media print{:root{color-scheme:light}body{max-width:none;margin:0;padding:0;font-size:11px}
+h2,h3,figcaption,thead{break-after:avoid}tr,li,figure{break-inside:avoid}h2{margin-top:1.2rem}
+p,li{orphans:3;widows:3}pre{white-space:pre-wrap;overflow-wrap:anywhere;overflow:visible}
+svg{max-width:34rem}}
+"""
 )
 _HUES = 8
+_MD_BLOCKS = 60
 _PLOT = (46.0, 8.0, 690.0, 118.0)  # left, top, right, bottom of 700 x 140
 
 
@@ -169,7 +177,7 @@ _HTML: Mapping[type, Callable[..., str]] = {
 
 
 def markdown_report(blocks: Sequence[ReportBlock]) -> str:
-    """For a ticket: headings, tables and lists; graphs are left out."""
+    """For a ticket: headings, tables and lists; graphs are rows of blocks."""
     parts = []
     for block in blocks:
         if isinstance(block, Heading):
@@ -178,7 +186,9 @@ def markdown_report(blocks: Sequence[ReportBlock]) -> str:
             parts.append(f"**{_md(block.text)}**" if block.is_alert else _md(block.text))
         elif isinstance(block, Items):
             parts.append(_md_items(block))
-        elif isinstance(block, TextTable):
+        elif isinstance(block, Graph):
+            parts.append(_md_graph(block))
+        else:
             parts.append(_md_table(block))
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -194,6 +204,31 @@ def _md_table(block: TextTable) -> str:
     rule = "|".join("---:" if block.is_number(at) else "---" for at in columns)
     rows = [f"| {' | '.join(map(_md, cells))} |" for cells in (block.header, *block.rows)]
     return "\n".join((rows[0], f"|{rule}|", *rows[1:]))
+
+
+def _md_graph(block: Graph) -> str:
+    title = f"{block.title}, {block.unit}"
+    rows = []
+    for name, values in block.curves:
+        known = values[np.isfinite(values)]
+        if len(known):
+            least, most = float(known.min()), float(known.max())
+            rows.append((name, f"{least:.4g}", f"{most:.4g}", _block_text(values, most)))
+    if not rows:
+        return _md(f"{title}: no values")
+    return _md_table(
+        TextTable((title, "least", "most", " to ".join(block.ends)), tuple(rows), (1, 3))
+    )
+
+
+def _block_text(values: NDArray[np.float64], most: float) -> str:
+    """Blocks from 0 to `most`, each the largest value of its section; blanks are gaps."""
+    text = ""
+    for section in np.array_split(values, min(_MD_BLOCKS, len(values))):
+        known = section[np.isfinite(section)]
+        share = float(known.max()) / most if len(known) and most > 0 else 0.0
+        text += BLOCKS[round(max(0.0, share) * (len(BLOCKS) - 1))] if len(known) else " "
+    return text
 
 
 def _md(text: str) -> str:

@@ -110,6 +110,10 @@ class OutputsError(Exception):
     """Nothing was exported; the text says why. File names in it are as they were typed."""
 
 
+class OutputExistsError(OutputsError):
+    """A file of that name exists."""
+
+
 class Outputs:
     def __init__(
         self,
@@ -153,7 +157,7 @@ class Outputs:
             taken = [entry for entry in names if self._folder.status(entry) is not None]
             if taken:
                 self._folder.close()
-                raise OutputsError(
+                raise OutputExistsError(
                     f"{path / taken[0] if folder else path} exists, and nothing is written over"
                 )
             for name, item in self._paths.items():

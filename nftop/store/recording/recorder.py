@@ -394,11 +394,11 @@ class Recorder:
         chunks = () if self._flight is None or past_ns <= 0 else self._flight.chunks(since_ns)
         self._sink, self._reported_lost = sink, 0
         self._since_ns = self._before_ns = 0
-        for number, chunk in enumerate(chunks):
-            if not number:
+        for chunk in chunks:
+            sink.write(chunk)
+            if sink.ticks and not self._since_ns:  # of a full disk the first may not be written
                 self._since_ns = _first_ns(chunk)
                 self._before_ns = self._newest_ns - self._since_ns
-            sink.write(chunk)
         if not self._since_ns:
             self._encoder.restart()
         if sink.broken is not None:

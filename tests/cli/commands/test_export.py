@@ -223,7 +223,7 @@ def test_a_recording_becomes_tables(
         reading = session.frames[-1].cpus.columns["ipc"][int(row["cpu"])]
         assert isinstance(reading, float) and float(row["ipc"]) == reading
     assert [row["text"] for row in rows_of(folder / "markers.csv")] == ["mark 15"]
-    assert run(requests) == 1
+    assert run(requests) == 2
     assert "exists, and nothing is written over" in capsys.readouterr().err
 
 

@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ CONFIG = """\
 global: {{scrape_interval: 1s}}
 scrape_configs:
   - job_name: nftop
-    static_configs: [{{targets: ["{target}"]}}]
+    static_configs: [{{targets: {targets}}}]
 """
 
 
@@ -61,54 +62,68 @@ def test_promtool_has_nothing_to_say(make: Any) -> None:
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 
-@pytest.fixture
-def scraped(tmp_path: Path) -> Iterator[tuple[Frame, str]]:
-    """A frame that is served, and the address of a Prometheus that is to scrape it."""
+@contextmanager
+def prometheus(folder: Path, targets: Sequence[str]) -> Iterator[str]:
+    """The address of a Prometheus that scrapes these targets each second."""
     assert PROMETHEUS
+    address = f"127.0.0.1:{free_port()}"
+    (folder / "prometheus.yml").write_text(CONFIG.format(targets=json.dumps(targets)))
+    command = [
+        PROMETHEUS,
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address={address}",
+        "--log.level=warn",
+    ]
+    with (folder / "log").open("wb") as log, subprocess.Popen(command, stderr=log) as process:
+        try:
+            yield address
+        finally:
+            process.terminate()
+            process.wait(LONGEST_S)
+    assert "level=error" not in (folder / "log").read_text()
+
+
+def reports(address: str, path: str, **parameters: str) -> Any:
+    with urlopen(
+        f"http://{address}/api/v1/{path}?{urlencode(parameters)}", timeout=LONGEST_S
+    ) as got:
+        return json.load(got)["data"]
+
+
+def ask(address: str, query: str) -> list[Any]:
+    """Series of an instant query."""
+    return list(reports(address, "query", query=query)["result"])
+
+
+def targets_up(address: str) -> int:
+    """How many targets answered their last scrape."""
+    try:
+        return sum(int(item["value"][1]) for item in ask(address, "up"))
+    except URLError:  # it has not begun to listen
+        return 0
+
+
+def test_prometheus_scrapes_and_answers(tmp_path: Path) -> None:
     frame = simulated()
     board = Board(3600.0)
     board.publish(frame)
     server = Serving(Loopback("127.0.0.1", 0), board.reply, board.counted)
     server.start()
-    address = f"127.0.0.1:{free_port()}"
-    (tmp_path / "prometheus.yml").write_text(CONFIG.format(target=server.where.shown))
-    command = [
-        PROMETHEUS,
-        f"--config.file={tmp_path / 'prometheus.yml'}",
-        f"--storage.tsdb.path={tmp_path / 'data'}",
-        f"--web.listen-address={address}",
-        "--log.level=warn",
-    ]
-    with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, stderr=log) as process:
-        try:
-            yield frame, address
-        finally:
-            process.terminate()
-            process.wait(LONGEST_S)
-            server.close()
-    assert "level=error" not in (tmp_path / "log").read_text()
+    try:
+        with prometheus(tmp_path, [server.where.shown]) as address:
+            until(lambda: targets_up(address) == 1)
+            _check_answers(frame, address)
+    finally:
+        server.close()
 
 
-def test_prometheus_scrapes_and_answers(scraped: tuple[Frame, str]) -> None:
-    frame, address = scraped
-
-    def reports(path: str, **parameters: str) -> Any:
-        with urlopen(
-            f"http://{address}/api/v1/{path}?{urlencode(parameters)}", timeout=LONGEST_S
-        ) as got:
-            return json.load(got)["data"]
-
+def _check_answers(frame: Frame, address: str) -> None:
     def query(text: str) -> dict[str, float]:
-        result = reports("query", query=text)["result"]
-        return {item["metric"].get("nf", ""): float(item["value"][1]) for item in result}
+        return {
+            item["metric"].get("nf", ""): float(item["value"][1]) for item in ask(address, text)
+        }
 
-    def scraped_once() -> bool:
-        try:
-            return query("up") == {"": 1.0}
-        except URLError:  # it has not begun to listen
-            return False
-
-    until(scraped_once)
     per_nf = query('nftop_nf_cycles_per_packet{badge="SIMULATED"}')
     assert per_nf == {nf.name: nf.readings["cpp"] for nf in frame.nfs}
     joined = query(
@@ -117,8 +132,9 @@ def test_prometheus_scrapes_and_answers(scraped: tuple[Frame, str]) -> None:
     )
     assert joined == {nf.name: len(nf.cpus) for nf in frame.nfs}
     # Only OpenMetrics has units, so this is how it was read.
-    (power,) = reports("metadata", metric="nftop_package_power_watts")["nftop_package_power_watts"]
+    family = "nftop_package_power_watts"
+    (power,) = reports(address, "metadata", metric=family)[family]
     assert (power["type"], power["unit"]) == ("gauge", "watts")
     assert power["help"].startswith("SIMULATED: ")
-    (target,) = reports("targets")["activeTargets"]
+    (target,) = reports(address, "targets")["activeTargets"]
     assert (target["health"], target["lastError"]) == ("up", "")

@@ -1,0 +1,104 @@
+"""Prometheus alerting rules: one for each rule of findings, and three about nftop itself.
+
+A host decides what is a finding, by its own limits and their durations, and exports it; an alert
+only passes it on. Format: prometheus.io/docs/prometheus/latest/configuration/alerting_rules.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from nftop.derive.findings.rule import Rule
+from nftop.export.openmetrics import writer as families
+
+# A finding that comes back within this time is the same alert.
+_KEPT = "1m"
+
+
+class Alert(NamedTuple):
+    """One alerting rule.
+
+    Attributes:
+        wait: for how long `expr` must be true, as Prometheus writes a duration.
+        summary, description: templates of Prometheus.
+    """
+
+    name: str
+    expr: str
+    wait: str
+    severity: Literal["critical", "warning", "info"]
+    summary: str
+    description: str
+
+
+def alerts(rules: Sequence[Rule], job: str) -> str:
+    """A rule file of Prometheus, as YAML, for the scrape job of this name."""
+    lines = ["groups:", "  - name: nftop", "    rules:"]
+    for alert in (*_of_nftop(job), *map(_of_rule, rules)):
+        lines += _written(alert)
+    return "\n".join(lines) + "\n"
+
+
+def alert_name(rule_id: str) -> str:
+    """Name of the alert of a rule: `noisy-neighbour` is NftopNoisyNeighbour."""
+    return "Nftop" + "".join(word.capitalize() for word in re.split(r"\W+", rule_id))
+
+
+def _of_rule(rule: Rule) -> Alert:
+    return Alert(
+        alert_name(rule.id),
+        f'{families.FINDING.sample}{{rule="{rule.id}",muted=""}} == 1',
+        "0s",
+        "info" if rule.is_note else "warning",
+        _headline(rule.title),
+        f"See `nftop explain {rule.id}`; live: `ssh HOST sudo nftop`.",
+    )
+
+
+def _of_nftop(job: str) -> Iterator[Alert]:
+    yield Alert(
+        "NftopDown", f"up{{job={json.dumps(job)}}} == 0", "1m", "warning",
+        "{{ $labels.instance }}: nftop serve does not answer, or its frames stopped",
+        "See `systemctl status nftop-serve` and `nftop doctor` on the host.",
+    )  # fmt: skip
+    # A source that is not on the host is no failure.
+    yield Alert(
+        "NftopSourceFails",
+        f"{families.SOURCE_UP.sample} == 0 unless on (instance, source) "
+        f'{families.SOURCE.sample}{{state="source"}}',
+        "1m", "warning",
+        "{{ $labels.instance }}: no numbers from {{ $labels.source }}",
+        "See `nftop doctor` on the host.",
+    )  # fmt: skip
+    yield Alert(
+        "NftopPacketsLost", f"{families.INCIDENT_SEVERITY.sample} == 2 unless on (instance, id) "
+        f'{families.INCIDENT.sample}{{muted="true"}}',
+        "0s", "critical",
+        _headline("an incident with losses", "{{ $labels.id }}"),
+        f"Culprit and victims are labels of {families.INCIDENT.sample}; live: "
+        "`ssh HOST sudo nftop`.",
+    )  # fmt: skip
+
+
+def _headline(title: str, where: str = "{{ $labels.where }}") -> str:
+    badge = "{{ with $labels.badge }}{{ . }}: {{ end }}"
+    return f"{badge}{{{{ $labels.instance }}}}: {title}: {where}"
+
+
+def _written(alert: Alert) -> Iterator[str]:
+    yield f"      - alert: {alert.name}"
+    yield f"        expr: {_quoted(alert.expr)}"
+    yield f"        for: {alert.wait}"
+    yield f"        keep_firing_for: {_KEPT}"
+    yield f"        labels: {{severity: {alert.severity}}}"
+    yield "        annotations:"
+    yield f"          summary: {_quoted(alert.summary)}"
+    yield f"          description: {_quoted(alert.description)}"
+
+
+def _quoted(text: str) -> str:
+    """A line of text as a YAML string."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,153 @@
+"""Alerts of Prometheus: each fires for its finding alone, by promtool's own tests."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from nftop.derive.findings.rules import all_rules
+from nftop.export.fleet.alerts import alert_name, alerts
+from nftop.export.openmetrics.page import Tally, page
+from nftop.export.openmetrics.writer import TextFormat
+from nftop.model.frame import Frame
+from nftop.sim import scenario
+from tests.export.http.test_real_prometheus import PROMTOOL
+from tests.export.prometheus import read
+from tests.sim.hosts import Frozen, S, span_s
+from tests.waiting import LONGEST_S
+
+needs_promtool = pytest.mark.skipif(
+    not PROMTOOL, reason="Prometheus is not installed: make prometheus gets it"
+)
+INTO_S = 12  # seconds after the begin of an event
+# Alerts that the event of a scenario raises.
+FIRES = {
+    "apart": {"NftopSourcesApart"},
+    "burst": {"NftopNoisyNeighbour"},
+    "channels": {"NftopUnevenChannels"},
+    "collapse": {
+        "NftopThroughputCollapse", "NftopDrops", "NftopPacketsLost", "NftopSharedCpu",
+        "NftopPollerWaits",
+    },
+    "ddio": {"NftopDdioMisses"},
+    "descriptors": {"NftopPartialWrites"},
+    "doorbells": {"NftopMmioReads", "NftopMmioWrites"},
+    "frontend": {"NftopFrontendBound"},
+    "idle": {"NftopTrafficStopped", "NftopEmptyPolls"},
+    "lowcore": {"NftopLowPriorityCore"},
+    "noisy": {"NftopNoisyNeighbour", "NftopDrops", "NftopPacketsLost", "NftopMmioReads"},
+    "remote": {"NftopCrossSocket"},
+    "shared": {"NftopSharedCpu", "NftopPollerWaits"},
+    "sibling": {"NftopBusySibling"},
+    "slow": {"NftopDrops", "NftopPacketsLost", "NftopLowIpc", "NftopNfMemory"},
+    "speculation": {"NftopBadSpeculation"},
+    "upcalls": {"NftopLostUpcalls", "NftopPacketsLost"},
+}  # fmt: skip
+OWN = {"NftopDown", "NftopSourceFails", "NftopPacketsLost"}
+
+
+def samples(frame: Frame) -> set[str]:
+    """Series of the frame that alerts read, as `name{labels}`, with its value behind a space."""
+    families = read(page(frame, Tally(), TextFormat.TEXT), openmetrics=False)
+    result = set()
+    for name in (
+        "nftop_finding",
+        "nftop_incident_info",
+        "nftop_incident_severity",
+        "nftop_source_up",
+        "nftop_source_info",
+    ):
+        for labels, value in families[name].samples.items() if name in families else ():
+            written = ",".join(f"{key}={json.dumps(text)}" for key, text in sorted(labels))
+            result.add(f'{name}{{instance="a",{written}}} {value:g}')
+    return result
+
+
+def firing(folder: Path, series: Iterable[str], expected: set[tuple[str, str]]) -> str:
+    """What promtool finds wrong if these pairs of alert and subject are to fire; "" if nothing."""
+    assert PROMTOOL
+    (folder / "rules.yml").write_text(alerts(all_rules(), "nftop"))
+    inputs = [
+        {"series": name, "values": value}
+        for name, _, value in (item.rpartition(" ") for item in series)
+    ]
+    tests = {
+        "interval": "15s",
+        "input_series": inputs,
+        "promql_expr_test": [
+            {
+                "expr": 'count by (alertname, where) (ALERTS{alertstate="firing"})',
+                "eval_time": "0s",
+                "exp_samples": [
+                    {"labels": f"{{{labels_of(name, where)}}}", "value": 1}
+                    for name, where in sorted(expected)
+                ],
+            }
+        ],
+    }
+    # A JSON text is a YAML text.
+    (folder / "test.yml").write_text(
+        json.dumps({"rule_files": ["rules.yml"], "evaluation_interval": "15s", "tests": [tests]})
+    )
+    run = subprocess.run(
+        [PROMTOOL, "test", "rules", folder / "test.yml"],
+        capture_output=True, text=True, timeout=LONGEST_S, check=False,
+    )  # fmt: skip
+    return "" if run.returncode == 0 else run.stdout + run.stderr
+
+
+def labels_of(alert: str, where: str) -> str:
+    return f'alertname="{alert}"' + (f",where={json.dumps(where)}" if where else "")
+
+
+def expected_of(frame: Frame) -> set[tuple[str, str]]:
+    mine = {(alert_name(item.rule), item.where) for item in frame.findings if not item.is_muted}
+    lost = any(item.severity == 2 and not item.muted for item in frame.incidents)
+    return mine | ({("NftopPacketsLost", "")} if lost else set())
+
+
+def test_every_rule_has_one_alert() -> None:
+    text = alerts(all_rules(), "nftop")
+    assert set(FIRES) == set(scenario.names()) - {"default", "healthy", "sst-bf"}
+    names = [line.split(": ")[1] for line in text.splitlines() if "- alert: " in line]
+    assert len(names) == len(set(names))
+    assert set(names) == OWN | {alert_name(rule.id) for rule in all_rules()}
+
+
+@needs_promtool
+def test_promtool_takes_them_whatever_the_job_is_called(tmp_path: Path) -> None:
+    assert PROMTOOL
+    for job in ("nftop", 'it\'s "quoted" \\ {{ $x }}\n- alert: x', "\x1b[2J"):
+        (tmp_path / "rules.yml").write_text(alerts(all_rules(), job))
+        subprocess.run(
+            [PROMTOOL, "check", "rules", tmp_path / "rules.yml"],
+            check=True, capture_output=True, timeout=LONGEST_S,
+        )  # fmt: skip
+
+
+@needs_promtool
+@pytest.mark.parametrize("rule", [rule.id for rule in all_rules()])
+def test_a_finding_fires_its_alert_and_no_other(rule: str, tmp_path: Path) -> None:
+    series = f'nftop_finding{{instance="a",rule="{rule}",where="cpu 1"}} 1'
+    assert firing(tmp_path, [series], {(alert_name(rule), "cpu 1")}) == ""
+    muted = f'nftop_finding{{instance="a",rule="{rule}",where="cpu 1",muted="true"}} 1'
+    assert firing(tmp_path, [muted], set()) == ""
+    assert firing(tmp_path, [muted], {(alert_name(rule), "cpu 1")}) != ""
+
+
+@needs_promtool
+@pytest.mark.parametrize("name", sorted(FIRES))
+def test_alerts_of_a_scenario_are_its_findings(name: str, tmp_path: Path) -> None:
+    host = Frozen(name, traffic=None)
+    begins_s, _ = span_s(name)
+    host.tick(0)
+    host.tick((begins_s - 5) * S)
+    frames = [host.tick(S) for _ in range(5 + INTO_S)]
+    for frame in (frames[4], frames[-1]):
+        assert firing(tmp_path, samples(frame), expected_of(frame)) == ""
+    begun = {alert for alert, _ in expected_of(frames[-1]) - expected_of(frames[4])}
+    assert begun == FIRES[name]

@@ -1,0 +1,81 @@
+"""The dashboard: every panel's query, answered by a Prometheus that scrapes three hosts."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nftop.export.fleet.dashboard import dashboard, queries
+from nftop.export.http.request import Board
+from nftop.export.http.server import Serving
+from nftop.export.openmetrics import writer
+from nftop.model.loopback import Loopback
+from tests.export.http.test_real_prometheus import PROMETHEUS, ask, prometheus, targets_up
+from tests.sim.hosts import Frozen, S
+from tests.waiting import until
+
+HOSTS = ("e5-2699v4", "gold-6230n", "gold-6252n")
+VARIABLES = {"$job": "nftop", "$instance": ".*", "$nf": ".*", "$cpu": ".*"}
+
+
+def model() -> Any:
+    return json.loads(dashboard("nftop"))
+
+
+def placed(panels: list[Any]) -> list[Any]:
+    return [inner for panel in panels for inner in (panel, *placed(panel.get("panels", [])))]
+
+
+def test_every_metric_of_the_exporter_has_a_panel() -> None:
+    exprs = "\n".join(queries(model()))
+    for of in (writer.OF_CPUS, writer.OF_NFS, writer.OF_PACKAGES, writer.OF_GROUPS):
+        for family in of.values():
+            assert re.search(rf"\b{family.sample}{{", exprs), family.sample
+
+
+def test_panels_have_ids_and_places_of_their_own() -> None:
+    panels = placed(model()["panels"])
+    ids = [panel["id"] for panel in panels]
+    assert len(set(ids)) == len(ids)
+    tops = [panel["gridPos"] for panel in model()["panels"]]
+    cells = [
+        (x, y)
+        for at in tops
+        for x in range(at["x"], at["x"] + at["w"])
+        for y in range(at["y"], at["y"] + at["h"])
+    ]
+    assert len(set(cells)) == len(cells)
+    assert max(x for x, _ in cells) == 23
+
+
+@pytest.mark.skipif(not PROMETHEUS, reason="Prometheus is not installed: make prometheus gets it")
+def test_every_query_is_answered_or_its_metric_is_counted_as_absent(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        targets = []
+        for processor in HOSTS:
+            host = Frozen(processor=processor, cpus=16)
+            board = Board(3600.0)
+            board.publish([host.tick(S) for _ in range(3)][-1])
+            server = Serving(Loopback("127.0.0.1", 0), board.reply, board.counted)
+            server.start()
+            stack.callback(server.close)
+            targets.append(server.where.shown)
+        address = stack.enter_context(prometheus(tmp_path, targets))
+        until(lambda: targets_up(address) == len(HOSTS))
+        # A rate needs two scrapes.
+        until(lambda: bool(ask(address, "min(count_over_time(up[1h]) > 1)")))
+        absent = {item["metric"]["metric"] for item in ask(address, "nftop_missing")}
+        silent = []
+        for expr in queries(model()):
+            query = expr.replace("$__rate_interval", "1m")
+            for name, value in VARIABLES.items():
+                query = query.replace(name, value)
+            if not ask(address, query):
+                silent.append(re.findall(r"nftop_\w+", expr)[0])
+        assert set(silent) <= absent | {"nftop_finding", "nftop_incident_info"}
+        assert len(silent) < len(absent)
