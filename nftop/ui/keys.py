@@ -145,6 +145,10 @@ DRILL: tuple[KeyRow, ...] = (
     KeyRow("enter", "open", "Enter", "top-down of the selected core",
         hint=("⏎", "open"), rank=1),
 )  # fmt: skip
+HANDOVER: tuple[KeyRow, ...] = (
+    KeyRow("Y", "perf", "Y", "commands of perf for the selected core: functions, shared lines, "
+        "branches; there y copies them"),
+)  # fmt: skip
 TIMELINE: tuple[KeyRow, ...] = (
     KeyRow(
         "enter",
