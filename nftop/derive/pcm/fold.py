@@ -347,7 +347,7 @@ def _with_second_choice(
         used = fills[row] if name in table.columns else second[name].present
         columns[name] = where(replaced[row], second[name], columns[name])
         if used.any():
-            origins[name] = tuple(ORIGIN if item else None for item in used.tolist())
+            origins[name] = tuple(np.where(used, ORIGIN, None).tolist())
     rows = tuple(
         _package(row, index, rates, alone="uncore" not in others)
         for index, row in enumerate(packages)
