@@ -6,7 +6,7 @@ A pure function of a frame and a proposal; nothing is written.
 from __future__ import annotations
 
 from nftop.control.resctrl.sweep import SweepError, caches_of_nf, classes_at, named_nfs
-from nftop.model.change import Kind, Proposal
+from nftop.model.change import IO_KINDS, Kind, Proposal
 from nftop.model.experiment import Experiment, HarmLimits, Setting, Timing
 from nftop.model.frame import Frame
 from nftop.model.ids import L3Domain
@@ -29,6 +29,8 @@ TRIABLE: tuple[TrialKind, ...] = (
     TrialKind(("schemata",), "masks and limits of memory bandwidth"),
     # Not the governor: it has the kernel change other values of its policy.
     TrialKind(("min_khz", "max_khz"), "frequency limits"),
+    # Without masks the ways of I/O are as the CPU has them, which is a state like any other.
+    TrialKind(IO_KINDS, "ways of I/O"),
 )
 
 
@@ -78,7 +80,8 @@ def plan_trial(request: TrialRequest, frame: Frame, proposal: Proposal) -> Exper
     )
     caches = {l3 for nf in watched for l3 in caches_of_nf(frame, nf)}
     caches |= {L3Domain(change.cell.number) for change in proposal.changes
-               if change.cell.kind == "schemata"} & {item.l3 for item in frame.domains}  # fmt: skip
+               if change.cell.kind in ("schemata", "io_cbm")
+               } & {item.l3 for item in frame.domains}  # fmt: skip
     used = {name for nf in watched for name in classes_at(frame, nf, caches)}
     return Experiment(
         kind="try",
@@ -94,4 +97,5 @@ def plan_trial(request: TrialRequest, frame: Frame, proposal: Proposal) -> Exper
         seed=request.seed,
         timing=request.timing,
         limits=request.limits,
+        of_io=any(change.cell.kind in IO_KINDS for change in proposal.changes),
     )

@@ -203,8 +203,9 @@ class SetIoWays:
 
     Attributes:
         enabled: switch them on or off; None: leave that as it is.
-        values: masks (bits) by L3; none that are not named change. When switched on the others get
-            every way that no exclusive group has.
+        values: masks (bits) by L3; none that are not named change. When switched on, which is for
+            all caches at once, the others get the ways that devices have now where these are known
+            and legal; else, and if none is named, every way that no exclusive group has.
     """
 
     enabled: bool | None = None

@@ -44,6 +44,7 @@ class Setting:
         ways: of the swept class; 0 if it is not a width.
         masks: bits by L3 of the swept class; empty if it is not a width.
         io: bits by L3 that these masks share with devices (I/O); caches without any are absent.
+        shared: the same with classes of network functions, by class.
     """
 
     label: str
@@ -51,6 +52,7 @@ class Setting:
     ways: int = 0
     masks: Mapping[L3Domain, int] = field(default_factory=dict)
     io: Mapping[L3Domain, int] = field(default_factory=dict)
+    shared: Mapping[L3Domain, Mapping[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,8 @@ class Experiment:
 
     Attributes:
         kind: `sweep`: widths of one class, ascending; `try`: the first setting is what is now.
-        of_io: the widths are those of the ways of I/O, of no class; `own` has all that are watched,
-            since all want them.
+        of_io: the ways of I/O are changed. Of a sweep they are its widths, and those of no class;
+            `own` has all that are watched, since all want them.
         group: the class (directory, untrusted text).
         settings: at least two.
         watch: `NfRow.key` of network functions, with their names (untrusted text).
@@ -95,6 +97,8 @@ class Experiment:
         classes: directories whose occupancy has to settle.
         proposal: the whole change, for the guard: its state and every value it may write.
         left_out: why widths that were asked for are no setting, sentences.
+        ends: least and most ways that a mask of this hardware has; 0 if unknown, or no sweep.
+        polled: by class the names of the network functions in it, watched or not (untrusted text).
         rounds_least, rounds_most: rounds before it may end early, and in all.
         seed: of the order.
         tolerance_ratio: loss that the second recommendation allows.
@@ -116,6 +120,8 @@ class Experiment:
     timing: Timing = field(default_factory=Timing)
     limits: HarmLimits = field(default_factory=HarmLimits)
     of_io: bool = False
+    ends: tuple[int, int] = (0, 0)
+    polled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,7 @@ class NfLevels:
         cpp: cycles per packet as shown.
         busy_cpp: busy cycles per packet. full_cpp: all cycles, if its cores were always busy.
         clock: base clock of these cycles; "" if unknown.
+        cpp_is_bound: `cpp` is an upper bound: it may include empty polls.
     """
 
     packets_per_s: float
@@ -138,6 +145,7 @@ class NfLevels:
     full_cpp: float
     llc_misses_per_packet: float
     clock: str = ""
+    cpp_is_bound: bool = False
 
     def cost(self, basis: CostBasis) -> float:
         return self.busy_cpp if basis == "busy" else self.full_cpp
@@ -192,6 +200,7 @@ class NfEffect:
             unknown the loss of packets per second. NaN if unknown.
         effect: compared with the reference. tolerated: whether its loss is within the tolerance.
         close: it `costs`, but more visits may show that the loss is below the limit.
+        cpp_is_bound: as `NfLevels.cpp_is_bound`, of any of its visits.
     """
 
     packets_per_s: Estimate
@@ -204,6 +213,7 @@ class NfEffect:
     tolerated: bool
     cost_basis: CostBasis | None = None
     close: bool = False
+    cpp_is_bound: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,15 @@ from nftop.control.gate import HostGate
 from nftop.control.resctrl.sweep import SweepError
 from nftop.control.simulated import simulated_gates
 from nftop.control.trial import TRIABLE, TrialRequest, plan_trial
-from nftop.model.change import Action, CreateGroup, MoveCpus, PinCpus, Proposal, SetSchemata
+from nftop.model.change import (
+    Action,
+    CreateGroup,
+    MoveCpus,
+    PinCpus,
+    Proposal,
+    SetIoWays,
+    SetSchemata,
+)
 from nftop.model.experiment import Experiment
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
@@ -19,8 +27,8 @@ from tests.sim.hosts import Frozen, S
 
 
 @cache
-def demo(scenario: str = "noisy") -> tuple[Frame, HostGate]:
-    host = Frozen(scenario)
+def demo(scenario: str = "noisy", processor: str = "") -> tuple[Frame, HostGate]:
+    host = Frozen(scenario, processor=processor)
     host.tick(S)
     return host.tick(S), simulated_gates(host.simulated.world)
 
@@ -84,3 +92,20 @@ def test_a_refused_proposal_says_why() -> None:
     frame, _ = demo()
     with pytest.raises(SweepError, match="because"):
         plan_trial(TrialRequest("B"), frame, Proposal({}, (), refusals=("because",)))
+
+
+def test_ways_of_io_against_now_of_every_cache() -> None:
+    frame, gate = demo("noisy", "gold-6252n")
+    wanted = SetIoWays(enabled=True, values=((0, 0x7E0),))
+    plan = plan_trial(TrialRequest("B", ("vpp",)), frame, gate.propose([wanted]))
+    now, other = plan.settings
+    assert (plan.of_io, plan.group, now.changes) == (True, "", ())
+    changed = {(item.cell.kind, item.cell.number): item.new for item in other.changes}
+    # One switch for both: the cache that is not named keeps its ways.
+    assert changed == {("io_alloc", -1): "enabled", ("io_cbm", 0): "7e0", ("io_cbm", 1): "600"}
+    assert {0, 1} <= set(plan.caches)
+
+
+def test_ways_of_io_that_no_kernel_sets_are_refused() -> None:
+    with pytest.raises(SweepError, match="io_alloc"):
+        planned([SetIoWays(enabled=True, values=((0, 0x7E0),))])

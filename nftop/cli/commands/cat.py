@@ -18,6 +18,7 @@ from nftop.cli.parsers.cat_actions import (
     UsageError,
     actions,
     command,
+    io_wish,
     mask_actions,
     missed,
 )
@@ -68,9 +69,11 @@ def imported(options: argparse.Namespace, gate: ClassGate, ask: Callable[[str], 
 
 def _wanted(options: argparse.Namespace, gate: ClassGate) -> TrialWish:
     """The configuration of `cat try`. Raises UsageError, GoneError, EndedError."""
+    if options.of_io:
+        return io_wish(options)
     if options.file is None:
         if options.group is None:
-            raise UsageError("a PROFILE, or --group with masks or limits")
+            raise UsageError("a PROFILE, --group with masks or limits, or --io with --l3")
         wanted = mask_actions(options, class_directory(options.group))
         words = command(options, "").split()[2:]
         return TrialWish("changed", tuple(wanted), tuple(words))

@@ -213,6 +213,8 @@ def _run(
     put(out, "\n".join(lines) + "\n")
     if host.accelerated:
         put(out, f"{BADGE}: {_ACCELERATED}\n")
+        if plan.of_io:
+            put(out, f"{BADGE}: that this processor has io_alloc is an assumption\n")
     if options.dry_run:
         return OK
     if not options.yes:

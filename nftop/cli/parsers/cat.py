@@ -122,8 +122,9 @@ def _add_profiles(deeds: Commands) -> None:
 _IO = """\
 The ways that devices write into (DDIO). The kernel can set them where it has info/L3/io_alloc:
 Linux 6.19, AMD's processors with SDCIAE. Switched on, I/O has the highest class of the cache, which
-no group can have meanwhile; without a mask every way that no exclusive group has. Intel's register
-IIO LLC WAYS is shown where it can be read, and never written.
+no group can have meanwhile. One switch is for all caches: without any --l3 each gets every way that
+no exclusive group has; with some, the others keep the ways that devices have now, if known. Intel's
+register IIO LLC WAYS is shown where it can be read, and never written.
 """
 
 
@@ -208,6 +209,7 @@ exit codes: as of cat sweep
 examples:
   sudo nftop cat try quiet.toml --against now --rounds 6
   sudo nftop cat try --group tenant --mba 0=50 --watch vpp
+  sudo nftop cat try --io --l3 0=600 --watch vpp
   sudo nftop sst try --cpus 4,6
 """
 
@@ -224,6 +226,8 @@ def _add_try(deeds: Commands) -> None:
                         help="its format (default: by file name or content, or toml)")  # fmt: skip
     parser.add_argument("--group", metavar="G", default=None,
                         help="without a profile: the class to set")  # fmt: skip
+    parser.add_argument("--io", dest="of_io", action="store_true",
+                        help="without a profile: the ways of I/O, as --l3 has them")  # fmt: skip
     _add_masks(parser)
     add_trial(parser)
 

@@ -96,11 +96,15 @@ def _create(options: argparse.Namespace, group: str, threads: Threads) -> Sequen
 
 
 def _io_action(options: argparse.Namespace) -> SetIoWays:
+    switch = {"enable": True, "disable": False, "set": None}[options.io_deed]
+    return SetIoWays(switch, _l3_pairs(options))
+
+
+def _l3_pairs(options: argparse.Namespace) -> tuple[tuple[int, int], ...]:
     pairs = getattr(options, "l3", ())
     if len({domain for domain, _ in pairs}) < len(pairs):
         raise UsageError("--l3 is given twice for one ID")
-    switch = {"enable": True, "disable": False, "set": None}[options.io_deed]
-    return SetIoWays(switch, tuple(pairs))
+    return tuple(pairs)
 
 
 class TrialWish(NamedTuple):
@@ -109,6 +113,18 @@ class TrialWish(NamedTuple):
     label: str
     actions: tuple[Action, ...]
     words: tuple[str, ...]
+
+
+def io_wish(options: argparse.Namespace) -> TrialWish:
+    """Ways of I/O to try; they are switched on for it if they are not. Raises UsageError."""
+    given = [name for name in (*MASKS, "mba") if name != "l3" and getattr(options, name)]
+    if options.file is not None or options.group is not None or given:
+        raise UsageError("--io stands alone, with the ways as --l3 ID=MASK")
+    if not options.l3:
+        raise UsageError("--io: which ways? --l3 ID=MASK")
+    words = [word for l3, bits in options.l3 for word in ("--l3", f"{l3}={bits:x}")]
+    action = SetIoWays(enabled=True, values=_l3_pairs(options))
+    return TrialWish("I/O ways", (action,), ("--io", *words))
 
 
 def mask_actions(options: argparse.Namespace, group: str) -> list[Action]:

@@ -174,6 +174,7 @@ class ActionResult:
         base: the state before. Threads are cells of it only if an action moves them.
         target: the state after; incomplete if there are refusals.
         rounded: messages on values that the kernel would round.
+        notes: other messages on what was not asked for.
         refusals: messages on actions that are not possible.
     """
 
@@ -181,6 +182,7 @@ class ActionResult:
     base: dict[Cell, str]
     target: dict[Cell, str]
     rounded: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
 
     def knows(self, group: str) -> bool:
@@ -232,7 +234,8 @@ def propose(
     proposal = checked_proposal(
         base, result.target, difference(base, result.target), rules, commands
     )
-    return replace(proposal, effects=(*rounded, *proposal.effects), rounded=rounded)
+    effects = (*rounded, *result.notes, *proposal.effects)
+    return replace(proposal, effects=effects, rounded=rounded)
 
 
 def _set(result: ActionResult, action: SetSchemata) -> None:
@@ -462,19 +465,33 @@ def _switch_io_on(result: ActionResult, switch: Cell, action: SetIoWays) -> bool
         result.refusals.append("the ways of I/O are not set: io_alloc is disabled (cat io enable)")
     else:
         result.target[switch] = ENABLED
+        named = {domain for domain, _ in action.values}
         for l3 in domains_of(result.target, switch.name):
-            bits = _not_exclusive(result.target, switch.name, l3, rule)
+            free = _not_exclusive(result.target, switch.name, l3, rule)
+            now, source = result.rules.io.get(l3, (0, ""))
+            kept = bool(named) and not mask_problem(rule, now) and not now & ~free
+            bits = now if kept else _one_mask(free, rule)
             result.target[io_cell(switch.name, l3)] = f"{bits:x}"
+            if named and l3 not in named:
+                why = f"the ways of now ({source})" if kept else "every way that is not exclusive"
+                result.notes.append(
+                    f"one switch for all caches: L3 {l3} was not named and gets {bits:x}, {why}"
+                )
     return not result.refusals
 
 
 def _not_exclusive(target: State, line: str, l3: int, rule: MaskRule) -> int:
-    """Ways that no exclusive group has; of several runs the lowest if masks may have no gaps."""
+    """Ways that no exclusive group has."""
     bits = (1 << rule.ways) - 1
     for cell, value in target.items():
         owned = cell.kind == "schemata" and (cell.name[:2], cell.number) == (line, l3)
         if owned and target.get(Cell("mode", cell.group)) in (EXCLUSIVE, PSEUDO_LOCKED):
             bits &= ~int(value, 16)
+    return bits
+
+
+def _one_mask(bits: int, rule: MaskRule) -> int:
+    """These ways; of several runs the lowest if masks may have no gaps."""
     if rule.sparse or not bits:
         return bits
     lowest = bits & -bits

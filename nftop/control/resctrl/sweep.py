@@ -91,7 +91,8 @@ def plan_sweep(
     used = {name for nf in watched for name in classes_at(frame, nf, caches)}
     classes = tuple(dict.fromkeys((group, *sorted(used))))
     plan = _experiment(request, watched, (settings, left_out), state, identity)
-    return replace(plan, group=group, own=own, caches=caches, classes=classes)
+    plan = replace(plan, group=group, own=own, caches=caches, classes=classes)
+    return _with_polled(plan, frame, sharing, rules)
 
 
 def _plan_io(
@@ -115,20 +116,44 @@ def _plan_io(
     caches = tuple(L3Domain(l3) for l3 in request.caches) or _in_common(
         request, frame, here, watched
     )
-    chains = {}
+    chains, ways_of_all = {}, {}
     now = {l3: _io_now(state, rules, switch, l3) for l3 in here}
     low, high = request.widths or (1, rule.ways)
     for l3 in caches:
         sharing = _sharing("", (frame, state, rules), l3, watched, {"all"})
         sharing = replace(sharing, now=now[l3], io=0)
         chains[l3] = _chain(rule, max(low, rule.min_bits), high, sharing)
+        ways_of_all[l3] = sharing
     settings, left_out = _io_settings((state, rules), now, chains, (low, high))
     if len(settings) < 2:
         raise SweepError(_too_few(request, settings, left_out))
     used = sorted({name for nf in watched for name in classes_at(frame, nf, caches)})
     plan = _experiment(request, watched, (settings, left_out), state, identity)
     own = frozenset(nf.key for nf in watched)
-    return replace(plan, own=own, caches=caches, classes=tuple(used), of_io=True)
+    plan = replace(plan, own=own, caches=caches, classes=tuple(used), of_io=True)
+    return _with_polled(plan, frame, ways_of_all, rules)
+
+
+def _with_polled(
+    plan: Experiment, frame: Frame, sharing: Mapping[L3Domain, _Sharing], rules: Rules
+) -> Experiment:
+    """The plan with the network functions whose ways its masks share, and the ends of masks."""
+    settings, used = list[Setting](), set[str]()
+    for setting in plan.settings:
+        rows = {
+            l3: {name: both for name, bits in sharing[l3].polled.items() if (both := bits & mask)}
+            for l3, mask in setting.masks.items()
+        }
+        shared = {l3: classes for l3, classes in rows.items() if classes}
+        used |= {name for classes in shared.values() for name in classes}
+        settings.append(replace(setting, shared=shared))
+    polled = {
+        name: tuple(nf.name for nf in frame.nfs if name in classes_at(frame, nf, plan.caches))
+        for name in sorted(used)
+    }
+    rule = next(rules.masks[line] for line in _LINES if line in rules.masks)
+    ends = rule.min_bits, rule.ways
+    return replace(plan, settings=tuple(settings), polled=polled, ends=ends)
 
 
 def _experiment(
@@ -363,7 +388,8 @@ class _Sharing:
     Attributes:
         watched: of classes of watched network functions. forwarding: of others'.
         io: of devices. used: of other classes in use. forbidden: of exclusive classes.
-        now: of the class. stays: its masks are within the present one, or contain it.
+        polled: of each other class with a network function. now: of the class.
+        stays: its masks are within the present one, or contain it.
     """
 
     watched: int
@@ -373,6 +399,7 @@ class _Sharing:
     forbidden: int
     now: int
     stays: bool
+    polled: Mapping[str, int]
 
     def cost(self, mask: int) -> _Cost:
         """What a mask shares, and its distance from the present one."""
@@ -421,6 +448,12 @@ def _sharing(
         forbidden=bits(set(masks) if mode.get(group) == EXCLUSIVE else alone),
         now=masks.get(group, 0),
         stays=bool(own),
+        polled={
+            name: masks[name]
+            for nf in frame.nfs
+            for name in sorted(classes_at(frame, nf, [l3]))
+            if name in masks and name != group
+        },
     )
 
 

@@ -165,9 +165,9 @@ def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
     and no CPU is shared with other threads.
     """
     rx = nf.direction == "rx"
-    packets = _number(nf.readings["rx_packets_per_s" if rx else "tx_packets_per_s"])
-    missed = _number(nf.readings["missed_packets_per_s"])
-    drops = np.nan if np.isnan(missed) else _number(nf.readings["drop_packets_per_s"])
+    packets = nan_if_missing(nf.readings["rx_packets_per_s" if rx else "tx_packets_per_s"])
+    missed = nan_if_missing(nf.readings["missed_packets_per_s"])
+    drops = np.nan if np.isnan(missed) else nan_if_missing(nf.readings["drop_packets_per_s"])
     cpus = frame.cpus
     rows = rows_of(cpus, nf)
     whole = bool(rows) and len(rows) == len(nf.cpus) and nf.shared is None
@@ -177,8 +177,8 @@ def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
         packets,
         packets + (missed if rx and missed > 0 else 0.0),
         drops,
-        _number(nf.readings["cpp"]),
-        _number(nf.readings["busy_cpp"]),
+        nan_if_missing(nf.readings["cpp"]),
+        nan_if_missing(nf.readings["busy_cpp"]),
         median(cpus.columns["ipc"].values[rows].tolist()) if whole else np.nan,
         _weighted(cpus, rows) if whole else np.nan,
         full,
@@ -217,7 +217,17 @@ def class_ipc(
     return np.array(values), np.array(new)
 
 
-def _number(reading: Reading) -> float:
+def io_hit_ratio(frame: Frame, caches: Collection[L3Domain]) -> float:
+    """Share of devices' writes that hit these caches: the mean of their packages; NaN if absent."""
+    packages = {info.package for info in frame.topology.cpus if info.l3 in caches}
+    hits = [nan_if_missing(row.readings["pcie.ddio_hit_ratio"])
+            for row in frame.packages if row.package in packages]  # fmt: skip
+    known = [value for value in hits if np.isfinite(value)]
+    return float(np.mean(known)) if known else float(np.nan)
+
+
+def nan_if_missing(reading: Reading) -> float:
+    """The number of a reading; NaN if absent."""
     return np.nan if isinstance(reading, Missing) else reading
 
 

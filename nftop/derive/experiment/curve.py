@@ -374,6 +374,7 @@ def _effect(analysis: _Analysis, key: str, setting: int, levels: Sequence[NfLeve
         and all(item.tolerates(setting, reference, correction, tolerance) for item in numbers),
         cost_basis=nf.basis,
         close=not stopped and _is_close(numbers, setting, reference, correction),
+        cpp_is_bound=any(item.cpp_is_bound for item in levels),
     )
 
 

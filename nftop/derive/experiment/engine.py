@@ -24,7 +24,9 @@ from nftop.derive.compare.window import (
     ClassKey,
     ReadTimes,
     class_ipc,
+    io_hit_ratio,
     is_renewed,
+    nan_if_missing,
     nf_sample,
     source_of,
 )
@@ -40,7 +42,8 @@ from nftop.model.experiment import (
     Visit,
 )
 from nftop.model.frame import Frame, base_clock
-from nftop.model.missing import Missing, Reading
+from nftop.model.metrics.metric import is_bound
+from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.struct import dataclass, field, replace
 
 # New readings of each watched network function that a visit needs, and the most time for them as a
@@ -61,6 +64,7 @@ _TREND_READINGS = 5
 _LEAST_TREND_RATIO, _LOST_TREND_RATIO, _CPP_TREND_RATIO = 1e-5, 0.5, 0.005
 # Fewer settings than this give a further round too few degrees of freedom.
 _LEAST_PER_ROUND = 3
+_CPP = next(metric for metric in NF_METRICS if metric.id == "cpp")
 _AT = {name: index for index, name in enumerate(NF_KEPT)}
 _NAN = math.nan
 
@@ -89,6 +93,12 @@ class NfObservation:
         """Base clock of its cycles; "" if unknown."""
         index = self.of("clock")
         return (base_clock(CLOCKS[int(index)]) or "") if math.isfinite(index) else ""
+
+    @property
+    def cpp_is_bound(self) -> bool:
+        """Whether `cpp` is known and may include empty polls."""
+        bound = is_bound(_CPP, saturated=self.of("saturated") == 1, clock=self.clock or None)
+        return bound and math.isfinite(self.of("cpp"))
 
     def cost(self, basis: CostBasis) -> float:
         """Cycles per packet that can be compared, NaN if there are none of this kind."""
@@ -154,11 +164,11 @@ class Observer:
                 cache = cache_of(group, l3)
                 if cache is None:
                     continue
-                used = _number(cache.readings["occupancy_bytes"])
+                used = nan_if_missing(cache.readings["occupancy_bytes"])
                 if metered and math.isfinite(used):
                     occupancy[group.name, l3] = used
                 if group.name == plan.group:
-                    memory.append(_number(cache.readings["mbm_total_bytes_per_s"]))
+                    memory.append(nan_if_missing(cache.readings["mbm_total_bytes_per_s"]))
         ipc, _ = class_ipc(frame, keys, renewed)
         return Observation(
             at_ns=frame.monotonic_ns,
@@ -169,7 +179,7 @@ class Observer:
             },
             memory_bytes_per_s=sum(memory) if memory else _NAN,
             ipc=float(np.mean(ipc)) if len(ipc) else _NAN,
-            io_hit_ratio=_io_hit_ratio(frame, plan),
+            io_hit_ratio=io_hit_ratio(frame, plan.caches),
             others=_others(plan, frame, renewed) if plan.kind == "try" else {},
         )
 
@@ -181,7 +191,7 @@ def _others(plan: Experiment, frame: Frame, renewed: Collection[str]) -> Mapping
         if group.name not in plan.classes:
             continue
         caches = [cache for l3 in plan.caches if (cache := cache_of(group, l3)) is not None]
-        memory = [_number(cache.readings["mbm_total_bytes_per_s"]) for cache in caches]
+        memory = [nan_if_missing(cache.readings["mbm_total_bytes_per_s"]) for cache in caches]
         if any(source in renewed for source in ("resctrl", "pqos")):
             result[f"class/{group.name}/mbm_total_bytes_per_s"] = float(sum(memory))
         ipc, new = class_ipc(frame, [(group.name, l3) for l3 in plan.caches], renewed)
@@ -189,8 +199,12 @@ def _others(plan: Experiment, frame: Frame, renewed: Collection[str]) -> Mapping
         if len(known):
             result[f"class/{group.name}/ipc"] = float(np.mean(known))
     for row in frame.packages:
-        memory = [_number(row.readings[f"memory.{way}_bytes_per_s"]) for way in ("read", "write")]
+        memory = [
+            nan_if_missing(row.readings[f"memory.{way}_bytes_per_s"]) for way in ("read", "write")
+        ]
         result[f"socket/{row.package}/memory_bytes_per_s"] = float(sum(memory))
+        hits = nan_if_missing(row.readings["pcie.ddio_hit_ratio"]) if plan.of_io else _NAN
+        result[f"socket/{row.package}/pcie.ddio_hit_ratio"] = hits
     return {key: value for key, value in result.items() if math.isfinite(value)}
 
 
@@ -468,6 +482,7 @@ def _levels(rows: Sequence[NfObservation]) -> NfLevels:
         full_cpp=cost("full"),
         llc_misses_per_packet=middle("llc_misses_per_packet"),
         clock=next(iter(clocks)) if len(clocks) == 1 else "",
+        cpp_is_bound=any(row.cpp_is_bound for row in rows),
     )
 
 
@@ -566,20 +581,6 @@ def left_s(state: ExperimentState, plan: Experiment) -> float:
     spent_s = (state.samples[-1].at_ns - state.written_ns) / NS_PER_S if state.samples else 0.0
     present_s = usual_s if state.round else plan.timing.measure_s
     return waiting * usual_s + max(present_s - spent_s, 0.0)
-
-
-def _io_hit_ratio(frame: Frame, plan: Experiment) -> float:
-    """Share of devices' writes that hit the caches of a plan: the mean of their packages."""
-    cpus = frame.topology.cpus
-    packages = {info.package for info in cpus if info.l3 in plan.caches}
-    hits = [_number(row.readings["pcie.ddio_hit_ratio"])
-            for row in frame.packages if row.package in packages]  # fmt: skip
-    known = [value for value in hits if math.isfinite(value)]
-    return float(np.mean(known)) if known else _NAN
-
-
-def _number(reading: Reading) -> float:
-    return _NAN if isinstance(reading, Missing) else reading
 
 
 def _center(values: Sequence[float]) -> float:

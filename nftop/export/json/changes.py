@@ -142,11 +142,17 @@ def experiment_json(
                     "ways": setting.ways or None,
                     "masks": {str(l3): f"{bits:x}" for l3, bits in setting.masks.items()},
                     "io": {str(l3): f"{bits:x}" for l3, bits in setting.io.items()},
+                    "shared": {
+                        str(l3): {name: f"{bits:x}" for name, bits in classes.items()}
+                        for l3, classes in setting.shared.items()
+                    },
                     "changes": [change_object(change) for change in setting.changes],
                 }
                 for setting in plan.settings
             ],
             "left_out": list(plan.left_out),
+            "ends": [end or None for end in plan.ends],
+            "polled": {name: list(nfs) for name, nfs in plan.polled.items()},
             "visits": [_visit(visit) for visit in state.visits],
             "curve": [_result(item) for item in curve.results],
             "differences": [_difference(item) for item in _differences(plan, state)],
@@ -205,6 +211,7 @@ def _visit(visit: Visit) -> dict[str, Any]:
                 "drop_packets_per_s": _known(nf.drop_packets_per_s),
                 "lost_ratio": _known(nf.lost_ratio),
                 "cpp": _known(nf.cpp),
+                "cpp_is_bound": nf.cpp_is_bound,
                 "busy_cpp": _known(nf.busy_cpp),
                 "full_cpp": _known(nf.full_cpp),
                 "clock": nf.clock or None,
@@ -237,6 +244,7 @@ def _nf(nf: NfEffect) -> dict[str, Any]:
     return {
         "packets_per_s": _estimate(nf.packets_per_s),
         "cpp": _estimate(nf.cpp),
+        "cpp_is_bound": nf.cpp_is_bound,
         "drop_packets_per_s": _known(nf.drop_packets_per_s),
         "llc_misses_per_packet": _known(nf.llc_misses_per_packet),
         "cost_ratio": _known(nf.cost_ratio),

@@ -21,11 +21,13 @@ EVERY_COLUMN = 10_000  # cells in which all columns fit
 # Order by `harm.cpu_harm`, which is no column.
 HARM = "harm"
 _LONG_BARS_FROM = 100
+# Cells of a name such as ovs-vswitchd, on screens with room for it.
+_LONG_NAMES_FROM, _LONG_NAMES = 100, 13
 
 _WIDTHS: Mapping[Unit, int] = {
     Unit.RATIO: 4,
     Unit.CHANGE: 5,
-    Unit.PER_CYCLE: 5,
+    Unit.PER_CYCLE: 4,
     Unit.CYCLES: 6,
     Unit.INSTRUCTIONS: 6,
     Unit.PACKETS_PER_S: 6,
@@ -243,6 +245,8 @@ def _at_width(col: TableColumn, width: int) -> TableColumn:
     """The column on a screen of so many cells."""
     if col.key == "thread" and width < NARROW:
         return replace(col, width=9)
+    if col.key == "nf" and width >= _LONG_NAMES_FROM:
+        return replace(col, width=_LONG_NAMES)
     return _SHORT_BAR if col is BAR and width < _LONG_BARS_FROM else col
 
 

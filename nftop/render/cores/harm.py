@@ -449,6 +449,20 @@ def culprits(frame: Frame) -> frozenset[Cpu]:
     return frozenset(result)
 
 
+def hidden_culprits(frame: Frame, shown: Sequence[int], room: int) -> tuple[int, ...]:
+    """A row of each culprit of which none is among the first `room` of `shown`, the worst first."""
+    row_of, named = frame.cpus.topology.row_of, culprits(frame)
+    result: list[int] = []
+    for item in frame.incidents:
+        if item.culprit is None or item.severity is Severity.INFO:
+            continue
+        own = set(_rows((cpu for cpu in item.culprit.cpus if cpu in named), row_of))
+        at = next((at for at, row in enumerate(shown) if row in own), 0)
+        if at >= room and shown[at] not in result:
+            result.append(shown[at])
+    return tuple(result)
+
+
 def _rows(cpus: Iterable[Cpu], row_of: Mapping[int, int]) -> list[int]:
     return [row_of[cpu] for cpu in cpus if cpu in row_of]
 

@@ -20,8 +20,9 @@ from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragrap
 from nftop.render.base.table import rule_line
 from nftop.render.base.text import cells, fit, printable, truncate
 from nftop.render.experiment.text import (
+    WORST,
     count_text,
-    described,
+    cpp_text,
     effect_text,
     end_text,
     group_text,
@@ -31,6 +32,7 @@ from nftop.render.experiment.text import (
     plain_text,
     plan_text,
     recommended_text,
+    tolerated_text,
 )
 
 GraphMetric: TypeAlias = Literal["packets", "cpp"]
@@ -51,7 +53,6 @@ _TONES = {
     "unmeasured": Tone.MISSING,
 }
 _MARKS = {"nothing": "✔", "gains": "✔", "costs": "▲", "drops": "●"}
-_WORST = ("nothing", "gains", "undecided", "unmeasured", "drops", "costs")
 _MOST_NAME = 12
 
 
@@ -136,7 +137,7 @@ def course_lines(facts: CourseFacts, width: int, height: int) -> list[Line]:
 def shown_order(plan: Experiment, curve: Curve) -> list[str]:
     """Keys of the watched network functions, those with the worst effects first."""
     ranks = {
-        key: max([_WORST.index(item.nfs[key].effect) for item in curve.results], default=0)
+        key: max([WORST.index(item.nfs[key].effect) for item in curve.results], default=0)
         for key in plan.watch
     }
     return sorted(plan.watch, key=lambda key: -ranks[key])
@@ -269,9 +270,9 @@ def _graph(
     ]
     scale = scale_of(np.array(ends or [np.nan]))
     note = "95% intervals" if any(math.isfinite(p.estimate.half) for p in points) else ""
-    title = rule_line(
-        f"{name}, {_TITLES[metric]}", "  ".join(filter(None, (note, scale.note()))), width
-    )
+    bound = metric == "cpp" and any(item.nfs[key].cpp_is_bound for item in curve.results)
+    notes = ("< may include empty polls" * bound, note, scale.note())
+    title = rule_line(f"{name}, {_TITLES[metric]}", "  ".join(filter(None, notes)), width)
     columns, rows = width - _LABEL - 1, height - 3
     body = _plot(points, scale, len(plan.settings), (columns, rows), curve.recommended)
     axis = line(" " * _LABEL, Span("└" + "─" * columns, Tone.FAINT))
@@ -463,7 +464,7 @@ def _columns(facts: CourseFacts, results: Mapping[int, SettingResult]) -> list[_
         if not rank:
             columns += [
                 _PageColumn("±", of(lambda r: mpps_text(r.nfs[keys[0]].packets_per_s.half)), 6),
-                _PageColumn("CPP", of(lambda r: plain_text(r.nfs[keys[0]].cpp.value)), 3),
+                _PageColumn("CPP", of(lambda r: cpp_text(r.nfs[keys[0]])), 3),
                 _PageColumn(
                     "MISS/pkt",
                     of(lambda r: plain_text(r.nfs[keys[0]].llc_misses_per_packet, 2)),
@@ -527,7 +528,7 @@ def _end(facts: CourseFacts, width: int) -> list[Line]:
     text = recommended_text(plan, curve.recommended)
     lines += paragraph(text, width, lead=line(Span("▸ ", Tone.GOOD)), tone=Tone.STRONG)
     if curve.tolerated is not None and curve.tolerated != curve.recommended:
-        within = f"within {plan.tolerance_ratio:.1%}: {described(plan, curve.tolerated)}"
+        within = f"within {plan.tolerance_ratio:.1%}: {tolerated_text(plan, curve.tolerated)}"
         lines += paragraph(within, width, lead=line("  "))
     if facts.command:
         lines += paragraph(facts.command, width, lead=line(Span("$ ", Tone.MUTED)),

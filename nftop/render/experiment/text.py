@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 from nftop.derive.experiment.curve import differences
@@ -21,12 +22,15 @@ from nftop.model.experiment import (
     Experiment,
     NfEffect,
     NfLevels,
+    Setting,
+    SettingEffect,
     SettingResult,
     Settling,
     TryDifference,
     Visit,
 )
-from nftop.model.metrics.metric import Unit
+from nftop.model.ids import L3Domain
+from nftop.model.metrics.metric import BOUND, Unit
 from nftop.model.rdt.rdt import MbaUnit, class_name
 from nftop.render.base.format import duration_text, number
 from nftop.render.base.text import cells, fit, printable, truncate, wrap
@@ -42,6 +46,7 @@ _METRICS: Mapping[str, str] = {
     "ipc": "IPC",
     "mbm_total_bytes_per_s": "memory GB/s",
     "memory_bytes_per_s": "memory GB/s",
+    "pcie.ddio_hit_ratio": "I/O hit %",
 }
 _TRIAL_CELLS = 62
 # Most cells of a name in a heading, and the least for effects beside numbers.
@@ -52,6 +57,10 @@ _SETTLINGS: Mapping[Settling, str] = {
     "unmetered": "occupancy not monitored",
     "no_size": "size of the cache unknown",
 }
+# Effects, the worst last.
+WORST: tuple[SettingEffect, ...] = (
+    "nothing", "gains", "undecided", "unmeasured", "drops", "costs",
+)  # fmt: skip
 _ENDS: Mapping[EndReason, str] = {
     "clear": "the recommendation is decided",
     "rounds": "all rounds are done",
@@ -79,10 +88,15 @@ def plan_text(plan: Experiment, ways: Mapping[str, int], width: int) -> list[str
     lines.append("masks that will be written:")
     for setting in plan.settings:
         masks = [
-            f"L3 {l3}  {drawn(bits, total)}{_io_mark(setting.io.get(l3, 0))}"
+            f"L3 {l3}  {drawn(bits, total)}{_sharing_mark(setting, l3)}"
             for l3, bits in setting.masks.items()
         ]
         lines += _after(f"  {setting.label:8}  ", masks, width)
+    for name, nfs in plan.polled.items():
+        watched_here = ", ".join(
+            printable(nf) + " (watched)" * (nf in plan.watch.values()) for nf in nfs
+        )
+        lines += _wrapped(f"class {printable(class_name(name))}: {watched_here}", width, 2)
     for text in plan.left_out:
         lines += _wrapped(f"left out: {printable(text)}", width, 2)
     lines += [f"  present:  {text}" for text in _present(plan, total)]
@@ -141,6 +155,8 @@ def _value(metric: str, value: float) -> str:
         return f"{value:.2%}"
     if metric.endswith("bytes_per_s"):
         return f"{value / _GB:.2f}"
+    if metric == "pcie.ddio_hit_ratio":
+        return f"{value * 100:.1f}"
     if metric == "packets_per_s":
         return f"{value / 1e6:.2f}"
     return f"{value:.4g}"
@@ -156,9 +172,13 @@ def _change(item: TryDifference) -> str:
     return f"{item.change:+.2%}{half}"
 
 
-def _io_mark(bits: int) -> str:
-    count = bits.bit_count()
-    return f"  shares {count} way{'s' * (count != 1)} with I/O" if bits else ""
+def _sharing_mark(setting: Setting, l3: L3Domain) -> str:
+    """With whom a mask shares ways: devices, classes of network functions."""
+    io, classes = setting.io.get(l3, 0), setting.shared.get(l3, {})
+    rows = [("I/O", io)] * bool(io)
+    rows += [(f"class {printable(class_name(name))}", bits) for name, bits in classes.items()]
+    texts = [f"{bits.bit_count()} with {name}" for name, bits in rows]
+    return f"  shares {', '.join(texts)}" if texts else ""
 
 
 def _wrapped(text: str, width: int, indent: int = 0) -> list[str]:
@@ -168,15 +188,24 @@ def _wrapped(text: str, width: int, indent: int = 0) -> list[str]:
 
 
 def _after(head: str, texts: Sequence[str], width: int) -> list[str]:
-    """Texts after a head, side by side while they fit."""
+    """Texts after a head, side by side while they fit; wider ones are wrapped."""
     lines = [head]
-    for text in texts:
+    room = width - cells(head)
+    for text in chain.from_iterable(_split(item, room) for item in texts):
         gap = "" if lines[-1].isspace() or lines[-1] == head else "  "
         if gap and cells(lines[-1] + gap + text) > width:
             lines.append(" " * cells(head))
             gap = ""
         lines[-1] += gap + text
     return lines
+
+
+def _split(text: str, room: int) -> list[str]:
+    """A text as it is if it fits; else what follows its last gap on lines of its own."""
+    if cells(text) <= room:
+        return [text]
+    head, _, tail = text.rpartition("  ")
+    return [*[head] * bool(head), *(f"  {item}" for item in wrap(tail, room - 2))]
 
 
 def _present(plan: Experiment, ways: int) -> Iterator[str]:
@@ -269,7 +298,7 @@ def limit_lines(plan: Experiment, baseline: Visit, width: int) -> list[str]:
 
 def _levels(name: str, nf: NfLevels) -> str:
     drops = f", {count_text(nf.drop_packets_per_s)} drop/s" if nf.drop_packets_per_s else ""
-    cpp = f", CPP {plain_text(nf.cpp)}" if math.isfinite(nf.cpp) else ""
+    cpp = f", CPP {BOUND * nf.cpp_is_bound}{plain_text(nf.cpp)}" if math.isfinite(nf.cpp) else ""
     return f"{printable(name)} {mpps_text(nf.packets_per_s)} Mpps{cpp}{drops}"
 
 
@@ -296,7 +325,9 @@ def result_text(plan: Experiment, curve: Curve, width: int) -> list[str]:
         notes.append(f"recommended: {recommended_text(plan, curve.recommended)}")
     if curve.tolerated is not None and curve.tolerated != curve.recommended:
         ratio = plan.tolerance_ratio
-        notes.append(f"within {ratio:.1%}: {described(plan, curve.tolerated)}")
+        notes.append(f"within {ratio:.1%}: {tolerated_text(plan, curve.tolerated)}")
+    if any(nf.cpp_is_bound for item in curve.results for nf in item.nfs.values()):
+        notes.append(f"{BOUND} upper bound: CPP may include empty polls")
     if not curve.decided:
         labels = ", ".join(plan.settings[item].label for item in curve.undecided)
         notes.append(f"not decided: {labels}" if labels else "not decided")
@@ -305,23 +336,50 @@ def result_text(plan: Experiment, curve: Curve, width: int) -> list[str]:
 
 def recommended_text(plan: Experiment, setting: int) -> str:
     """The recommended setting, and what it is."""
-    return f"{described(plan, setting)}, {_claim(plan)}"
+    return f"{_described(plan, setting)}, {_claim(plan, setting)}"
 
 
-def _claim(plan: Experiment) -> str:
+def tolerated_text(plan: Experiment, setting: int) -> str:
+    """The setting that is within the tolerance, and whether it is the last that was tried."""
+    untried = _untried(plan, setting)
+    return _described(plan, setting) + f"; {untried}" * bool(untried)
+
+
+def _claim(plan: Experiment, setting: int) -> str:
+    untried, label = _untried(plan, setting), plan.settings[setting].label
     if plan.own:
         names = ", ".join(printable(plan.watch[key]) for key in plan.watch if key in plan.own)
+        if untried:
+            return f"at most {label} cost {names} nothing; {untried}"
         return f"the smallest that costs {names} nothing"
+    if untried:
+        return f"at least {label} cost no watched network function anything; {untried}"
     return "the largest that costs no watched network function anything"
 
 
-def described(plan: Experiment, setting: int) -> str:
-    """A setting with its masks, and what they share with devices."""
+def _untried(plan: Experiment, setting: int) -> str:
+    """That the next width was not tried, though the hardware may have it; "" if it was."""
+    least, most = plan.ends
+    ways = plan.settings[setting].ways
+    if plan.own:
+        return "narrower was not tried" if not setting and ways > max(least, 1) else ""
+    last = setting == len(plan.settings) - 1
+    return "wider was not tried" if last and (not most or ways < most) else ""
+
+
+def _described(plan: Experiment, setting: int) -> str:
+    """A setting with its masks, and what they share with devices and network functions."""
     one = plan.settings[setting]
     masks = ", ".join(f"L3 {l3} {bits:x}" for l3, bits in one.masks.items())
-    shared = ", ".join(f"L3 {l3} {bits:x}" for l3, bits in one.io.items())
-    io = f"; of these, devices (I/O) use {shared}" if shared else ""
-    return f"{one.label} ({masks}{io})"
+    io = ", ".join(f"L3 {l3} {bits:x}" for l3, bits in one.io.items())
+    texts = [f"devices (I/O) use {io}"] * bool(io)
+    texts += [
+        f"class {printable(class_name(name))} has L3 {l3} {bits:x}"
+        for l3, classes in one.shared.items()
+        for name, bits in classes.items()
+    ]
+    shared = f"; of these, {', '.join(texts)}" if texts else ""
+    return f"{one.label} ({masks}{shared})"
 
 
 # Columns that stay together: a heading and a cell by setting for each.
@@ -369,7 +427,7 @@ def _of_nf(plan: Experiment, curve: Curve, key: str) -> _Columns:
     return [
         [f"{name} Mpps", *(mpps_text(nf.packets_per_s.value) for nf in nfs)],
         ["±", *(mpps_text(nf.packets_per_s.half) for nf in nfs)],
-        ["CPP", *(plain_text(nf.cpp.value) for nf in nfs)],
+        ["CPP", *(cpp_text(nf) for nf in nfs)],
         ["DROP/s", *(count_text(nf.drop_packets_per_s) for nf in nfs)],
         ["MISS/pkt", *(plain_text(nf.llc_misses_per_packet, 2) for nf in nfs)],
     ]
@@ -392,13 +450,19 @@ def _cells(columns: _Columns) -> int:
 
 
 def effect_text(plan: Experiment, item: SettingResult) -> str:
-    """`nothing`, or the network functions that it costs something and how much."""
+    """`nothing`, or the network functions that it costs something and how much, the worst first."""
+    hit = sorted(item.nfs.items(), key=lambda row: _severity(row[1]), reverse=True)
     words = [
         f"{printable(plan.watch[key])} {nf.effect}{_amount(nf)}"
-        for key, nf in item.nfs.items()
+        for key, nf in hit
         if nf.effect != "nothing"
     ]
     return ", ".join(words) or "nothing"
+
+
+def _severity(nf: NfEffect) -> tuple[int, float]:
+    known = [value for value in (nf.cost_ratio, nf.lost_ratio) if math.isfinite(value)]
+    return WORST.index(nf.effect), max(map(abs, known), default=0.0)
 
 
 def _amount(nf: NfEffect) -> str:
@@ -430,6 +494,11 @@ def _table(columns: _Columns, effects: Sequence[str], room: int) -> list[str]:
 def mpps_text(value: float) -> str:
     """Packets per second in millions; `-` if unknown."""
     return f"{value / 1e6:.2f}" if math.isfinite(value) else "-"
+
+
+def cpp_text(nf: NfEffect) -> str:
+    """Cycles per packet, marked if they are an upper bound; `-` if unknown."""
+    return BOUND * nf.cpp_is_bound + plain_text(nf.cpp.value)
 
 
 def plain_text(value: float, places: int = 0) -> str:

@@ -54,7 +54,8 @@ class ExperimentLog:
         bare = replace(plan, proposal=Proposal({}, (), commands=plan.proposal.commands))
         detail = {"plan": _plain(bare), "accelerated": accelerated}
         swept = "the ways of I/O" if plan.of_io else plan.group or "the root group"
-        self._note(f"experiment: sweep of {swept} begins", detail)
+        what = f"sweep of {swept}" if plan.kind == "sweep" else f"trial of {plan.settings[1].label}"
+        self._note(f"experiment: {what} begins", detail)
 
     def visited(self, visits: tuple[Visit, ...]) -> None:
         """Note those visits that are new."""

@@ -83,6 +83,19 @@ def test_limits_of_memory_bandwidth(capsys: pytest.CaptureFixture[str]) -> None:
     assert row.split()[-1] == "worse"  # the neighbour pays for it
 
 
+def test_ways_of_io(capsys: pytest.CaptureFixture[str]) -> None:
+    host = "demo --scenario noisy --cpus 24 --host gold-6252n".split()
+    line = ["cat", "try", "--io", "--l3", "0=600", "--watch", "vpp"]
+    assert run([*host, *line, *QUICK, "--yes", "--json"]) == 0
+    out, err = capsys.readouterr()
+    result = json.loads(out)
+    assert (result["of_io"], result["outcome"]) == (True, "reverted")
+    hits = [row for row in result["differences"] if row["metric"] == "pcie.ddio_hit_ratio"]
+    words = {row["name"]: row["word"] for row in hits}
+    assert words == {"0": "less", "1": "same"}  # that of the other socket keeps its ways
+    assert "600" in err and "assumption" in err
+
+
 def test_pins_of_cores(capsys: pytest.CaptureFixture[str]) -> None:
     line = "demo --scenario sst-bf --cpus 24 sst try --cpus 1-4".split()
     assert run([*line, *QUICK, "--yes"]) == 0
@@ -100,6 +113,10 @@ def test_pins_of_cores(capsys: pytest.CaptureFixture[str]) -> None:
         ("cat try --group tenant --l3 0=fe", 1),  # as it is
         ("cat try --group tenant --l3 0=1 --watch nobody", 1),
         ("cat try --group tenant --l3 0=1", 2),  # no terminal to confirm it
+        ("cat try --io", 2),
+        ("cat try --io --group tenant --l3 0=1", 2),
+        ("cat try --io --l3 0=1 --mba 0=50", 2),
+        ("cat try --io --l3 0=3", 1),  # this processor has no io_alloc
         ("sst try --cpus 1", 1),  # pinned already
     ],
 )

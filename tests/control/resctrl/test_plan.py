@@ -333,6 +333,36 @@ def test_io_is_switched_on_with_the_ways_of_no_exclusive_group() -> None:
     assert (proposal.refusals, masks) == ((), ["7f0"])
 
 
+@pytest.mark.parametrize(
+    ("values", "exclusive", "masks"),
+    [
+        # None is named: each gets every way, or all but the exclusive ones.
+        ((), {}, {0: "7ff", 1: "7ff"}),
+        # The other cache keeps the ways of now, if these are known and legal.
+        (((1, 0x3),), {}, {0: "600", 1: "3"}),
+        (((0, 0x3),), {}, {0: "3", 1: "7ff"}),
+        (((1, 0x3),), {"vpp": "exclusive"}, {0: "1ff", 1: "3"}),
+    ],
+)
+def test_io_that_is_switched_on_keeps_the_ways_of_caches_that_are_not_named(
+    values: tuple[tuple[int, int], ...], exclusive: dict[str, str], masks: dict[int, str]
+) -> None:
+    state, rules = with_io(enabled=False, **exclusive)
+    vpp = "600" if exclusive else "f"
+    state = dict(state) | {
+        Cell("schemata", "/", "L3", 0): "1f",
+        Cell("schemata", "/", "L3", 1): "7ff",
+        Cell("schemata", "vpp", "L3", 0): vpp,
+    }
+    proposal = propose(state, rules, [SetIoWays(enabled=True, values=values)])
+    assert proposal.refusals == ()
+    given = {item.cell.number: item.new for item in proposal.changes if item.cell.kind == "io_cbm"}
+    assert given == masks
+    named = {domain for domain, _ in values}
+    notes = [text for text in proposal.effects if "was not named" in text]
+    assert len(notes) == (len(masks) - len(named) if named else 0)
+
+
 def test_the_classes_that_share_ways_with_io_are_named() -> None:
     state, rules = with_io(enabled=True)
     proposal = propose(state, rules, [SetIoWays(None, ((0, 0x18),))])

@@ -195,3 +195,20 @@ def test_ways_of_io_that_are_set_are_the_present_ones() -> None:
 def test_without_io_alloc_such_a_sweep_is_refused() -> None:
     with pytest.raises(SweepError, match="no io_alloc"):
         planned(SweepRequest("", of_io=True))
+
+
+def test_classes_of_network_functions_that_share_ways_with_a_mask_are_named() -> None:
+    plan = planned(SweepRequest("tenant", watch=("vpp",)))
+    vpp, switch = 0x1E0, 0x01C
+    for setting in plan.settings:
+        mask = setting.masks[L3]
+        classes = {"vpp": mask & vpp, "switch": mask & switch}
+        assert setting.shared.get(L3, {}) == {name: both for name, both in classes.items() if both}
+    assert plan.polled["vpp"] == ("vpp",)
+    assert set(plan.polled["switch"]) == {"north/dpdk-l3fwd", "ovs/ovs-vswitchd"}
+    assert plan.ends == (1, 20)
+
+
+def test_the_class_itself_is_no_other_one() -> None:
+    plan = planned(SweepRequest("vpp", (1, 4)), vpp="3c000", tenant="ff", switch="3f00")
+    assert plan.polled == {}

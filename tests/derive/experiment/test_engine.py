@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from nftop.derive.compare.window import NF_KEPT
+from nftop.derive.compare.window import CLOCKS, NF_KEPT
 from nftop.derive.experiment.engine import (
     ExperimentState,
     NfObservation,
@@ -24,6 +24,7 @@ from nftop.derive.experiment.engine import (
 )
 from nftop.model.change import Proposal
 from nftop.model.experiment import Experiment, HarmLimits, Setting
+from nftop.model.frame import Clock
 from nftop.model.ids import L3Domain
 from nftop.model.struct import replace
 from tests.frames import nic_drops
@@ -125,6 +126,22 @@ def test_a_visit_is_as_long_as_its_settling_and_its_measuring() -> None:
         timing = PLAN.timing
         assert timing.settle_least_s + timing.measure_s <= end - begin
         assert end - begin <= timing.settle_least_s + timing.measure_s + 4
+
+
+@pytest.mark.parametrize(
+    ("saturated", "clock", "bound"),
+    [(1.0, "core", False), (0.0, "core", True), (math.nan, "core", True), (0.0, "tsc", False)],
+)
+def test_cycles_below_saturation_are_an_upper_bound(
+    saturated: float, clock: Clock, bound: bool
+) -> None:
+    row = dict(zip(NF_KEPT, reading(3).values, strict=False)) | {
+        "saturated": saturated,
+        "clock": float(CLOCKS.index(clock)),
+    }
+    one = NfObservation(tuple(row.values()), 2 * S, new=True)
+    assert one.cpp_is_bound is bound
+    assert not replace(one, values=(math.nan,) * len(row)).cpp_is_bound
 
 
 def test_moving_occupancy_is_waited_for() -> None:

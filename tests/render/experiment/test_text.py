@@ -16,6 +16,7 @@ from nftop.model.struct import replace
 from nftop.render.base.format import duration_text
 from nftop.render.base.text import cells
 from nftop.render.experiment.text import (
+    effect_text,
     end_text,
     limit_lines,
     plan_text,
@@ -146,6 +147,71 @@ def test_what_is_absent_is_no_zero() -> None:
 
 def test_no_visit_is_a_sentence() -> None:
     assert len(result_text(PLAN, curve_of(PLAN, []), 80)) == 1
+
+
+def test_ways_of_network_functions_are_named_in_the_plan_and_in_the_answer() -> None:
+    shared = replace(SETTINGS[2], shared={L3: {"vpp": 0x4}})
+    settings, polled = (*SETTINGS[:2], shared, SETTINGS[3]), {"vpp": ("vpp", "ovs")}
+    plan = replace(PLAN, settings=settings, polled=polled)
+    lines = plan_text(plan, WAYS, 80)
+    assert [line.split()[0] for line in lines if "1 with class vpp" in line] == ["3"]
+    assert any("vpp (watched), ovs" in line for line in lines)
+    text = " ".join(" ".join(result_text(plan, curve_of(plan, STATE.visits), 80)).split())
+    assert "class vpp has L3 0 4" in text
+
+
+@pytest.mark.parametrize(
+    ("own", "ends", "untried"),
+    [
+        (False, (1, 11), "wider was not tried"),
+        (False, (1, 3), ""),  # the whole cache
+        (False, (0, 0), "wider was not tried"),  # of an older recording
+        (True, (1, 11), ""),
+    ],
+)
+def test_an_answer_at_the_end_of_the_tried_widths_is_a_bound(
+    own: bool, ends: tuple[int, int], untried: str
+) -> None:
+    plan = replace(PLAN, settings=SETTINGS[:3], ends=ends)
+    plan = replace(plan, own=frozenset({"1"})) if own else plan
+    visits = [item for item in STATE.visits if item.setting < 3]
+    curve = curve_of(plan, visits)
+    assert curve.recommended == (0 if own else 2)
+    text = " ".join(" ".join(result_text(plan, curve, 80)).split())
+    assert ("wider was not tried" in text) is (untried != "")
+    assert ("at least 3 ways" in text) is (untried != "")
+
+
+def test_the_narrowest_width_that_was_tried_is_a_bound_too() -> None:
+    settings = SETTINGS[1:3]
+    plan = replace(PLAN, settings=settings, own=frozenset({"1"}), ends=(1, 11))
+    visits = [replace(item, setting=item.setting - 1) for item in VISITS if item.setting in (1, 2)]
+    text = " ".join(" ".join(result_text(plan, curve_of(plan, visits), 80)).split())
+    assert "at most 2 ways" in text
+    assert "narrower was not tried" in text
+
+
+def test_the_worst_hit_network_function_is_named_first() -> None:
+    plan = replace(PLAN, watch={"1": "ovs", "2": "vpp", "3": "zebra"})
+    other = {at: (0.5 * cost + 105, lost / 3) for at, (cost, lost) in enumerate(LEVELS)}
+
+    def levels(item: Visit) -> dict[str, NfLevels]:
+        hit, (cost, lost) = item.nfs["1"], other[item.setting]
+        less = replace(hit, busy_cpp=cost + hit.busy_cpp % 1, lost_ratio=lost)
+        none = replace(hit, busy_cpp=100.0 + hit.busy_cpp % 1 / 10, lost_ratio=0.0)
+        return {"1": less, "2": hit, "3": none}
+
+    curve = curve_of(plan, [replace(item, nfs=levels(item)) for item in VISITS])
+    text = effect_text(plan, curve.results[3])
+    assert text.startswith("vpp costs")
+    assert text.find("ovs") > 0
+
+
+def test_an_upper_bound_is_marked() -> None:
+    bound = [replace(v, nfs={"1": replace(v.nfs["1"], cpp_is_bound=True)}) for v in VISITS]
+    text = "\n".join(result_text(PLAN, curve_of(PLAN, bound), 120))
+    assert text.count("<210") == 3
+    assert "<" not in "\n".join(result_text(PLAN, curve_of(PLAN, VISITS), 120))
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.4, "0s"), (59.6, "1m00s"), (500, "8m20s")])
