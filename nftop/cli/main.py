@@ -64,6 +64,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 _BY_SERVER = ("live", "doctor", "serve", "record")
 # Commands that run despite an error in the configuration.
 _WITHOUT_CONFIG = frozenset({*cat.NAMES, *SHELL_NAMES, "sst", "explain", "tma", "fleet"})
+# argparse's message where only a command of a command is missing.
+_NO_COMMAND = "the following arguments are required: COMMAND"
 _EPILOG = """\
 without a terminal on standard output nftop writes frames as text, as with --batch
 
@@ -121,7 +123,9 @@ class _Parser(argparse.ArgumentParser):
         put(cast("TextIO | None", file), message)
 
     def error(self, message: str) -> NoReturn:
-        say_lines(f"{self.format_usage()}{self.prog}: error: {safe_line(message)}")
+        alone = message == _NO_COMMAND  # such as `nftop cat`: its commands are what is wanted
+        text = self.format_help() if alone else self.format_usage()
+        say_lines(f"{text}{self.prog}: error: {safe_line(message)}")
         sys.exit(USAGE)
 
 

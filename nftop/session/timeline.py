@@ -90,7 +90,8 @@ class LivePast:
         self.problem, self._event_ns = "", None
         replay, size = self._replay, self.flight.size
         if replay is None:
-            self._begin(max(size.last_ns - 1, size.first_ns), forward=ticks > 0)
+            # The newest kept tick is on screen already: go on from it.
+            self._begin(size.last_ns, forward=ticks > 0, step=ticks)
             return
         here = replay.position
         if ticks > 0 and here is not None and here.at_ns >= size.last_ns:
@@ -168,7 +169,7 @@ class LivePast:
         self._show = lambda _: None
         self.to_now()
 
-    def _begin(self, wall_ns: int, *, forward: bool) -> None:
+    def _begin(self, wall_ns: int, *, forward: bool, step: int = 0) -> None:
         size = self.flight.size
         if forward:
             self.problem = _IS_NOW
@@ -186,6 +187,8 @@ class LivePast:
             on_frame=history.append,
             clock=self._clock,
         )
+        if step:
+            replay.step(step)
         with self._lock:
             if self._rules is not None:
                 replay.set_rules(self._rules)

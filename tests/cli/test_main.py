@@ -9,7 +9,7 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -70,6 +70,23 @@ def test_usage_errors_are_two_and_a_sentence(arguments: list[str], sentence: str
     done = called(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert sentence in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["cat"], ("show", "set", "sweep", "footprint", "try")),
+        (["cat", "io"], ("enable", "disable")),
+        (["sst"], ("pin", "release")),
+    ],
+)
+def test_a_command_without_its_command_lists_them(
+    arguments: list[str], names: Sequence[str]
+) -> None:
+    done = called(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    listed = [words[0] for words in map(str.split, done.stderr.splitlines()) if words]
+    assert set(names) <= set(listed)
 
 
 def test_json_frames() -> None:

@@ -66,6 +66,16 @@ def test_a_second_back_is_the_tick_before_and_its_numbers_are_those_shown_live()
             assert last is not None and same(last, frames[TICKS - back])
 
 
+def test_first_step_back_from_now_is_to_the_tick_before_the_newest() -> None:
+    with going_back() as shown:
+        for back in (2, 3):
+            shown.past.step(-1)
+            shown.reach(TICKS - back)
+            assert shown.past.active
+        shown.past.step(1)
+        shown.reach(TICKS - 2)
+
+
 def test_a_minute_back_and_forth_and_to_now() -> None:
     frames = flown()[1]
     with going_back() as shown:
