@@ -75,7 +75,7 @@ def _wanted(options: argparse.Namespace, gate: ClassGate) -> TrialWish:
         if options.group is None:
             raise UsageError("a PROFILE, --group with masks or limits, or --io with --l3")
         wanted = mask_actions(options, class_directory(options.group))
-        words = command(options, "").split()[2:]
+        words = shlex.split(command(options, ""))[2:]
         return TrialWish("changed", tuple(wanted), tuple(words))
     if options.group is not None:
         raise UsageError("a PROFILE or --group, not both")

@@ -121,7 +121,8 @@ def _live_screen(
             past=past,
             rules=rules,
             examine=partial(_examine, options),
-            perf_tool=_perf_tool,
+            # Commands for this machine, not for a host that is simulated or elsewhere.
+            perf_tool=None if here.host.simulated or here.host.remote else _perf_tool,
         )
         if here.gate is not None:
 

@@ -1,6 +1,7 @@
 """Frequencies and priority of cores as a backend.
 
-policies    what the kernel reports of each policy, rows to show, actions that a screen offers
+policies    what the kernel reports of each policy, and rows to show
+choices     actions that a screen offers for a core
 operations  a change as single writes, in an order whose every state is valid
 backend     actions to a proposal; common to the real and the simulated backend
 cpufreq     the kernel's: state, and the only writes

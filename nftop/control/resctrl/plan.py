@@ -484,7 +484,8 @@ def _not_exclusive(target: State, line: str, l3: int, rule: MaskRule) -> int:
     """Ways that no exclusive group has."""
     bits = (1 << rule.ways) - 1
     for cell, value in target.items():
-        owned = cell.kind == "schemata" and (cell.name[:2], cell.number) == (line, l3)
+        same = (cache_of_line(cell.name), cell.number) == (cache_of_line(line), l3)
+        owned = cell.kind == "schemata" and same
         if owned and target.get(Cell("mode", cell.group)) in (EXCLUSIVE, PSEUDO_LOCKED):
             bits &= ~int(value, 16)
     return bits

@@ -64,11 +64,11 @@ def _of_nftop(job: str) -> Iterator[Alert]:
         "{{ $labels.instance }}: nftop serve does not answer, or its frames stopped",
         "See `systemctl status nftop-serve` and `nftop doctor` on the host.",
     )  # fmt: skip
-    # A source that is not on the host is no failure.
+    # A source that is not on the host, or that its hardware lacks, is no failure.
     yield Alert(
         "NftopSourceFails",
         f"{families.SOURCE_UP.sample} == 0 unless on (instance, source) "
-        f'{families.SOURCE.sample}{{state="source"}}',
+        f'{families.SOURCE.sample}{{state=~"source|hardware"}}',
         "1m", "warning",
         "{{ $labels.instance }}: no numbers from {{ $labels.source }}",
         "See `nftop doctor` on the host.",

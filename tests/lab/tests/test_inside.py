@@ -117,7 +117,7 @@ def test_a_cpu_is_switched_off_and_on() -> None:
     codes, before, without, left = answer(program, "--cpus", "16")
     # CPU 0 has no such file, and a folder that none can be made in.
     assert codes == [None, None, "EINVAL", "EROFS", *[None] * 8, "EBUSY"]
-    parts = ["cache", "cpufreq", "online", "topology"]
+    parts = ["cache", "cpufreq", "online", "thermal_throttle", "topology"]
     assert before == ["0-15", "", "0-3,8-11", "1,9", "1", "0-15", parts, 16, 17]
     some = "0-8,10-15"
     assert without == [some, "9", "0-3,8,10-11", "1", "1", some, ["cpufreq", "online"], 15, 16]

@@ -332,7 +332,7 @@ def test_a_pipe_that_is_closed_is_the_end() -> None:
         (FileRotation(time_ns=10_000_000_000), 4),
         (FileRotation(size=12_000), 3),
         (FileRotation(time_ns=10_000_000_000, keep=Keep(files=2)), 2),
-        (FileRotation(time_ns=10_000_000_000, keep=Keep(size=15_000)), 3),
+        (FileRotation(time_ns=10_000_000_000, keep=Keep(size=25_000)), 3),
     ],
 )
 def test_a_rotation_loses_no_tick(

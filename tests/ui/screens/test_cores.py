@@ -57,7 +57,7 @@ async def test_what_the_operator_scrolled_off_is_counted_and_one_key_brings_it_b
 async def test_a_culprit_has_its_name_and_its_victims_what_changed() -> None:
     host = Frozen("noisy", traffic=None)
     frames = [host.tick(0), host.tick(15 * S), *(host.tick(S) for _ in range(65))]
-    for size, name in (((120, 36), "vm neighbour"), ((80, 24), "▲vm neighbour")):
+    for size, name in (((120, 36), "CPU 0/KVM     vm neighbour"), ((80, 24), "▲vm neighbour")):
         async with running(*frames, size=size) as run:
             session = run.app._main._session
             row = next(row for row in run.rows if any("11-14" in text for text, _ in row))
