@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 
 from nftop.derive.fold import FoldState, step
@@ -10,6 +12,9 @@ from nftop.model.clock import NS_PER_S
 from nftop.model.frame import Frame
 from nftop.model.sample import Sample, SourceReading
 from nftop.sources.base import Source
+
+# Frames whose real time is the pace.
+_PACED = 16
 
 
 class SteppedClock:
@@ -47,10 +52,16 @@ class Accelerated:
         self._interval_s, self._pause_s = interval_s, pause_s
         self._offset_ns = wall_ns - clock.now_ns()
         self._stopped = threading.Event()
+        self._took_s = deque[float](maxlen=_PACED)
 
     @property
     def interval_s(self) -> float:
         return self._interval_s
+
+    def pace(self) -> float:
+        """Seconds of real time for each second of its clock, as frames have taken so far."""
+        usual_s = sorted(self._took_s)[len(self._took_s) // 2] if self._took_s else self._pause_s
+        return usual_s / self._interval_s
 
     def stop(self) -> None:
         self._stopped.set()
@@ -59,6 +70,7 @@ class Accelerated:
         """A frame per step until `stop`. The first has no rates yet."""
         state = self._start
         while not self._stopped.is_set():
+            began_s = time.monotonic()
             at_ns = self._clock.now_ns()
             readings = {
                 source.name: SourceReading(source.read(), at_ns, 0) for source in self._sources
@@ -71,3 +83,4 @@ class Accelerated:
             yield frame
             self._clock.advance(self._interval_s)
             self._stopped.wait(self._pause_s)
+            self._took_s.append(time.monotonic() - began_s)

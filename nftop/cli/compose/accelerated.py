@@ -83,4 +83,6 @@ def accelerated_host(
         if taken is None
         else taken(SteppedHost(demo.host, demo.model.layout.topology, demo.uarch, gate)),
     )
-    return ExperimentHost(feed.frames(), gate, feed.stop, clock.now_ns, accelerated=True)
+    return ExperimentHost(
+        feed.frames(), gate, feed.stop, clock.now_ns, accelerated=True, pace=feed.pace
+    )

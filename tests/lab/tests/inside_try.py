@@ -40,7 +40,7 @@ def client(words: list[str]) -> int:
     host = accelerated_host(options, pause_s=0.02)
     gate = open_gate(open_classes())
     real = replace(host, gate=gate, accelerated=False)
-    sweep._opened = lambda *_: real  # type: ignore[assignment]
+    sweep._opened = lambda *_: real
     return run(["cat", "try", *words, *QUICK, *LIMITS])
 
 
