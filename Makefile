@@ -43,7 +43,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check stress coverage bench experiments fuzz-pcm observer screenshots film docs wheel deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check stress coverage bench bench-memory experiments fuzz-pcm observer screenshots film docs wheel deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -98,8 +98,15 @@ lab: $(READY) test-packages
 fuzz-pcm: $(READY)
 	@NFTOP_PCM_DOCUMENTS=100000 $(BIN)/pytest -q --no-cov tests/sources/pcm/test_document.py
 
+# What nftop costs, beside its targets. ONLY=start,threads runs some sections, ONLY=list names them.
 bench: $(READY)
-	@$(BIN)/python -m tests.bench
+	@$(BIN)/python -m tests.bench $(ONLY)
+
+# Resident memory over simulated hours, for each half hour. Ten minutes.
+HOURS ?= 8
+
+bench-memory: $(READY)
+	@$(BIN)/python -m tests.bench.memory $(HOURS) 88
 
 # What a polling core loses while nftop looks at it: testpmd with and without, by turns; as root.
 observer: $(READY) test-packages

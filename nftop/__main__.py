@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import traceback
-from types import TracebackType
+
+TYPE_CHECKING = False  # `typing` takes as long to import as Python to start
+if TYPE_CHECKING:
+    from types import TracebackType
 
 
 def main() -> int:
@@ -43,7 +45,9 @@ def _write_traceback(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
     """Print a traceback with its texts escaped: they may come from a peer or a recording."""
-    from nftop.export.output import say_lines  # noqa: PLC0415 - only where nftop fails
+    import traceback  # noqa: PLC0415 - only where nftop fails
+
+    from nftop.export.output import say_lines  # noqa: PLC0415 - likewise
 
     say_lines("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
 

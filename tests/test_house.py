@@ -12,13 +12,13 @@ from tests.house import ROOT, Counts, banned, count, modules, names, tree, words
 # At most so many. Lines have slack while features are added; their target is 64,000.
 LIMITS = {
     "lines": 102_000,
-    "single_importer": 87,
+    "single_importer": 83,
     "single_importer_in_folder": 28,
     "top_level": 14,
     "duplicate_class_names": 0,
     "banned_names": 0,
     "long_files": 0,
-    "long_functions": 3,
+    "long_functions": 0,
 }
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nftop.export.output import OK, USAGE, fail, put, say
-from nftop.model.bounded_toml import parse_toml
 from nftop.model.terminal_text import safe_line
 from nftop.store.user.config_dir import config_folder, read_text
 
@@ -90,7 +89,7 @@ def read_config(
     settings: dict[str, ConfigSetting] = {}
     for path in paths:
         try:
-            table = parse_toml(read_text(path, MAX_BYTES))
+            table = _table(read_text(path, MAX_BYTES))
         except (FileNotFoundError, NotADirectoryError, PermissionError):
             continue
         except OSError as error:
@@ -101,6 +100,12 @@ def read_config(
             if name != RULES:
                 settings[name] = _setting(path, name, value, taken)
     return list(settings.values())
+
+
+def _table(text: str) -> dict[str, Any]:
+    from nftop.model.bounded_toml import parse_toml  # noqa: PLC0415 - most hosts have no file
+
+    return parse_toml(text)
 
 
 def _setting(

@@ -19,7 +19,6 @@ from types import MappingProxyType
 from typing import NoReturn, TextIO, cast
 
 from nftop import __version__
-from nftop.cli import config
 from nftop.cli.parsers import cat, record, sst
 from nftop.cli.parsers.common import DEFAULTS, add_batch, add_sampling, count_of
 from nftop.export.output import (
@@ -130,6 +129,8 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
     parser = build_parser()
     arguments = record.with_times(arguments)
     options, rest = parser.parse_known_args(arguments)
+    from nftop.cli import config  # noqa: PLC0415 - help and errors have ended nftop before
+
     try:
         settings = config.read_config(config.files(os.environ), _taken)
     except config.ConfigError as error:

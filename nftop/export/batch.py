@@ -13,8 +13,7 @@ from nftop.export.output import put
 from nftop.model.frame import Focus, Frame
 from nftop.model.struct import dataclass, field, replace
 from nftop.render.base.text import ascii_only
-from nftop.render.cache.monitors import monitor_text
-from nftop.render.pages.batch_text import frame_text
+from nftop.render.pages.batch_text import frame_text, monitor_text
 from nftop.session.feed import Feed, Player
 from nftop.session.focus_target import FocusFrames, FocusTarget
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Literal, TypeAlias
 
+from nftop.model.clock import NS_PER_S
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
@@ -152,12 +153,19 @@ class EvidenceLink:
         wall_ns: when it began or happened.
         text: its numbers (untrusted text).
         source: what measured it: a metric's id or a source.
+        value_ns: when its numbers were measured, where that is later; else 0.
     """
 
     wall_ns: int
     step: Literal["change", "cause", "effect"]
     text: str
     source: str
+    value_ns: int = 0
+
+    @property
+    def valued_ns(self) -> int | None:
+        """When its numbers were measured, if that is a second or more after it began."""
+        return self.value_ns if self.value_ns - self.wall_ns >= NS_PER_S else None
 
 
 @dataclass(frozen=True, slots=True)

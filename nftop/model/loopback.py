@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import NamedTuple
 
 PORT = 9739  # beside pcm-sensor-server's 9738
@@ -47,6 +46,8 @@ def _split_port(text: str) -> tuple[str, str]:
 
 def is_loopback(host: str) -> bool:
     """Whether it is `localhost`, in 127/8, or `[::1]`."""
+    import ipaddress  # noqa: PLC0415 - `--help` has the default address only
+
     bracketed = host.startswith("[") and host.endswith("]")
     try:
         address = ipaddress.ip_address(host[1:-1] if bracketed else host)

@@ -93,16 +93,17 @@ class Missing:
 
 
 Reading: TypeAlias = float | Missing
+_UNDEFINED, _IDLE = Missing(Reason.UNDEFINED), Missing(Reason.IDLE)
 
 
 def total(readings: Iterable[Reading], of_nothing: Missing | None = None) -> Reading:
     """The sum, or the first missing summand; `of_nothing` (default UNDEFINED) without summands."""
-    summed: Reading = of_nothing or Missing(Reason.UNDEFINED)
+    summed: float | None = None
     for reading in readings:
         if isinstance(reading, Missing):
             return reading
-        summed = reading if isinstance(summed, Missing) else summed + reading
-    return summed
+        summed = reading if summed is None else summed + reading
+    return (of_nothing or _UNDEFINED) if summed is None else summed
 
 
 def quotient(numerator: Reading, denominator: Reading) -> Reading:
@@ -111,7 +112,7 @@ def quotient(numerator: Reading, denominator: Reading) -> Reading:
         return numerator
     if isinstance(denominator, Missing):
         return denominator
-    return numerator / denominator if denominator > 0 else Missing(Reason.IDLE)
+    return numerator / denominator if denominator > 0 else _IDLE
 
 
 def product(one: Reading, other: Reading) -> Reading:

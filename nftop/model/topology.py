@@ -159,6 +159,15 @@ class Topology:
         return tuple(sorted({c.package for c in self.cpus if c.package is not None}))
 
     @cached_property
+    def package_index(self) -> NDArray[np.intp]:
+        """intp (rows,): index of each CPU's package in `packages`; their number if unknown."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        index_of: dict[Package | None, int] = {}
+        index_of |= {package: index for index, package in enumerate(self.packages)}
+        return np.array([index_of.get(c.package, len(index_of)) for c in self.cpus], np.intp)
+
+    @cached_property
     def core_count(self) -> int:
         return len({c.core for c in self.cpus if c.core is not None})
 

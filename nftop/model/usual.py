@@ -41,11 +41,15 @@ class UsualTable:
 
     def of(self, metric: str, keys: Sequence[Hashable]) -> Floats:
         """float64 (len(keys),), NaN where unknown."""
+        values: Floats = self.all_of(keys)[USUAL_METRICS.index(metric)]
+        return values
+
+    def all_of(self, keys: Sequence[Hashable]) -> Floats:
+        """float64 (metrics, len(keys)), NaN where unknown."""
         rows = np.array([self.row_of.get(key, -1) for key in keys], np.intp)
         if not self.values.shape[1]:
-            return np.full(len(rows), np.nan)
-        known = self.values[USUAL_METRICS.index(metric)][rows]
-        return np.where(rows >= 0, known, np.nan)
+            return np.full((len(USUAL_METRICS), len(rows)), np.nan)
+        return np.where(rows >= 0, self.values[:, rows], np.nan)
 
 
 @dataclass(frozen=True, slots=True)

@@ -495,26 +495,25 @@ def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
             )
             for group in classes.groups
         ),
-        domains=tuple(
-            CacheDomain(
-                l3=cache.id,
-                ways=classes.ways,
-                size_bytes=cache.size_bytes,
-                io=classes.io(cache.id),
-                usage=_usage(
-                    [classes.mask(group, cache.id) for group in classes.groups],
-                    classes.io_bits | classes.io(cache.id).cbm.bits,
-                    classes.ways,
-                ),
-                read_on=cache.cpus[0],
-            )
-            for cache in caches
-        ),
+        domains=tuple(_domain(classes, cache) for cache in caches),
         limits=replace(
             classes.limits,
             closids=(classes.limits.closids or 0) - bool(classes.io_alloc),
             io_alloc=classes.io_alloc,
         ),
+    )
+
+
+def _domain(classes: SimulatedClasses, cache: L3Cache) -> CacheDomain:
+    io = classes.io(cache.id)
+    masks = [classes.mask(group, cache.id) for group in classes.groups]
+    return CacheDomain(
+        l3=cache.id,
+        ways=classes.ways,
+        size_bytes=cache.size_bytes,
+        io=io,
+        usage=_usage(masks, classes.io_bits | io.cbm.bits, classes.ways),
+        read_on=cache.cpus[0],
     )
 
 

@@ -295,7 +295,17 @@ class NftopApp(App[None]):
     def action_shift_time(self, seconds: int) -> None:
         """Go so many seconds forward in time, or back."""
         if isinstance(self.screen, BannerScreen):
-            self.screen.say(self._main.shift_time(seconds))
+            self.screen.say(self._main.move_in_time("shift", seconds))
+
+    def action_step_time(self, ticks: int) -> None:
+        """Go so many ticks forward in time, or back."""
+        if isinstance(self.screen, BannerScreen):
+            self.screen.say(self._main.move_in_time("step", ticks))
+
+    def action_to_event(self, step: int) -> None:
+        """Go to the next event of the timeline, or the previous one."""
+        if isinstance(self.screen, BannerScreen):
+            self.screen.say(self._main.move_in_time("marker", step))
 
     def action_command_palette(self) -> None:
         if not isinstance(self.screen, CommandPalette):

@@ -145,6 +145,10 @@ DRILL: tuple[KeyRow, ...] = (
     KeyRow("enter", "open", "Enter", "top-down of the selected core",
         hint=("⏎", "open"), rank=1),
 )  # fmt: skip
+HANDOVER: tuple[KeyRow, ...] = (
+    KeyRow("Y", "perf", "Y", "commands of perf for the selected core: functions, shared lines, "
+        "branches; there y copies them"),
+)  # fmt: skip
 TIMELINE: tuple[KeyRow, ...] = (
     KeyRow(
         "enter",
@@ -276,6 +280,11 @@ LEAVE: tuple[KeyRow, ...] = (
     HELP_KEY,
     KeyRow("escape,q,f10", "close", "Esc q", "close; so does the key that opened the page",
         hint=("Esc", "close"), rank=1),
+    KeyRow("left_square_bracket", "app.step_time(-1)", "[", "back in time by one tick"),
+    KeyRow("right_square_bracket", "app.step_time(1)", "]", "forward by one tick"),
+    KeyRow("left_curly_bracket", "app.to_event(-1)", "{",
+        "back to the previous incident, change or marker"),
+    KeyRow("right_curly_bracket", "app.to_event(1)", "}", "forward to the next one"),
     *TIME,
     *CHANGE,
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Literal
 from nftop.control.interface import ClassGate
 from nftop.control.profile.profile import Listing
 from nftop.model.check import Check
+from nftop.model.perf_tool import PerfTool
 from nftop.model.struct import dataclass, field
 from nftop.render.base.text import locale_is_utf8
 from nftop.session.experiment import ExperimentHost
@@ -42,6 +43,7 @@ class Options:
         rules: keeps settings of rules that are made on screen; None: they last for the session.
         examine: all checks of the host, and what they are about; called in a thread, since it takes
             a second or more; None: a replay has no host.
+        perf_tool: what perf(1) of the host can record; called in a thread; None: no live host.
         columns: keeps the columns chosen on screen; None: they last for the session.
         past: goes back in a live session; None: nothing is kept.
         events: what happened, for the timeline.
@@ -63,6 +65,7 @@ class Options:
     report: Callable[[str, Callable[[str], None]], None] | None = None
     rules: RulesFile | None = None
     examine: Callable[[], tuple[Sequence[Check], str]] | None = None
+    perf_tool: Callable[[], PerfTool] | None = None
     columns: ColumnsFile | None = None
     past: PastControl | None = None
     events: EventHistory = field(default_factory=EventHistory)

@@ -17,13 +17,14 @@ from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import Strip
 from nftop.model.topology import Topology
 from nftop.render.base.format import duration_text
-from nftop.render.cores.columns import is_column
+from nftop.render.cores.columns import HARM, is_column
 from nftop.render.cores.harm import (
     SICK,
     RowFacts,
     RowPast,
     RowTrend,
     RowTrends,
+    hidden_culprits,
     merged_culprits,
     row_facts,
     trends_of,
@@ -42,6 +43,7 @@ from nftop.render.cores.rows import (
     settle,
 )
 from nftop.render.frame.header import ViewStatus, time_of_day
+from nftop.render.incidents.line import has_no_values
 from nftop.session.feed import Feed, PastControl, Player, TimeControl
 from nftop.store.history.events import STRIP_NS, EventHistory
 from nftop.store.history.history import HistorySeries, TickHistory
@@ -115,6 +117,11 @@ class SessionView:
         """The feed if it is a recording's."""
         return self.feed if isinstance(self.feed, Player) else None
 
+    @cached_property
+    def past_control(self) -> PastControl | None:
+        """`time` if it goes into the past of a live session."""
+        return self.time if isinstance(self.time, PastControl) else None
+
     @property
     def frame(self) -> Frame | None:
         """The frame on screen."""
@@ -123,7 +130,7 @@ class SessionView:
     @property
     def history(self) -> TickHistory:
         """Ticks for graphs that end at the frame on screen."""
-        past = self.time.history if isinstance(self.time, PastControl) else None
+        past = None if self.past_control is None else self.past_control.history
         oldest_ns = self.ticks.oldest_ns
         if past is None or self.past is None or oldest_ns is None:
             return self.ticks
@@ -208,9 +215,9 @@ class SessionView:
 
     @property
     def sick(self) -> tuple[int, int] | None:
-        """Pollers of the frame that are harmed, and all of them; None without any."""
+        """Pollers of the frame that are harmed, and all of them; None without any, or any value."""
         frame = self.frame
-        if frame is None:
+        if frame is None or has_no_values(frame):
             return None
         self.compare(frame)
         rows = [row for row, nf in enumerate(frame.cpus.nf) if nf is not None]
@@ -291,11 +298,16 @@ class SessionView:
     def settle(self, page: int, *, pinned: bool = False) -> None:
         """Keep the cursor valid for the rows, in a body of `page` lines.
 
+        By harm, the culprits are among the first rows.
+
         `pinned`: the screen is about the selected CPU.
         """
         if self.frame is not None:
             self.lines = max(1, page)
             self.page = rows_in_view(self.rows, self.lines)
+            if self.view.sort == HARM and not self.view.inverted and self.facts.culprits:
+                hidden = hidden_culprits(self.frame, self.rows.shown, self.page)
+                self.rows = self.rows.lifted(hidden, self.page) if hidden else self.rows
             self.cursor = settle(
                 self.cursor, self.frame.cpus, self.rows, self.lines, pinned=pinned or self.pinned
             )
@@ -333,9 +345,9 @@ class SessionView:
 
     def to_now(self) -> bool:
         """Leave the past; whether the screen showed it."""
-        if not isinstance(self.time, PastControl) or not self.time.active:
+        if self.past_control is None or not self.past_control.active:
             return False
-        self.time.to_now()
+        self.past_control.to_now()
         self.past = self.frozen = None
         return True
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nftop.derive.fold import FoldState, step
-from nftop.model.column import Column
+from nftop.model.column import Block, Column
 from nftop.model.frame import CpuTable, Frame
 from nftop.model.missing import Missing, Reading
 from nftop.model.sample import Sample
@@ -63,10 +63,12 @@ def shaken(cpus: int, ticks: int, share: float = 1.0) -> list[Frame]:
     for tick in range(ticks):
         table = replace(
             table,
-            columns={
-                name: _shaken(column, frame.cpus.columns[name], share, rng)
-                for name, column in table.columns.items()
-            },
+            columns=Block.of(
+                {
+                    name: _shaken(column, frame.cpus.columns[name], share, rng)
+                    for name, column in table.columns.items()
+                }
+            ),
         )
         at = frame.monotonic_ns + tick * SECOND_NS
         wall_ns = frame.wall_ns + tick * SECOND_NS

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from nftop.cli.compose.accelerated import Accelerated, SteppedClock
 from nftop.control.backend import CLASSES
 from nftop.control.gate import BackendClassGate
 from nftop.control.resctrl.sweep import SweepRequest, plan_sweep
@@ -16,7 +17,6 @@ from nftop.derive.fold import FoldState
 from nftop.model.change import SetSchemata, State
 from nftop.model.experiment import Experiment, HarmLimits, Timing
 from nftop.model.frame import Frame
-from nftop.session.accelerated import Accelerated, SteppedClock
 from nftop.session.experiment import ExperimentResult, run_experiment
 from nftop.sources.simulated import simulated_host
 

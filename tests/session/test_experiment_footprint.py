@@ -7,6 +7,7 @@ from itertools import islice
 
 import pytest
 
+from nftop.cli.compose.accelerated import Accelerated, SteppedClock
 from nftop.control.backend import CLASSES
 from nftop.control.gate import BackendClassGate
 from nftop.control.resctrl.footprint import FootprintRequest, plan_footprint
@@ -17,7 +18,6 @@ from nftop.model.experiment import HarmLimits
 from nftop.model.footprint import FootprintPlan, FootprintRow
 from nftop.model.frame import Frame
 from nftop.model.struct import replace
-from nftop.session.accelerated import Accelerated, SteppedClock
 from nftop.session.experiment import FootprintResult, run_footprint
 from nftop.sim import workloads
 from nftop.sources.simulated import simulated_host

@@ -28,7 +28,7 @@ from nftop.model.recording_loss import RecordingLoss
 from nftop.model.replay_position import Position
 from nftop.model.sample import Sample
 from nftop.render.base.text import ascii_only
-from nftop.render.cache.monitors import monitor_text
+from nftop.render.pages.batch_text import monitor_text
 from nftop.session.feed import Player
 from nftop.session.markers import marker_before, next_marker
 from nftop.session.reader import NoMomentError, NoRecordingError

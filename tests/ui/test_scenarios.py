@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from nftop.model.frame import Frame
 from nftop.model.incident import Incident, Severity
-from nftop.render.cores.harm import SICK
+from nftop.render.cores.harm import SICK, hidden_culprits
 from nftop.render.incidents.line import culprit_name, short_names
 from tests.derive.incidents.test_scenarios import (
     EXPECTED,
@@ -92,6 +92,11 @@ def check_sick(run: Running) -> None:
     sick = [row for row in session.rows.shown if session.facts.harm[row] >= SICK]
     in_view = session.rows.shown[session.cursor.top :][: session.page]
     assert set(in_view) >= set(sick) or set(in_view) <= set(sick)
+    assert session.frame is not None
+    if session.page >= 3:  # rows
+        assert not hidden_culprits(session.frame, in_view, session.page)[session.page // 3 :]
+        own = {session.frame.topology.row_of[cpu] for cpu in session.facts.culprits}
+        assert not own or not own.isdisjoint(in_view)
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))

@@ -21,6 +21,7 @@ from nftop.export.output import FAILURE, OK, USAGE, OutputError, fail, say
 from nftop.model.baseline import Baselines
 from nftop.model.check import Check
 from nftop.model.error_text import describe_error
+from nftop.model.perf_tool import PerfTool
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.frame.header import recorded
@@ -120,6 +121,7 @@ def _live_screen(
             past=past,
             rules=rules,
             examine=partial(_examine, options),
+            perf_tool=_perf_tool,
         )
         if here.gate is not None:
 
@@ -144,6 +146,12 @@ def _examine(options: argparse.Namespace) -> tuple[Sequence[Check], str]:
 
     checks, host = examine_host(options)
     return checks, caveat_of(host)
+
+
+def _perf_tool() -> PerfTool:
+    from nftop.sources.perf.probe import read_tool  # noqa: PLC0415 - on request
+
+    return read_tool()
 
 
 def _report(options: argparse.Namespace, recording: str, done: Callable[[str], None]) -> None:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.column import Bools, Floats
+from nftop.model.column import Bools, Floats, median
 from nftop.model.frame import Clock, CpuTable, Frame, NfRow, base_clock
 from nftop.model.ids import L3Domain
 from nftop.model.missing import Missing, Reading
@@ -179,7 +179,7 @@ def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
         drops,
         nan_if_missing(nf.readings["cpp"]),
         nan_if_missing(nf.readings["busy_cpp"]),
-        float(np.median(cpus.columns["ipc"].values[rows])) if whole else np.nan,
+        median(cpus.columns["ipc"].values[rows].tolist()) if whole else np.nan,
         _weighted(cpus, rows) if whole else np.nan,
         full,
         clock,

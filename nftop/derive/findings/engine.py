@@ -21,8 +21,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.derive.findings.inputs import FindingInputs
-from nftop.derive.findings.rule import FindingKey, Measured, Only, Rule
+from nftop.derive.findings.inputs import FindingInputs, FindingKey
+from nftop.derive.findings.rule import Measured, Only, Rule
 from nftop.derive.findings.rules import all_rules
 from nftop.derive.frame import FRAME
 from nftop.derive.nf.departures import DepartureState, NfSighting, step_departures

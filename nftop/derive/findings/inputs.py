@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,13 @@ from nftop.model.struct import dataclass, field
 Rows = NDArray[np.intp]
 _ESTIMATE = Missing(Reason.TAKEN, "counted for too little of the time to be sure")
 _NOBODY = -1
+
+
+class FindingKey(NamedTuple):
+    """Subject of a finding over ticks; with another owner (process) the rule starts over."""
+
+    where: str
+    owner: object
 
 
 @dataclass(frozen=True)
@@ -52,10 +60,10 @@ class FindingInputs:
         return np.array([_NOBODY if pid is None else pid for pid in pids], dtype=np.int64)
 
     @cached_property
-    def cpus(self) -> Sequence[tuple[str, object]]:
+    def cpu_keys(self) -> Sequence[FindingKey]:
         """For each of `rows` the CPU's name and the pid of the process that polls there."""
         infos, pids = self.frame.cpus.topology.cpus, self.frame.cpus.nf_pid
-        return tuple((f"cpu {infos[row].cpu}", pids[row]) for row in self.rows.tolist())
+        return tuple(FindingKey(f"cpu {infos[row].cpu}", pids[row]) for row in self.rows.tolist())
 
     @cached_property
     def nf_names(self) -> Sequence[str]:
@@ -79,10 +87,9 @@ class FindingInputs:
     def on_shared_cores(self) -> NDArray[np.bool_]:
         """bool (p,): which of `rows` are of a core on which other threads ran too."""
         shared, infos = self.frame.cpus.shared, self.frame.cpus.topology.cpus
-        own = [infos[row].cpu in shared for row in self.rows.tolist()]
-        result = np.zeros(len(own), np.bool_)
-        for places in self.cores:
-            result[list(places)] = any(own[index] for index in places)
+        own = np.array([infos[row].cpu in shared for row in self.rows.tolist()], np.bool_)
+        some = np.bincount(self.core_of, own, len(self.cores)) > 0
+        result: NDArray[np.bool_] = some[self.core_of]
         return result
 
     @cached_property
@@ -91,12 +98,20 @@ class FindingInputs:
         return np.array([places[0] for places in self.cores], dtype=np.intp)
 
     @cached_property
-    def core_names(self) -> Sequence[tuple[str, object]]:
-        """As `cpus`, of `cores`: `cpu 12,56`."""
+    def core_of(self) -> Rows:
+        """intp (p,): for each of `rows` the index of its core in `cores`."""
+        result = np.zeros(len(self.rows), np.intp)
+        for core, positions in enumerate(self.cores):
+            result[list(positions)] = core
+        return result
+
+    @cached_property
+    def core_keys(self) -> Sequence[FindingKey]:
+        """As `cpu_keys`, of `cores`: `cpu 12,56`."""
         infos, pids = self.frame.cpus.topology.cpus, self.frame.cpus.nf_pid
         rows = self.rows.tolist()
         return tuple(
-            (
+            FindingKey(
                 f"cpu {format_cpu_list([infos[rows[index]].cpu for index in places])}",
                 tuple(pids[rows[index]] for index in places),
             )
@@ -118,12 +133,20 @@ class FindingInputs:
         Unknown if that of a thread is unknown.
         """
         busy = self.of("busy_ratio")
-        reasons = np.array(
-            [max(busy.reasons[list(core)].tolist()) for core in self.cores], np.uint8
-        )
-        most = np.array([busy.values[list(core)].max() for core in self.cores], np.float64)
+        reasons = self._greatest_reasons(busy)
+        most = np.full(len(self.cores), -np.inf)
+        with np.errstate(invalid="ignore"):
+            np.maximum.at(most, self.core_of, busy.values)
         whole = Column(np.where(reasons > 0, np.nan, most), reasons)
-        return whole, summed(self.packets, self.cores)
+        sums = np.bincount(self.core_of, self.packets.values, len(self.cores))
+        reasons = self._greatest_reasons(self.packets)
+        return whole, Column(np.where(reasons > 0, np.nan, sums), reasons)
+
+    def _greatest_reasons(self, of_rows: Column) -> NDArray[np.uint8]:
+        """uint8 (c,): of the reasons on a core one, PRESENT if none is missing."""
+        reasons = np.zeros(len(self.cores), np.uint8)
+        np.maximum.at(reasons, self.core_of, of_rows.reasons)
+        return reasons
 
     def all_cpus(self, metric: str) -> Column:
         """A metric of every CPU; an estimate is no number here."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
-from nftop.derive.findings.inputs import FindingInputs, numbers
-from nftop.derive.findings.rule import SI, FindingKey, Measured, Only, Rule, register
+from nftop.derive.findings.inputs import FindingInputs, FindingKey, numbers
+from nftop.derive.findings.rule import SI, Measured, Only, Rule, register
 from nftop.derive.nf.departures import GONE_FOR_S
 from nftop.derive.nf.recent import (
     KEPT_S,
@@ -197,11 +197,11 @@ def _hit_ratio(point: RecentPoint) -> float:
 def _fall(inputs: FindingInputs, nf: NfRow) -> tuple[Reading, Reading, Reading]:
     """Usual ratio minus the present one, and both."""
     now = nf.readings.get("ovs.cache_hit_ratio", _SOURCE)
+    if isinstance(now, Missing):
+        return now, now, now
     usual = inputs.recent.get(nf.key, _UNKNOWN).before(
         inputs.frame.monotonic_ns, _hit_ratio, KEPT_S
     )
-    if isinstance(now, Missing):
-        return now, usual, now
     return usual if isinstance(usual, Missing) else usual - now, usual, now
 
 

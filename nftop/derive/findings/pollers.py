@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from nftop.derive.findings.inputs import FindingInputs, numbers, taken
+from nftop.derive.findings.inputs import FindingInputs, FindingKey, numbers, taken
 from nftop.derive.findings.rule import (
     BUSY,
     LOADED,
     STABLE,
-    FindingKey,
     Measured,
     Only,
     Rule,
@@ -27,7 +26,7 @@ def of_cpu(metric: str) -> Callable[[FindingInputs], Measured]:
     """A metric of each CPU on which a network function polls."""
 
     def measure(inputs: FindingInputs) -> Measured:
-        return Measured(_keys(inputs.cpus), inputs.of(metric), words={"nf": inputs.nf_names})
+        return Measured(inputs.cpu_keys, inputs.of(metric), words={"nf": inputs.nf_names})
 
     return measure
 
@@ -265,9 +264,7 @@ def others_here(inputs: FindingInputs) -> Measured:
     """Number and names of other threads that never sleep on a network function's CPU."""
     others = [inputs.other_pollers.get(row, ()) for row in inputs.rows.tolist()]
     words = {"nf": inputs.nf_names, "who": [", ".join(other) for other in others]}
-    return Measured(
-        _keys(inputs.cpus), numbers([float(len(other)) for other in others]), words=words
-    )
+    return Measured(inputs.cpu_keys, numbers([float(len(other)) for other in others]), words=words)
 
 
 register(
@@ -297,22 +294,24 @@ def foreign_sibling(inputs: FindingInputs) -> Measured:
     The kernel's, since a poller that polls in vain takes slots all the same.
     """
     table = inputs.frame.cpus
-    siblings = table.topology.sibling_rows[inputs.rows]
+    # With a column of none, so that there is one.
+    siblings = np.pad(
+        table.topology.sibling_rows[inputs.rows], ((0, 0), (0, 1)), constant_values=-1
+    )
     pids = inputs.pids
     others = (siblings >= 0) & (pids[siblings] != pids[inputs.rows][:, None])
     ran = table.columns["cpu_time_ratio"]
     values = np.where(others, ran.values[siblings], -1.0)
     reasons = np.where(others, ran.reasons[siblings], 0)
-    named, measured = [], np.full(len(inputs.rows), np.nan)
     worst = reasons.max(axis=1, initial=0).astype(np.uint8)
     worst[~others.any(axis=1)] = Reason.UNDEFINED
-    for index in range(len(inputs.rows)):
-        at = int(np.nanargmax(values[index])) if worst[index] == 0 else -1
-        named.append("" if at < 0 else str(table.topology.cpus[int(siblings[index, at])].cpu))
-        if at >= 0:
-            measured[index] = values[index, at]
+    busiest = np.where(np.isnan(values), -np.inf, values).argmax(axis=1)[:, None]
+    known = worst == 0
+    measured = np.where(known, np.take_along_axis(values, busiest, 1)[:, 0], np.nan)
+    rows = np.where(known, np.take_along_axis(siblings, busiest, 1)[:, 0], -1).tolist()
+    named = ["" if row < 0 else str(table.topology.cpus[row].cpu) for row in rows]
     words = {"nf": inputs.nf_names, "sibling": named}
-    return Measured(_keys(inputs.cpus), Column(measured, worst), words=words)
+    return Measured(inputs.cpu_keys, Column(measured, worst), words=words)
 
 
 register(
@@ -375,15 +374,15 @@ def low_priority(inputs: FindingInputs) -> Measured:
     for at, row in enumerate(rows):
         kind = table.settings[row].priority
         kinds[at] = kind if isinstance(kind, Missing) else float(kind == "low")
-    base, infos = table.columns["base_frequency_hz"].values / 1e9, table.topology.cpus
-    best: dict[int | None, float] = {}
-    for info, ghz in zip(infos, base.tolist(), strict=True):
-        best[info.package] = max(best.get(info.package, 0.0), ghz if ghz > 0 else 0.0)
+    base = table.columns["base_frequency_hz"].values / 1e9
+    package = table.topology.package_index
+    best = np.zeros(len(table.topology.packages) + 1)
+    np.maximum.at(best, package, np.where(base > 0, base, 0.0))
     measured = _of_cores(inputs, missing(len(inputs.rows), Missing(Reason.UNDEFINED)))
     context = {
         **measured.context,
         "base_ghz": column(base[rows]),
-        "best_ghz": numbers([best[infos[row].package] for row in rows]),
+        "best_ghz": column(best[package[rows]]),
     }
     values = from_readings(kinds, len(rows), Missing(Reason.SOURCE))
     return Measured(measured.keys, values, context, measured.words)
@@ -449,15 +448,11 @@ register(
 def _of_cores(inputs: FindingInputs, of_rows: Column) -> Measured:
     busy, packets = inputs.core_load
     return Measured(
-        _keys(inputs.core_names),
+        inputs.core_keys,
         taken(of_rows, inputs.first_of_core),
         {"packets": packets, "busy": busy},
         {"nf": inputs.core_nfs},
     )
-
-
-def _keys(places: Sequence[tuple[str, object]]) -> list[FindingKey]:
-    return [FindingKey(*item) for item in places]
 
 
 def _one(reading: Reading) -> Column:

@@ -8,20 +8,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
-from nftop.derive.findings.inputs import FindingInputs
+from nftop.derive.findings.inputs import FindingInputs, FindingKey
 from nftop.model.column import Column
 from nftop.model.struct import dataclass, field
 
 Scope: TypeAlias = Literal["cpu", "core", "nf", "package", "group", "host"]
-
-
-class FindingKey(NamedTuple):
-    """Subject of a finding over ticks; with another owner (process) the rule starts over."""
-
-    where: str
-    owner: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +176,11 @@ def register(rule: Rule) -> None:
 def unregister(rule_id: str) -> None:
     """Remove a rule that was registered."""
     del _RULES[rule_id]
+
+
+def rule_of(rule_id: str) -> Rule | None:
+    """The rule of that id, or None."""
+    return _RULES.get(rule_id)
 
 
 def registered() -> tuple[Rule, ...]:

@@ -6,7 +6,7 @@ A limit is its source's, if that names one; else `own` explains nftop's choice.
 from __future__ import annotations
 
 from nftop.derive.findings import nfs, pollers, traffic
-from nftop.derive.findings.rule import Rule, registered
+from nftop.derive.findings.rule import Rule, registered, rule_of
 
 # Modules that register rules when they are imported.
 MODULES = (nfs, pollers, traffic)
@@ -19,5 +19,4 @@ def all_rules() -> tuple[Rule, ...]:
 
 def rule_called(name: str) -> Rule | None:
     """Rule of that id, in any case, or None."""
-    wanted = name.casefold()
-    return next((rule for rule in all_rules() if rule.id == wanted), None)
+    return rule_of(name.casefold())

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from nftop.derive.cache.ways import ways_of
-from nftop.derive.findings.inputs import FindingInputs, of_packages, summed
+from nftop.derive.findings.inputs import FindingInputs, FindingKey, of_packages, summed
 from nftop.derive.findings.rule import (
     RDT,
     SI,
     STABLE,
     TALK,
-    FindingKey,
     Measured,
     Only,
     Rule,

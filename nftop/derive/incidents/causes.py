@@ -546,7 +546,7 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
             for item in (cost, was)
             if not isinstance(value := item.value, Missing)
         ]
-        title = f"a packet costs {texts[0]} cycles, was {texts[1]}{_memory(findings)}"
+        title = f"needs {texts[0]} cycles per packet, was {texts[1]}{_memory(findings)}"
         return replace(plain, title=title, culprit=party)
     if name == "loss" and grown > _LOAD_GROWN:
         title = f"{grown - 1:+.0%} packets, more than its cores take"
@@ -569,7 +569,7 @@ def _arriving(point: RecentPoint) -> float:
 def _memory(findings: Iterable[Finding]) -> str:
     """That it moves memory for each packet, where a finding says so."""
     text = next((item.text for item in findings if item.rule == "nf-memory"), "")
-    return f", {text.partition(', above')[0]}" if text else ""
+    return f", {text.partition(', above')[0]}".replace(", moved ", ", moves ", 1) if text else ""
 
 
 # Rules that begin a cause, in the order in which effects are assigned.

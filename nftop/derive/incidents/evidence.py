@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from nftop.derive.incidents.causes import Cause
 from nftop.derive.nf.recent import Recent, RecentRates
@@ -27,23 +28,26 @@ def chain_of(
 ) -> tuple[EvidenceLink, ...]:  # fmt: skip
     """Changes before the cause, the cause, and its effects, by time.
 
-    `old`: of the tick before, for times that `recent` has not any more.
+    `old`: of the tick before, for times that are not in this one.
     """
     links = [*_changes(frame, incident)]
-    links += [
-        EvidenceLink(item.since_ns, "cause", f"{item.where}: {item.text}", _metric(item))
-        for item in cause.findings
-    ]
-    links += [
-        EvidenceLink(item.since_ns, "effect", f"{item.where}: {item.text}", _metric(item))
-        for item in cause.effects
-    ]
-    links += [*_costs(incident, recent, old)] if cause.takes_effects else []
+    links += [_of_finding(frame, item, "cause", old) for item in cause.findings]
+    links += [_of_finding(frame, item, "effect", old) for item in cause.effects]
+    links += [*_costs(frame, incident, recent, old)] if cause.takes_effects else []
     return tuple(sorted(links, key=lambda item: item.wall_ns)[-_MOST_LINKS:])
 
 
-def _metric(finding: Finding) -> str:
-    return finding.metric
+def _of_finding(
+    frame: Frame, item: Finding, step: Literal["cause", "effect"], old: Sequence[EvidenceLink]
+) -> EvidenceLink:
+    """A finding; one that ends has the numbers of an earlier tick."""
+    value_ns = frame.wall_ns
+    if item.is_ending:
+        for link in old:
+            if (link.source, link.wall_ns) == (item.metric, item.since_ns):
+                value_ns = link.value_ns
+    text = f"{item.where}: {item.text}"
+    return EvidenceLink(item.since_ns, step, text, item.metric, value_ns)
 
 
 def _changes(frame: Frame, incident: Incident) -> Iterator[EvidenceLink]:
@@ -66,7 +70,7 @@ def _of_groups(noticed: Noticed, groups: set[str]) -> Iterator[Change]:
 
 
 def _costs(
-    incident: Incident, recent: Recent, old: Sequence[EvidenceLink]
+    frame: Frame, incident: Incident, recent: Recent, old: Sequence[EvidenceLink]
 ) -> Iterator[EvidenceLink]:
     """What a packet costs each victim, where that has grown, from the first tick that shows it."""
     for victim in incident.victims:
@@ -81,7 +85,7 @@ def _costs(
                      if item.source == victim.cost and item.text.startswith(head))  # fmt: skip
             at_ns = next(known, None) or _grown_ns(incident, recent, victim.party.key, before)
             text = f"{head}{was} -> {is_} cycles per packet"
-            yield EvidenceLink(at_ns, "effect", text, victim.cost)
+            yield EvidenceLink(at_ns, "effect", text, victim.cost, frame.wall_ns)
 
 
 def _grown_ns(incident: Incident, recent: Recent, key: str, before: float) -> int:

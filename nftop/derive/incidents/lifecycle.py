@@ -46,7 +46,7 @@ from nftop.derive.nf.recent import RECENT, Recent, RecentRates
 from nftop.derive.occupants import POLLERS
 from nftop.derive.stage import FoldStage, FoldTick, TopologyChange
 from nftop.derive.threads import THREADS
-from nftop.model.frame import Finding, Frame
+from nftop.model.frame import Finding, Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
 from nftop.model.missing import Missing
@@ -333,40 +333,21 @@ def _follow(
     old = None if known is None else known.incident
     if old is not None:
         cause = _lasting(cause, old)
-    findings = (*cause.findings, *cause.effects)
     id_, first = _begin(known, cause)
     began_ns = first.began_ns if known is None else known.began_ns
     nfs = {nf.key: nf for nf in frame.nfs}
-    earlier = {} if known is None else known.before
-    before = {key: values for key, values in earlier.items() if key in nfs}
     victims = [nfs[key] for key in cause.nfs if key in nfs]
-    before = {
-        **before,
-        **{
-            nf.key: before_of(inputs.recent, nf, began_ns) for nf in victims if nf.key not in before
-        },
-    }
+    before = _before(known, victims, nfs, inputs.recent, began_ns)
     harmed = tuple(
         sorted((victim_of(nf, before[nf.key]) for nf in victims), key=loss_of, reverse=True)
     )
     priced = [nf for nf in victims if nf.key in cause.priced]
     price = price_of(priced, before, inputs.recent)
-    drops = (
-        dropped_before(priced, inputs.recent, began_ns, counted_ns)
-        if known is None
-        else known.drops
-    )
+    drops = known.drops if known else dropped_before(priced, inputs.recent, began_ns, counted_ns)
     drops = count_drops(drops, priced, frame)
     traced = [nfs[item.party.key] for item in harmed]
-    traces = () if old is None else old.traces
-    severity = _severity(findings, price, cause)
-    if old is not None:
-        severity = max(severity, old.severity)
+    severity, names, muted = _of_findings(cause, old, price)
     worst, worst_ns = worst_of(old, price, frame.wall_ns)
-    names = tuple(dict.fromkeys((item.rule, item.where) for item in findings))
-    muted = all(item.is_muted for item in (*cause.findings, *losses_of(cause)))
-    if cause.is_over and old is not None:
-        names, muted = old.findings, old.muted
     incident = Incident(
         id=id_,
         kind=cause.kind,
@@ -388,7 +369,7 @@ def _follow(
         l3=cause.l3,
         watch=cause.watch,
         memory=cause.memory,
-        traces=follow_traces(traces, traced, inputs.recent, first, frame),
+        traces=follow_traces(old.traces if old else (), traced, inputs.recent, first, frame),
         # A loss that is not muted is never hidden with its cause.
         muted=muted,
     )
@@ -405,6 +386,35 @@ def _follow(
         cause.key, incident, began_ns, before, shown, title,
         takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops,
     )  # fmt: skip
+
+
+def _of_findings(
+    cause: Cause, old: Incident | None, price: Price
+) -> tuple[Severity, tuple[tuple[str, str], ...], bool]:
+    """Severity, which never falls; rules and subjects of the findings; whether all are muted."""
+    findings = (*cause.findings, *cause.effects)
+    severity = _severity(findings, price, cause)
+    names = tuple(dict.fromkeys((item.rule, item.where) for item in findings))
+    muted = all(item.is_muted for item in (*cause.findings, *losses_of(cause)))
+    if old is None:
+        return severity, names, muted
+    if cause.is_over:
+        names, muted = old.findings, old.muted
+    return max(severity, old.severity), names, muted
+
+
+def _before(
+    known: Followed | None,
+    victims: Iterable[NfRow],
+    nfs: Mapping[str, NfRow],
+    recent: Recent,
+    began_ns: int,
+) -> dict[str, Before]:
+    """By key of a victim, its values before the incident, which are taken once."""
+    earlier = {} if known is None else known.before
+    before = {key: values for key, values in earlier.items() if key in nfs}
+    new = [nf for nf in victims if nf.key not in before]
+    return before | {nf.key: before_of(recent, nf, began_ns) for nf in new}
 
 
 def _begin(known: Followed | None, cause: Cause) -> tuple[str, Begin]:

@@ -7,13 +7,13 @@ are left out for up to `NEW_NORMAL_AFTER_S`, so that a collapse is not usual whi
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
-
-import numpy as np
 
 from nftop.derive.frame import FRAME
 from nftop.derive.stage import FoldStage, FoldTick
+from nftop.model.column import median
 from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.metric import is_bound
 from nftop.model.metrics.nf import NF_METRICS
@@ -93,7 +93,7 @@ class RecentRates:
         """Median of a value in the `span_s` until one second before that time; else WARMING."""
         points = self._points_before(monotonic_ns, span_s)
         values = [number for point in points if not math.isnan(number := value(point))]
-        return float(np.median(values)) if len(values) >= _LEAST_BEFORE else _WARMING
+        return median(values) if len(values) >= _LEAST_BEFORE else _WARMING
 
     def cost_before(self, monotonic_ns: int, span_s: float = 60.0) -> PacketCost:
         """Median cost before that time: of work only if there are enough such numbers."""
@@ -103,11 +103,11 @@ class RecentRates:
         ]  # fmt: skip
         work = [point.cpp for point in points if point.is_work]
         if len(work) >= _LEAST_BEFORE:
-            return PacketCost("busy_cpp", float(np.median(work)), is_bound=False)
+            return PacketCost("busy_cpp", median(work), is_bound=False)
         others = [point for point in points if not point.is_work]
         if len(others) < _LEAST_BEFORE:
             return PacketCost("cpp", _WARMING, is_bound=False)
-        middle = float(np.median([point.cpp for point in others]))
+        middle = median([point.cpp for point in others])
         return PacketCost("cpp", middle, is_bound=any(point.is_bound for point in others))
 
     def cost_grew(self, nf: NfRow, at_ns: int) -> bool:
@@ -115,9 +115,10 @@ class RecentRates:
         was = self.cost_before(at_ns)
         return has_grown(was.value, cost_of(nf, was).value)
 
-    def _points_before(self, monotonic_ns: int, span_s: float) -> list[RecentPoint]:
+    def _points_before(self, monotonic_ns: int, span_s: float) -> Sequence[RecentPoint]:
         since_ns, until_ns = monotonic_ns - span_s * 1e9, monotonic_ns - 1e9
-        return [point for point in self.points if since_ns <= point.monotonic_ns <= until_ns]
+        first = bisect_left(self.points, since_ns, key=_time_of)
+        return self.points[first : bisect_right(self.points, until_ns, key=_time_of)]
 
 
 Recent = Mapping[str, RecentRates]
@@ -206,17 +207,15 @@ def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
         return RecentRates((point,))
     point = replace(point, is_usual=not (low or unknown))
     kept_ns = now_ns - KEPT_S * 1e9
+    old = bisect_left(known.points, kept_ns, key=_time_of)
     # While a collapse lasts, the ticks before it stay.
-    points = tuple(
-        item
-        for item in known.points
-        if item.monotonic_ns >= kept_ns or (unusual_ns is not None and item.is_usual)
-    )
-    points = (*points, point)
+    lasting = [item for item in known.points[:old] if item.is_usual] if unusual_ns else ()
+    points = (*lasting, *known.points[old:], point)
     if low or unknown:
         return RecentRates(points, usual, known.usual_arriving, unusual_ns)
     span_ns = now_ns - USUAL_S * 1e9
-    counted = [item for item in points if item.is_usual and item.monotonic_ns >= span_ns]
+    recent = points[bisect_left(points, span_ns, key=_time_of) :]
+    counted = [item for item in recent if item.is_usual]
     return RecentRates(
         points,
         _usual([item.throughput for item in counted]),
@@ -224,11 +223,15 @@ def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
     )
 
 
+def _time_of(point: RecentPoint) -> int:
+    return point.monotonic_ns
+
+
 def _usual(values: list[float]) -> Reading:
     known = [value for value in values if not math.isnan(value)]
     if len(known) < _LEAST_POINTS:
         return _WARMING
-    return float(np.median(known))
+    return median(known)
 
 
 def _number(reading: Reading) -> float:

@@ -58,13 +58,18 @@ def nf_row(
         (why for row, occupant in here.items() if (why := occupant.shared(own[row], nf))), None
     )
     all_cycles, busy_cycles, clock = _cycles(nf, topology, cycles, rows, own)
-    cpp = quotient(why_not or all_cycles, nf.packets_per_s)
+    all_cycles, busy_cycles = why_not or all_cycles, why_not or busy_cycles
     core_cycles, instructions = (
         why_not or shared or total((column[row] for row in rows), _NOBODY) for column in counted
     )
     full = saturation_of_all(saturation_of(core, nf.direction) for core in nf.cores)
-    if why_not:
-        full = UNKNOWN
+    full = UNKNOWN if why_not else full
+    readings = {
+        "rx_packets_per_s": nf.rx_packets_per_s,
+        "tx_packets_per_s": nf.tx_packets_per_s,
+        **cost_per_packet(nf.packets_per_s, all_cycles, busy_cycles, instructions),
+        "ipc": quotient(instructions, core_cycles),
+    }
     return NfRow(
         key=nf.key,
         name=nf.name,
@@ -72,23 +77,27 @@ def nf_row(
         pid=nf.pid,
         cpus=tuple(sorted({core.cpu for core in nf.cores})),
         direction=nf.direction,
-        cpp_clock=None if isinstance(cpp, Missing) else clock,
+        cpp_clock=None if isinstance(readings["cpp"], Missing) else clock,
         saturated=full.verdict,
         saturated_by=full.by,
         interval_s=nf.interval_s,
         attribution=nf.attribution,
         problem=nf.problem,
         owner=nf.owner,
-        readings={
-            "rx_packets_per_s": nf.rx_packets_per_s,
-            "tx_packets_per_s": nf.tx_packets_per_s,
-            "cpp": cpp,
-            "busy_cpp": quotient(why_not or busy_cycles, nf.packets_per_s),
-            "ipp": quotient(instructions, nf.packets_per_s),
-            "ipc": quotient(instructions, core_cycles),
-        },
+        readings=readings,
         shared=shared,
     )
+
+
+def cost_per_packet(
+    packets_per_s: Reading, cycles: Reading, busy_cycles: Reading, instructions: Reading
+) -> dict[str, Reading]:
+    """Cycles per packet (CPP), those of work alone, instructions per packet; inputs per second."""
+    return {
+        "cpp": quotient(cycles, packets_per_s),
+        "busy_cpp": quotient(busy_cycles, packets_per_s),
+        "ipp": quotient(instructions, packets_per_s),
+    }
 
 
 def _cycles(

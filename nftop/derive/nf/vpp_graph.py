@@ -11,6 +11,7 @@ second, that is clocks per second.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -91,7 +92,7 @@ def clocks_per_packet(
     clocks, vectors, calls = (
         np.asarray(item[row], dtype=np.float64) for item in _counted(state.delta)
     )
-    device = np.isin(state.delta.names, _DEVICE_INPUTS)
+    device = _device_inputs(state.delta.names)
     packets = float(vectors[device].sum())
     if packets <= 0:
         return _NO_INPUT
@@ -114,7 +115,7 @@ def fills(state: NodeState | None, row: int) -> tuple[Reading, Reading]:
     if isinstance(state.delta, Missing):
         return state.delta, state.delta
     vectors, calls = (np.asarray(item[row], dtype=np.float64) for item in _counted(state.delta)[1:])
-    device = np.isin(state.delta.names, _DEVICE_INPUTS)
+    device = _device_inputs(state.delta.names)
     graph = ~(device | (calls > vectors))
     return _fill_of(vectors, calls, graph), _fill_of(vectors, calls, device)
 
@@ -137,7 +138,7 @@ def nodes_counted(state: NodeState | None) -> tuple[NfNode, ...] | Missing:
     clocks, vectors, calls = (
         np.asarray(item, dtype=np.float64).sum(axis=0) for item in _counted(state.delta)
     )
-    polls = np.isin(state.delta.names, _DEVICE_INPUTS) | (calls > vectors)
+    polls = _device_inputs(state.delta.names) | (calls > vectors)
     whole = float(clocks.sum())
     return tuple(
         NfNode(
@@ -177,6 +178,14 @@ def busy_ratio(
         Reason.SOURCE,
         f"busy {low:.0%} to {high:.0%} (VPP can't separate empty polls)",
     )
+
+
+@lru_cache(maxsize=64)  # nodes of a graph stay
+def _device_inputs(names: tuple[str, ...]) -> Bools:
+    """bool (nodes,): those that poll a device."""
+    is_input = np.isin(names, _DEVICE_INPUTS)
+    is_input.flags.writeable = False
+    return is_input
 
 
 def _share(amount: Floats, whole: Floats) -> Floats:
@@ -301,7 +310,7 @@ def _of_nodes(
     """Rates by packet received: VPP does not report the time between its refreshes."""
     rates: Mapping[str, list[Reading]] = {}
     if not isinstance(delta, Missing):
-        inputs = np.isin(delta.names, _DEVICE_INPUTS)
+        inputs = _device_inputs(delta.names)
         packets = float(np.asarray(delta.vectors, dtype=np.float64)[:, inputs].sum())
         by_packet = _NO_INPUT if packets <= 0 else quotient(packets_per_s, packets)
         columns = (counts.sum(axis=0).tolist() for counts in _counted(delta))

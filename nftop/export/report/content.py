@@ -205,7 +205,8 @@ def _incidents(data: ReportData) -> Iterator[ReportBlock]:
             for item in incident.chain
         ]
         chain = [
-            f"{clock_of(item.wall_ns)} {text} [{item.source}]"
+            f"{clock_of(item.wall_ns)} {text}"
+            f"{f', at {clock_of(item.valued_ns)}' if item.valued_ns else ''} [{item.source}]"
             for item, text in zip(incident.chain, texts, strict=True)
         ]
         marks = {True: "ruled out", False: "not ruled out", None: "unknown"}

@@ -7,6 +7,7 @@ app/test-pmd (lcore_usage_callback answers for lcores that forward, with --recor
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from nftop.model.sample import DpdkApp
 from nftop.model.struct import dataclass
@@ -33,22 +34,27 @@ class BusyAdvice:
 
 def busy_advice(app: DpdkApp) -> BusyAdvice:
     """By the application's DPDK release, program and arguments, if known."""
-    if app.name == _OVS:
+    return _advice(app.name, app.version, is_recording=_OPTION in app.app_params)
+
+
+@lru_cache(maxsize=64)  # a release and a program stay
+def _advice(name: str, version: str, *, is_recording: bool) -> BusyAdvice:
+    if name == _OVS:
         return BusyAdvice("OVS reports its own on its control socket (source ovs)", "")
-    release = _RELEASE.match(app.version)
+    release = _RELEASE.match(version)
     first = f"{FIRST_RELEASE[0]}.{FIRST_RELEASE[1]:02}"
     if release is not None and (int(release[1]), int(release[2])) < FIRST_RELEASE:
         return BusyAdvice(
-            f"{app.version} has no busy cycles, which came with {first}",
+            f"{version} has no busy cycles, which came with {first}",
             f"for busy ratios: DPDK {first} or later",
         )
     since = "" if release is not None else f", with DPDK {first} or later"
-    if app.name not in _TESTPMD:
+    if name not in _TESTPMD:
         return BusyAdvice(
             "the application does not report busy cycles",
             f"for busy ratios: an application that registers lcore usage{since}",
         )
-    if _OPTION in app.app_params:
+    if is_recording:
         return BusyAdvice(
             f"testpmd has {_OPTION}, but reports busy cycles only of lcores that forward{since}",
             "",

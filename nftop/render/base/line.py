@@ -165,7 +165,8 @@ class Line:
     @property
     def width(self) -> int:
         """Width in cells."""
-        return sum([len(text) if text.isascii() else safe.cells(text) for text, _, _ in self.spans])
+        wide = safe.wide_cells
+        return sum([len(text) if text.isascii() else wide(text) for text, _, _ in self.spans])
 
     def click_at(self, x: int) -> Click | None:
         """What a click on cell `x` does, from 0; None: nothing."""

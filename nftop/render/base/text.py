@@ -48,9 +48,13 @@ _ASCII_FOR = str.maketrans(
 )
 
 
+# Cells of a printable text that is not ASCII; most glyphs of a screen are those of the last tick.
+wide_cells = lru_cache(maxsize=4096)(cell_len)
+
+
 def cells(text: str) -> int:
     """Cells a printable text takes."""
-    return len(text) if text.isascii() else cell_len(text)
+    return len(text) if text.isascii() else wide_cells(text)
 
 
 def printable(text: str) -> str:

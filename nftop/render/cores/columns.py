@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+from nftop.model.column import Block
 from nftop.model.frame import CacheClass, CpuTable
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
@@ -20,11 +21,13 @@ EVERY_COLUMN = 10_000  # cells in which all columns fit
 # Order by `harm.cpu_harm`, which is no column.
 HARM = "harm"
 _LONG_BARS_FROM = 100
+# Cells of a name such as ovs-vswitchd, on screens with room for it.
+_LONG_NAMES_FROM, _LONG_NAMES = 100, 13
 
 _WIDTHS: Mapping[Unit, int] = {
     Unit.RATIO: 4,
     Unit.CHANGE: 5,
-    Unit.PER_CYCLE: 5,
+    Unit.PER_CYCLE: 4,
     Unit.CYCLES: 6,
     Unit.INSTRUCTIONS: 6,
     Unit.PACKETS_PER_S: 6,
@@ -160,11 +163,37 @@ def columns_for(
     count rank last. `trends`: with columns of the history. `chosen`: keys in the operator's order;
     empty: no choice.
     """
-    optional = {col.key: col for col in _OPTIONAL[table]}
-    here = frozenset(key for key, col in optional.items() if _has_value(col, cpus))
+    known = _counted.get(table)
+    if known is None or known.cpus is not cpus:
+        known = _counted[table] = _count(cpus, table)
+    return _columns_for(width, known.here, known.never, table, trends=trends, chosen=chosen)
+
+
+class _Counted(NamedTuple):
+    """Keys of optional columns that a table of CPUs has, and of those it never will."""
+
+    cpus: CpuTable | None
+    here: frozenset[str]
+    never: frozenset[str]
+
+
+# Of the last table of each kind: a tick's columns are wanted several times.
+_counted: dict[CpuTableKind, _Counted] = {}
+
+
+def _count(cpus: CpuTable | None, table: CpuTableKind) -> _Counted:
+    here = frozenset(col.key for col in _OPTIONAL[table] if _has_value(col, cpus))
+    if cpus is None or not len(cpus):
+        return _Counted(cpus, here, frozenset())
+    block = Block.of(cpus.columns)
+    # No CPU can have a value on this hardware.
+    never = dict(zip(block, (block.reasons == _HARDWARE).all(axis=1).tolist(), strict=True))
     metrics = (col for col in _TABLES[table] if col.metric and col is not BAR)
-    never = frozenset(col.key for col in metrics if cpus is not None and _is_never(col, cpus))
-    return _columns_for(width, here, never, table, trends=trends, chosen=chosen)
+    return _Counted(
+        cpus,
+        here,
+        frozenset(col.key for col in metrics if never[col.metric.id if col.metric else col.key]),
+    )
 
 
 @lru_cache(maxsize=16)  # called every tick
@@ -212,16 +241,12 @@ _OPTIONAL_TESTS: Mapping[str, Callable[[CpuTable], bool]] = {
 }
 
 
-def _is_never(col: TableColumn, cpus: CpuTable) -> bool:
-    """Whether no CPU can have a value on this hardware."""
-    reasons = cpus.columns[col.metric.id if col.metric else col.key].reasons
-    return bool(len(reasons)) and bool((reasons == _HARDWARE).all())
-
-
 def _at_width(col: TableColumn, width: int) -> TableColumn:
     """The column on a screen of so many cells."""
     if col.key == "thread" and width < NARROW:
         return replace(col, width=9)
+    if col.key == "nf" and width >= _LONG_NAMES_FROM:
+        return replace(col, width=_LONG_NAMES)
     return _SHORT_BAR if col is BAR and width < _LONG_BARS_FROM else col
 
 

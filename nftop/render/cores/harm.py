@@ -5,7 +5,7 @@ Rows compare with what is usual for them (`Frame.usual`), without a baseline tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,7 +19,7 @@ from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.cpu import WAIT_RATIO_MOST
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
-from nftop.model.usual import UsualTable
+from nftop.model.usual import USUAL_METRICS, UsualTable
 from nftop.render.base.bars import METRICS as BAR_METRICS
 from nftop.render.base.graph import trend_texts
 from nftop.render.base.line import Span, Tone
@@ -67,6 +67,9 @@ class RowTrend:
     usual: Reading = _UNKNOWN
 
 
+_NO_TREND = RowTrend()
+
+
 class TrendTable(Mapping[Any, RowTrend]):
     """Trends by key of the row, made when they are read: few of many rows are in view."""
 
@@ -84,6 +87,10 @@ class TrendTable(Mapping[Any, RowTrend]):
         if (trend := self._trends.get(row)) is None:
             trend = self._trends[row] = self._trend(row)
         return trend
+
+    def change(self, key: Any) -> Reading:
+        """`RowTrend.change` alone, which needs no graph."""
+        return _reading(self._columns.change.item(self._row_of[key]))
 
     def _trend(self, row: int) -> RowTrend:
         block, at = divmod(row, _BLOCK)
@@ -256,7 +263,7 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     )
 
 
-_COSTS = ("cpp", "busy_cpp", "packets_per_s")
+_COSTS = USUAL_METRICS
 
 
 class RowCosts(NamedTuple):
@@ -273,7 +280,7 @@ def _cost_trends(
     """Trends of costs; `size`: cells, and their seconds."""
     (keys, now, full), (cells, span_s) = costs, size
     cpp, work = (past(name, keys, 2 * cells, span_s) for name in _COSTS[:2])
-    of_cpp, of_work, of_packets = (usual.of(name, keys) for name in _COSTS)
+    of_cpp, of_work, of_packets = usual.all_of(keys)  # of USUAL_METRICS
     pure = np.isfinite(now["busy_cpp"])
     moved = np.abs(now["packets_per_s"] / of_packets - 1)
     comparable = pure | full | (moved <= NEAR)
@@ -360,24 +367,27 @@ def change_tone(change: Reading, *, costs: bool, loses: bool = False) -> Tone:
     return Tone.BAD if loses else Tone.WARN
 
 
+def _change_of(trends: Mapping[Any, RowTrend], key: Any) -> Reading:
+    if isinstance(trends, TrendTable) and key in trends:
+        return trends.change(key)
+    return trends.get(key, _NO_TREND).change
+
+
 def drops_of(nf: NfRow) -> float:
     """Packets that it loses per second; 0 if unknown."""
     lost = nf.readings["drop_packets_per_s"]
     return 0.0 if isinstance(lost, Missing) else max(lost, 0.0)
 
 
-def nf_harm(frame: Frame, nf: NfRow, trends: RowTrends) -> float:
-    """How much is wrong with a network function; from `SICK` on it is sick."""
+def _nf_harm(frame: Frame, nf: NfRow, trends: RowTrends, waiting: Set[Cpu]) -> float:
+    """How much is wrong with a network function; `waiting`: CPUs whose threads wait too long."""
     score = 0.0
     if drops := drops_of(nf):
         score += _LOSS + min(np.log10(drops + 1) / 10, 0.9)
     if nf.problem is not None:
         score += _WAIT
-    cost = trends.nf_costs.get(nf.key, RowTrend()).change
-    score += _excess(cost)
-    rows = [frame.cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in frame.cpus.topology.row_of]
-    waits = frame.cpus.columns["wait_ratio"].values[rows]
-    if (waits > WAIT_RATIO_MOST).any():
+    score += _excess(_change_of(trends.nf_costs, nf.key))
+    if not waiting.isdisjoint(nf.cpus):
         score += _WAIT
     return score + max(
         (_of(item.severity) for item in frame.incidents if _has_victim(item, nf.key)), default=0.0
@@ -385,8 +395,13 @@ def nf_harm(frame: Frame, nf: NfRow, trends: RowTrends) -> float:
 
 
 def nfs_by_harm(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
-    """Network functions with their harm, the worst first; equal ones keep their order."""
-    scored = [(nf, nf_harm(frame, nf, trends)) for nf in frame.nfs]
+    """Network functions with their harm, the worst first; equal ones keep their order.
+
+    From `SICK` on one is sick.
+    """
+    infos, waits = frame.cpus.topology.cpus, frame.cpus.columns["wait_ratio"].values
+    waiting = {infos[row].cpu for row in np.flatnonzero(waits > WAIT_RATIO_MOST).tolist()}
+    scored = [(nf, _nf_harm(frame, nf, trends, waiting)) for nf in frame.nfs]
     return sorted(scored, key=lambda item: -round(item[1], 1))
 
 
@@ -432,6 +447,20 @@ def culprits(frame: Frame) -> frozenset[Cpu]:
             harmed = {cpu for victim in item.victims for cpu in victim.party.cpus}
             result |= {cpu for cpu in item.culprit.cpus if cpu not in harmed}
     return frozenset(result)
+
+
+def hidden_culprits(frame: Frame, shown: Sequence[int], room: int) -> tuple[int, ...]:
+    """A row of each culprit of which none is among the first `room` of `shown`, the worst first."""
+    row_of, named = frame.cpus.topology.row_of, culprits(frame)
+    result: list[int] = []
+    for item in frame.incidents:
+        if item.culprit is None or item.severity is Severity.INFO:
+            continue
+        own = set(_rows((cpu for cpu in item.culprit.cpus if cpu in named), row_of))
+        at = next((at for at, row in enumerate(shown) if row in own), 0)
+        if at >= room and shown[at] not in result:
+            result.append(shown[at])
+    return tuple(result)
 
 
 def _rows(cpus: Iterable[Cpu], row_of: Mapping[int, int]) -> list[int]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache
 
+import numpy as np
+
 from nftop.model.frame import CpuTable, Frame, NfRow
-from nftop.model.ids import format_cpu_list
+from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound, is_other
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reason
@@ -14,7 +16,9 @@ from nftop.model.nf.kinds import NF_ADDRESSES
 from nftop.model.struct import replace
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (
+    TableCell,
     TableColumn,
+    body_lines,
     fit_columns,
     header_line,
     mark_cell,
@@ -69,6 +73,7 @@ _COLUMNS = (
     _CLASS,
 )
 _MISSES = "llc_misses_per_packet"
+_SENT, _DROPS = "tx_packets_per_s", "drop_packets_per_s"
 _SHORT_TREND = 10  # cells, on a narrow screen
 _LONG_TRENDS_FROM = 100
 _COVERAGES = tuple(
@@ -95,16 +100,26 @@ def nf_lines(
     columns = _columns_for(width, trends=trends is not None, misses=misses)
     lines = [crop(header_line(columns), width)]
     known = trends or RowTrends()
-    wanted = matching_nfs(frame, search)
-    ranked = [item for item in nfs_by_harm(frame, known) if item[0] in wanted]
-    for index, (nf, harm) in enumerate(ranked):
-        rows = [_row(frame, nf, columns, known, sick=harm >= SICK), *_problem(nf, width)]
+    ranked = nfs_by_harm(frame, known)
+    if search:
+        wanted = matching_nfs(frame, search)
+        ranked = [item for item in ranked if item[0] in wanted]
+    notes: list[list[Line]] = []
+    taken = len(lines)
+    more: list[Line] = []
+    for index, (nf, _) in enumerate(ranked):
+        note = _problem(nf, width)
         left = len(ranked) - index
-        if limit is not None and len(lines) + len(rows) + (left > 1) > limit:
-            more = f"  + {left} more network function{'s' * (left != 1)}"
-            return [*lines, crop(line(Span(more, Tone.DIM)), width)][:limit]
-        lines += rows
-    return lines
+        taken += 1 + len(note)
+        if limit is not None and taken + (left > 1) > limit:
+            text = f"  + {left} more network function{'s' * (left != 1)}"
+            more = [crop(line(Span(text, Tone.DIM)), width)]
+            break
+        notes.append(note)
+    rows = _rows(frame, ranked[: len(notes)], columns, known)
+    for row, note in zip(rows, notes, strict=True):
+        lines += [row, *note]
+    return [*lines, *more][:limit]
 
 
 def matching_nfs(frame: Frame, search: str) -> Sequence[NfRow]:
@@ -150,38 +165,52 @@ def _columns_for(width: int, *, trends: bool, misses: bool) -> tuple[TableColumn
     return fit_columns(columns, width, least=2)
 
 
-def _row(
-    frame: Frame, nf: NfRow, columns: Sequence[TableColumn], trends: RowTrends, *, sick: bool
-) -> Line:
-    partial = partial_coverages(frame.cpus, nf)
-    cells: list[Span] = []
-    for col in columns:
+def _rows(
+    frame: Frame,
+    ranked: Sequence[tuple[NfRow, float]],
+    columns: Sequence[TableColumn],
+    trends: RowTrends,
+) -> list[Line]:
+    """A line of each, made column by column."""
+    nfs = [nf for nf, _ in ranked]
+    low = low_coverages(frame.cpus)
+    partial = [partial_coverages(low, nf) for nf in nfs]
+
+    def cells(col: TableColumn) -> Sequence[TableCell]:
         if col.metric is not None:
-            cells.append(_number(nf, col, partial))
-        else:
-            cells += _CELLS[col.key](frame, nf, col, trends)
-    if sick:
-        cells[0] = cells[0]._replace(tone=Tone.STRONG)
-    return Line(tuple(cells))
+            return [(cell,) for cell in _metric_cells(nfs, col, col.metric, partial)]
+        drawn = [_CELLS[col.key](frame, nf, col, trends) for nf in nfs]
+        if col is columns[0]:
+            return [
+                (cell[0]._replace(tone=Tone.STRONG), *cell[1:]) if harm >= SICK else cell
+                for cell, (_, harm) in zip(drawn, ranked, strict=True)
+            ]
+        return drawn
+
+    return body_lines(columns, cells)
 
 
-def _number(nf: NfRow, col: TableColumn, partial: frozenset[str]) -> Span:
-    assert col.metric is not None  # noqa: S101 - of the type checker
-    span = metric_cell(nf, col.metric, col.width, partial)
-    if col.key == "tx_packets_per_s" and drops_of(nf) and span.tone is Tone.PLAIN:
-        return span._replace(tone=Tone.BAD)
-    if col.key == "drop_packets_per_s" and not drops_of(nf) and span.tone is Tone.PLAIN:
-        return span._replace(tone=Tone.MUTED)
-    return span
+def _metric_cells(
+    nfs: Sequence[NfRow], col: TableColumn, metric: Metric, partial: Sequence[frozenset[str]]
+) -> list[Span]:
+    spans = [metric_cell(nf, metric, col.width, own) for nf, own in zip(nfs, partial, strict=True)]
+    if col.key not in (_SENT, _DROPS):
+        return spans
+    return [
+        span._replace(tone=Tone.BAD if drops else Tone.MUTED)
+        if span.tone is Tone.PLAIN and bool(drops) is (col.key == _SENT)
+        else span
+        for span, drops in zip(spans, map(drops_of, nfs), strict=True)
+    ]
 
 
-def _name_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:
+def _name_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
     forms = name_forms(tuple(item.name for item in frame.nfs))
-    return [text_cell(fitting_name(forms[nf.name], col.width - 1), col.width)]
+    return (text_cell(fitting_name(forms[nf.name], col.width - 1), col.width),)
 
 
-def _cpus_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:
-    return [text_cell(_cpu_list(nf.cpus) or Reason.UNDEFINED.mark, col.width)]
+def _cpus_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
+    return (text_cell(_cpu_list(nf.cpus) or Reason.UNDEFINED.mark, col.width),)
 
 
 _cpu_list = lru_cache(maxsize=256)(format_cpu_list)
@@ -196,40 +225,40 @@ def usual_cell(nf: NfRow, col: TableColumn, trends: RowTrends) -> Span:
     return number_cell(change, Unit.CHANGE, col.width, tone=tone)
 
 
-def _room_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:
+def _room_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
     share, rate = nf.readings[_ROOM.key], nf.readings[_ROOM_RATE.key]
     if col.key == _ROOM_RATE.key:
         blank = isinstance(rate, Missing) or rate < _LEAST_ROOM_PER_S
-        return [Span(" " * col.width, Tone.PLAIN)] if blank else [
-            number_cell(rate, Unit.PACKETS_PER_S, col.width, tone=Tone.MUTED)
-        ]  # fmt: skip
+        if blank:
+            return (Span(" " * col.width, Tone.PLAIN),)
+        return (number_cell(rate, Unit.PACKETS_PER_S, col.width, tone=Tone.MUTED),)
     little = not isinstance(share, Missing) and share < _LITTLE_ROOM
     tone = Tone.BAD if little and drops_of(nf) else Tone.PLAIN
-    return [number_cell(share, Unit.RATIO, col.width, tone=tone)]
+    return (number_cell(share, Unit.RATIO, col.width, tone=tone),)
 
 
 _LITTLE_ROOM, _LEAST_ROOM_PER_S = 0.01, 1e4
 
 
-def _trend_cells(_frame: Frame, nf: NfRow, col: TableColumn, trends: RowTrends) -> list[Span]:
+def _trend_cells(_frame: Frame, nf: NfRow, col: TableColumn, trends: RowTrends) -> TableCell:
     spans = tail(trends.nfs.get(nf.key, RowTrend()).spans, col.width - 1)
     drawn = sum(len(span.text) for span in spans)
-    return [Span(" " * (col.width - 1 - drawn), Tone.PLAIN), *spans, Span(" ", Tone.PLAIN)]
+    return (Span(" " * (col.width - 1 - drawn), Tone.PLAIN), *spans, Span(" ", Tone.PLAIN))
 
 
-def _class_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> list[Span]:
+def _class_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
     if not nf.classes:
-        return [Span(" " * col.width, Tone.PLAIN)]
+        return (Span(" " * col.width, Tone.PLAIN),)
     first = nf.classes[0]
     looks = looks_of(frame.groups)
     number = looks[first.name].number if first.name in looks else first.clos
-    return list(class_spans(first.name, number, col.width, Tone.PLAIN))
+    return tuple(class_spans(first.name, number, col.width, Tone.PLAIN))
 
 
-_CELLS: Mapping[str, Callable[[Frame, NfRow, TableColumn, RowTrends], list[Span]]] = {
+_CELLS: Mapping[str, Callable[[Frame, NfRow, TableColumn, RowTrends], TableCell]] = {
     _NAME.key: _name_cells,
     _CPUS.key: _cpus_cells,
-    USUAL.key: lambda _frame, nf, col, trends: [usual_cell(nf, col, trends)],
+    USUAL.key: lambda _frame, nf, col, trends: (usual_cell(nf, col, trends),),
     _ROOM.key: _room_cells,
     _ROOM_RATE.key: _room_cells,
     _TREND.key: _trend_cells,
@@ -245,6 +274,8 @@ def metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) 
     reading = nf.readings[metric.id]
     if isinstance(reading, Missing):
         return mark_cell(reading.reason, width)
+    if not metric.bounded and metric.bad_above is None and metric.coverage is None:
+        return number_cell(reading, metric.unit, width)
     return number_cell(
         reading,
         metric.unit,
@@ -255,14 +286,23 @@ def metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) 
     )
 
 
-def partial_coverages(cpus: CpuTable, nf: NfRow) -> frozenset[str]:
-    """Coverages that are partial on one of its cores, which makes its sums estimates."""
-    rows = [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
-    return frozenset(
-        coverage
-        for coverage in _COVERAGES
-        if any(cpus.columns[coverage].values[row] < ESTIMATE_BELOW for row in rows)
-    )
+def low_coverages(cpus: CpuTable) -> dict[str, set[Cpu]]:
+    """By coverage, CPUs on which it is partial; without coverages that are whole everywhere."""
+    infos = cpus.topology.cpus
+    low = {}
+    for coverage in _COVERAGES:
+        rows = np.flatnonzero(cpus.columns[coverage].values < ESTIMATE_BELOW).tolist()
+        if rows:
+            low[coverage] = {infos[row].cpu for row in rows}
+    return low
+
+
+def partial_coverages(low: Mapping[str, Set[Cpu]], nf: NfRow) -> frozenset[str]:
+    """Coverages that are partial on one of its cores, which makes its sums estimates.
+
+    `low`: of `low_coverages`.
+    """
+    return frozenset(name for name, cpus in low.items() if not cpus.isdisjoint(nf.cpus))
 
 
 def _problem(nf: NfRow, width: int) -> list[Line]:

@@ -57,6 +57,13 @@ class CpuRows:
         first = sum(row not in rows for row in self.shown[: self.first_unattached])
         return CpuRows(shown, first, tuple(row for row in self.folded if row not in rows))
 
+    def lifted(self, rows: Sequence[int], room: int) -> CpuRows:
+        """These rows moved up to the end of the first `room` rows, at most a third of them."""
+        up = tuple(rows[: room // 3])
+        others = [row for row in self.shown if row not in up]
+        above = max(room - len(up), 0)
+        return CpuRows((*others[:above], *up, *others[above:]), self.first_unattached, self.folded)
+
     @property
     def lines(self) -> int:
         """Lines of the table body: one per row, and one for folded rows."""

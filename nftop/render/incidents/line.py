@@ -12,7 +12,7 @@ from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import Incident, Party, Severity, Victim
 from nftop.model.metrics.catalogue import cpu_metric
-from nftop.model.missing import Missing, Reading
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import replace
 from nftop.render.base.format import short_duration
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
@@ -139,7 +139,8 @@ _PAST = (
     ),
     (re.compile(r"(?<= of device writes) miss (?=the cache )"), " missed "),
     (re.compile(r"^devices' writes miss "), "devices' writes missed "),
-    (re.compile(r"^a packet costs "), "a packet cost "),
+    (re.compile(r"^needs (?=[<0-9])"), "needed "),
+    (re.compile(r"(?<=, )moves (?=[0-9])"), "moved "),
     (re.compile(r"^stopped or goes "), "stopped or went "),
     (re.compile(r"^is gone: its source does not list it any more"), "was gone"),
     # Texts of findings, with the place before them; what they end with is of the time after.
@@ -304,7 +305,8 @@ def _change(victim: Victim) -> str:
         return ""
     if victim.metric.endswith("cpp"):
         return f"{cost_label(victim)} {change_text(victim.change)}"
-    return change_text(victim.change) if _is_harmed(victim) else ""
+    # Of an NF that drops while it sends more, only the drops are harm.
+    return change_text(victim.change) if victim.change < 0 and _is_harmed(victim) else ""
 
 
 def _is_harmed(victim: Victim) -> bool:
@@ -335,6 +337,9 @@ def _well(frame: Frame, width: int) -> Line:
     if dropped >= _LEAST_DROPS_PER_S:
         text = f"{si(dropped)} drop/s, {mutes if muted else 'cause not known yet'}"
         return crop(line(" ", Span(f"{GLYPHS[Severity.WARN]} {text}", Tone.WARN)), width)
+    if has_no_values(frame):
+        text = f"{GLYPHS[Severity.INFO]} measuring: no values yet, rates need two readings"
+        return crop(line(" ", Span(text, Tone.MUTED)), width)
     pollers = sum(nf is not None for nf in frame.cpus.nf)
     rules = len(all_rules())
     texts = [f"{rules} rules watch {pollers} poller{'s' * (pollers != 1)}"]
@@ -346,6 +351,23 @@ def _well(frame: Frame, width: int) -> Line:
     hurts = "no harm" if frame.incidents or frame.past_incidents else "nothing hurts"
     head = line(" ", Span(f"{WELL} {hurts}", Tone.GOOD))
     return crop(line(head, Span(body, Tone.MUTED)), width)
+
+
+def has_no_values(frame: Frame) -> bool:
+    """Whether nothing can be judged yet: all rates wait for their next reading."""
+    columns = [frame.cpus.columns[name] for name in _JUDGED]
+    readings = [nf.readings[name] for nf in frame.nfs for name in _JUDGED_OF_NFS]
+    if any(column.present.any() for column in columns):
+        return False
+    if any(not isinstance(item, Missing) for item in readings):
+        return False
+    waiting = any((column.reasons == int(Reason.WARMING)).any() for column in columns)
+    return waiting or any(item.reason is Reason.WARMING for item in readings
+                          if isinstance(item, Missing))  # fmt: skip
+
+
+_JUDGED = ("cpu_time_ratio", "wait_ratio", "ipc", "packets_per_s")
+_JUDGED_OF_NFS = ("rx_packets_per_s", "tx_packets_per_s", "drop_packets_per_s")
 
 
 def _last(frame: Frame) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.derive.findings.rule import si
-from nftop.model.clock import clock_of
+from nftop.model.clock import NS_PER_S, clock_of
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import (
@@ -157,6 +157,28 @@ def incident_page_lines(view: IncidentView, width: int, height: int | None = Non
 def no_incident_lines(width: int) -> list[Line]:
     """The page without any incident."""
     return [BLANK, *paragraph("No incident so far.", width, lead=line("  "))]
+
+
+def absent_incident_lines(frame: Frame, incident: Incident, width: int) -> list[Line]:
+    """The page of an incident that a frame has not, with the reason.
+
+    `incident`: as another frame has it.
+    """
+    here, begin = clock_of(frame.wall_ns), clock_of(incident.since_ns)
+    why = f"At {here} this incident is not known."
+    if frame.wall_ns < incident.since_ns:
+        ago = short_duration((incident.since_ns - frame.wall_ns) / NS_PER_S)
+        why = f"At {here} it had not begun: it begins at {begin}, {ago} later."
+    others = len(frame.past_incidents) + len(frame.incidents)
+    keys = "Right and Shift-Right go forward; Esc returns to now."
+    more = f"n: the other incident{'s' * (others != 1)} of that moment, {others}."
+    head = f"{culprit_text(incident)} {title_text(incident)}"
+    lead = line(" ", Span(GLYPHS[incident.severity], Tone.MUTED), " ")
+    return [
+        *paragraph(head, width - 1, lead=lead),
+        BLANK,
+        *paragraph(f"{why} {keys}{f' {more}' if others else ''}", width - 1, lead=line("   ")),
+    ]
 
 
 def _title(view: IncidentView, width: int) -> Line:
@@ -485,8 +507,9 @@ def _link(link: EvidenceLink, width: int) -> Iterator[Line]:
     glyph, tone = _STEPS[link.step]
     lead = line(" ", Span(f"{clock_of(link.wall_ns)} ", Tone.MUTED), Span(glyph, tone), " ")
     room = width - lead.width
-    source = f" {link.source}"
-    label = f" {_LABELS.get(link.source, link.source)}"
+    at = f" at {clock_of(link.valued_ns)}" if link.valued_ns else ""
+    source = f" {link.source}{at}"
+    label = f" {_LABELS.get(link.source, link.source)}{at}"
     short = _NAMES.sub("", link.text)
     for text, tail in ((link.text, source), (link.text, label), (short, label)):
         if (gap := room - cells(text) - cells(tail)) >= 0:

@@ -19,7 +19,14 @@ from nftop.render.base.text import fitting_name
 from nftop.render.cache.panel import class_spans, group_name
 from nftop.render.cache.way_cells import looks_of
 from nftop.render.cores.harm import RowTrend, RowTrends, nfs_by_harm
-from nftop.render.cores.nfs import USUAL, matching_nfs, metric_cell, partial_coverages, usual_cell
+from nftop.render.cores.nfs import (
+    USUAL,
+    low_coverages,
+    matching_nfs,
+    metric_cell,
+    partial_coverages,
+    usual_cell,
+)
 
 SHARED = "*"
 MARKS: tuple[tuple[str, str], ...] = (
@@ -159,7 +166,7 @@ def nf_line(
     trends: RowTrends = NO_TRENDS,
 ) -> Line:
     """One network function."""
-    partial = partial_coverages(frame.cpus, nf)
+    partial = partial_coverages(low_coverages(frame.cpus), nf)
     spans: list[Span] = []
     for col in columns:
         if col.key == _BAR:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from nftop.model.frame import Frame
+from nftop.model.ids import Cpu
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
@@ -16,6 +17,7 @@ from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.metrics.power import COUNTED_POWER_PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.perf_tool import PerfTask
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import PARTS
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
@@ -187,6 +189,21 @@ def _package_facts(frame: Frame, metrics: Sequence[Metric], width: int) -> list[
 def _aged(sampled_s: Mapping[str, float], metric: Metric) -> str:
     age_s = sampled_s.get(metric.id)
     return "" if age_s is None else f"; read {age_s:.0f} s before"
+
+
+def perf_lines(cpu: Cpu, tasks: Sequence[PerfTask], width: int) -> list[Line]:
+    """Commands of perf for a core, by purpose. A command may be longer than a line."""
+    lines = [line(Span(f"perf on CPU {cpu}", Tone.STRONG))]
+    lines += paragraph(
+        "Sampling interrupts the core: expect fewer packets while it records.", width, tone=Tone.DIM
+    )
+    lines += [] if tasks else paragraph("asking perf for its version", width)
+    for task in tasks:
+        lines += [BLANK, *paragraph(task.title, width, tone=Tone.ACCENT)]
+        for command in task.commands:
+            lines += paragraph(command, width, lead=line("  "))
+        lines += paragraph(task.why, width, lead=line("  "), tone=Tone.DIM) if task.why else []
+    return lines
 
 
 def explain_class_lines(frame: Frame, about: str, lines: Sequence[Line], width: int) -> list[Line]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -130,9 +131,13 @@ def _binned(
     return result
 
 
+# Ranges of ASCII, lines, blocks and braille.
+_NARROW = re.compile("[ -~\u2500-\u259f\u2800-\u28ff]*")
+
+
 def _by_cell(text: str) -> list[str]:
     """What each cell of a text begins: "" is the second half of a wide character."""
-    if text.isascii():
+    if _NARROW.fullmatch(text):
         return list(text)
     texts: list[str] = []
     for char in text:
@@ -166,6 +171,11 @@ class Cells:
             self._texts[first] = " "
         if last < at + len(texts) and not texts[last - at]:
             self._texts[last - 1] = " "
+
+    def tint(self, where: Iterable[int], tone: Tone) -> None:
+        """Give cells another tone."""
+        for at in where:
+            self._tones[at] = tone
 
     def _cut(self, at: int) -> None:
         """Blank a wide character that stands on both sides of this cell's left edge."""

@@ -88,12 +88,11 @@ def _graph_lines(
 ) -> list[Line]:
     top = scale_top(values, Unit.PER_S)
     drawn = area_rows(values, top, rows)
-    loss = np.fmax(values[0::2], values[1::2]) > 0
+    losing = np.flatnonzero(np.fmax(values[0::2], values[1::2]) > 0).tolist()
     lines = []
     for index, text in enumerate(drawn):
         cells = Cells(text, Tone.FAINT)
-        for at in np.flatnonzero(loss).tolist():
-            cells.put(at, text[at], Tone.BAD)
+        cells.tint(losing, Tone.BAD)
         if strip.cursor_ns is not None:
             cells.put(axis.cell(strip.cursor_ns), CURSOR, Tone.ACCENT)
         first, last = index == 0, index == rows - 1

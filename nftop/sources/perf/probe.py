@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from nftop.model.missing import Reason
+from nftop.model.missing import Missing, Reason
+from nftop.model.perf_tool import PerfTool
 from nftop.model.struct import dataclass, field, replace
 from nftop.sources.base import SETTLE_S
 from nftop.sources.host.sysfs import comm, entries, link_target
@@ -29,6 +31,7 @@ from nftop.sources.perf.problems import (
     CounterProblem,
     explain,
 )
+from nftop.sources.runtime.helper import find, run
 from nftop.uarch.events import PERF_TYPES
 from nftop.uarch.table import Encoding, EventSpec, Plan, PmuTerms, Uarch
 from nftop.uarch.topdown import CLOCKS, computable, events_read
@@ -412,3 +415,31 @@ def substituted(uarch: Uarch, counted: Collection[str], *, turns: bool = True) -
     read = events_read(uarch.topdown.formulas(smt=smt))
     names = (name for name, level in uarch.topdown.level.items() if level <= LEVELS)
     return frozenset[str]().union(*(read[name] for name in names)) - frozenset(CLOCKS)
+
+
+# The command perf(1) of this host: its version, and what it can record here.
+_VERSION = re.compile(r"perf version (\d{1,3})\.(\d{1,3})")
+_DEVICES = "sys/bus/event_source/devices"
+_TIMEOUT_S = 5.0
+
+
+def read_tool(root: Path = Path("/")) -> PerfTool:
+    """What perf and sysfs say. Never raises."""
+    pmus = set(entries(root / _DEVICES))
+    core = next((pmu for pmu in ("cpu", "cpu_core") if pmu in pmus), "")
+    events = set(entries(root / _DEVICES / core / "events")) if core else set()
+    return PerfTool(
+        version=_version(),
+        cycles=bool(core),
+        memory_events="mem-loads" in events,
+        processor_trace="intel_pt" in pmus,
+    )
+
+
+def _version() -> tuple[int, int] | None:
+    program = find("perf")
+    if program is None:
+        return None
+    output = run(program, ["--version"], _TIMEOUT_S)
+    match = None if isinstance(output, Missing) else _VERSION.search(output.output)
+    return (int(match[1]), int(match[2])) if match else (0, 0)

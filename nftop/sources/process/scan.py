@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from itertools import pairwise, repeat
 from pathlib import Path
+from typing import TypeAlias
 
 from nftop.model.nf.kinds import NF_KINDS, NF_PATTERNS, POLLING_RATIO
 from nftop.model.struct import dataclass, field, replace
@@ -122,6 +123,13 @@ def settle_index(role: Role, comm: str, allowed: Sequence[int]) -> Role:
 
 
 GONE = (FileNotFoundError, ProcessLookupError)
+NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+# A process that ran for less than this share of the time has no thread that polls.
+_QUIET_RATIO = 0.01
+# The threads of a quiet process, or of one with very many, are examined this often.
+_LOOK_EVERY_NS = 30_000_000_000
+# Time between two looks at a process, for each of its threads: 10 s for 1,000 of them.
+_LOOK_NS_PER_THREAD = 10_000_000
 # A thread that is not pinned is watched if it hardly ever sleeps.
 UNPINNED_POLLER_RATIO = 0.9
 
@@ -150,6 +158,10 @@ class _Usage:
     wait_ns: int
 
 
+_Usages: TypeAlias = Mapping[tuple[int, int], _Usage]  # by tid and start
+_NewUsages: TypeAlias = dict[tuple[int, int], _Usage]
+
+
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """A thread in one pass. The ratios are since the last pass; None in the first."""
@@ -173,11 +185,52 @@ class _Seen:
             return False
 
 
+@dataclass(frozen=True, slots=True)
+class _Process:
+    """A process whose threads were examined.
+
+    Attributes:
+        group: its stat before that, at `examined_at_ns`.
+        usage: of its threads, by tid and start.
+        compared: whether `rows` come from comparing two looks, which shows pollers.
+        checked, checked_at_ns: its stat when it was last checked, which is cheap.
+    """
+
+    group: Stat
+    examined_at_ns: int
+    usage: _Usages
+    rows: tuple[ThreadRow, ...]
+    compared: bool
+    checked: Stat
+    checked_at_ns: int
+
+    def unchanged(self, now: Stat, at_ns: int, *, watching: bool) -> bool:
+        """Whether `rows` still hold, so that none of its threads need be read.
+
+        `watching`: the use of some CPUs is wanted, whatever the number of threads.
+        """
+        if (now.start_ticks, now.threads) != (self.group.start_ticks, self.group.threads):
+            return False
+        age_ns = at_ns - self.examined_at_ns
+        if not self.compared or age_ns >= _LOOK_EVERY_NS:
+            return False
+        if not watching and age_ns < now.threads * _LOOK_NS_PER_THREAD:
+            return True
+        ran_ns = (now.cpu_ticks - self.checked.cpu_ticks) * NS_PER_TICK
+        return ran_ns < _QUIET_RATIO * (at_ns - self.checked_at_ns)
+
+    def idle(self, now: Stat, tids: Sequence[int]) -> bool:
+        """Whether it has the same threads as at the last look, and none of them ran since."""
+        same = now.cpu_ticks == self.group.cpu_ticks and now.start_ticks == self.group.start_ticks
+        return self.compared and same and {tid for tid, _ in self.usage} == set(tids)
+
+
 @dataclass(slots=True)
 class _Pass:
     """A pass under way; `hidden`, `processes` and `uses` as in `ScanResult`."""
 
-    usage: dict[tuple[int, int], _Usage] = field(default_factory=dict)
+    usage: _NewUsages = field(default_factory=dict)  # of kernel threads
+    looks: dict[int, _Process] = field(default_factory=dict)
     threads: list[ThreadRow] = field(default_factory=list)
     processes: int = 0
     hidden: int = 0
@@ -186,7 +239,6 @@ class _Pass:
 
 # What ran on a watched CPU for less than this share is not listed; at most so many are.
 _LEAST_USE, _MOST_USES = 0.01, 16
-NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 def process_names(proc: str) -> list[tuple[int, str]]:
@@ -209,7 +261,8 @@ class Scanner:
         self._clock = clock
         self._kernel: set[int] = set()
         self.watched_cpus: frozenset[int] = frozenset()
-        self._usage: Mapping[tuple[int, int], _Usage] = {}
+        self._looks: Mapping[int, _Process] = {}  # of the last whole pass, by pid
+        self._kernel_usage: _Usages = {}
         self._vms: dict[tuple[int, int], str] = {}  # by process and its start
         self._pass = _Pass()
         self._steps: Generator[None, None, ScanResult] | None = None
@@ -217,7 +270,7 @@ class Scanner:
     @property
     def known_threads(self) -> int:
         """Threads outside the kernel that the last whole pass examined."""
-        return len(self._usage)
+        return sum(len(process.usage) for process in self._looks.values())
 
     def scan(self, most_threads: int | None = None) -> ScanResult | None:
         """Examine all processes, up to `most_threads` threads in this call.
@@ -251,7 +304,7 @@ class Scanner:
                 yield from self._look_at(pid)
             elif pid in self._kernel and self.watched_cpus:
                 yield from self._look_at_kernel(pid)
-        self._usage = self._pass.usage
+        self._looks, self._kernel_usage = self._pass.looks, self._pass.usage
         here = {thread.pid for thread in self._pass.threads}
         self._vms = {key: name for key, name in self._vms.items() if key[0] in here}
         uses = sorted(self._pass.uses.values(), key=lambda use: use.run_ns, reverse=True)
@@ -265,27 +318,64 @@ class Scanner:
 
     def _look_at(self, pid: int) -> Iterator[None]:
         try:
-            members = yield from self._members(pid)
-            if members:
-                self._pass.processes += 1
-                self._pass.threads += self._candidates(pid, members)
+            yield from self._look_or_keep(pid)
         except GONE:
             return
         except PermissionError:
             self._pass.hidden += 1
 
+    def _look_or_keep(self, pid: int) -> Iterator[None]:
+        """Examine the threads of a process, or keep what the last look gave if nothing changed."""
+        known, now_ns = self._looks.get(pid), self._clock()
+        group = self._group(pid)
+        if known is not None and group is not None:
+            watching = bool(self.watched_cpus)
+            if known.unchanged(group, now_ns, watching=watching):
+                yield
+                self._keep(pid, replace(known, checked=group, checked_at_ns=now_ns))
+                return
+            if known.idle(group, numbered(f"{self._proc}/{pid}/task")):
+                yield
+                fresh = replace(known, examined_at_ns=now_ns, checked=group, checked_at_ns=now_ns)
+                self._keep(pid, fresh)
+                return
+        before = {} if known is None else known.usage
+        usage: dict[tuple[int, int], _Usage] = {}
+        members = yield from self._members(pid, before, usage)
+        if not members:
+            return
+        rows = self._candidates(pid, members)
+        if group is None:
+            group = members[0].stat
+        compared = any(seen.run_ratio is not None for seen in members)
+        self._keep(pid, _Process(group, now_ns, usage, tuple(rows), compared, group, now_ns))
+
+    def _keep(self, pid: int, process: _Process) -> None:
+        self._pass.looks[pid] = process
+        self._pass.processes += 1
+        self._pass.threads += process.rows
+
+    def _group(self, pid: int) -> Stat | None:
+        """Stat of the whole process; None if it has none. Raises PermissionError."""
+        try:
+            return ThreadFiles(f"{self._proc}/{pid}", keep=False).stat()
+        except (*GONE, ValueError):
+            return None
+
     def _look_at_kernel(self, pid: int) -> Iterator[None]:
         """What a kernel thread runs on watched CPUs; nothing else is read of these."""
         yield
         with contextlib.suppress(*GONE, PermissionError, ValueError):
-            self._see(pid, pid)
+            self._see(pid, pid, self._kernel_usage, self._pass.usage)
 
-    def _members(self, pid: int) -> Generator[None, None, list[_Seen]]:
+    def _members(
+        self, pid: int, before: _Usages, now: _NewUsages
+    ) -> Generator[None, None, list[_Seen]]:
         members = []
         for tid in numbered(f"{self._proc}/{pid}/task"):
             yield
             try:
-                seen = self._see(pid, tid)
+                seen = self._see(pid, tid, before, now)
             except (*GONE, ValueError):
                 continue
             if seen.stat.kernel:
@@ -294,7 +384,8 @@ class Scanner:
             members.append(seen)
         return members
 
-    def _see(self, pid: int, tid: int) -> _Seen:
+    def _see(self, pid: int, tid: int, earlier: _Usages, usage: _NewUsages) -> _Seen:
+        """A thread compared with its usage `earlier`; its usage now goes into `usage`."""
         files = ThreadFiles(f"{self._proc}/{pid}/task/{tid}", keep=False)
         stat = files.stat()
         sched = None if stat.kernel else files.schedstat()
@@ -304,8 +395,8 @@ class Scanner:
             0 if sched is None else sched.wait_ns,
         )
         identity = tid, stat.start_ticks
-        self._pass.usage[identity] = now
-        before = self._usage.get(identity)
+        usage[identity] = now
+        before = earlier.get(identity)
         if before is None or now.at_ns <= before.at_ns:
             return _Seen(tid, stat, files, None, None)
         elapsed_ns = now.at_ns - before.at_ns

@@ -25,7 +25,10 @@ _STATUS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """Identity of a thread, from `stat`. `cpu_ticks`: user and system time in clock ticks."""
+    """Identity of a thread, from `stat`. `cpu_ticks`: user and system time in clock ticks.
+
+    In /proc/PID/stat the time is that of all threads of the process; `threads` is their number.
+    """
 
     comm: str
     kernel: bool
@@ -33,6 +36,7 @@ class Stat:
     cpu_ticks: int
     start_ticks: int
     last_cpu: Cpu
+    threads: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,7 @@ def parse_stat(data: bytes) -> Stat:
         cpu_ticks=int(fields[11]) + int(fields[12]),
         start_ticks=int(fields[19]),
         last_cpu=Cpu(int(fields[36])),
+        threads=int(fields[17]),
     )
 
 

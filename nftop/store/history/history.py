@@ -97,11 +97,15 @@ class SampleRings:
         sent = [math.nan if isinstance(one, Missing) else one for one in readings]
         self._sent.append(frame.monotonic_ns, covers_ns, _positions(keys), np.array([sent]))
         values = np.array([[*nf_sample(frame, nf), 1.0] for nf in frame.nfs])
+        all_renewed = is_renewed(frame, frame.sources, renewed)
         for at, nf in enumerate(frame.nfs):
-            new = [is_renewed(frame, nf_sources(frame, nf, name), renewed) for name in NF_KEPT[:-1]]
-            # What rests on more than its own counters, and of that there is nothing new.
-            values[at, :-1][~np.array(new)] = np.nan
-            values[at, -1] = is_renewed(frame, (source_of(nf),), renewed)
+            if not all_renewed:
+                new = [
+                    is_renewed(frame, nf_sources(frame, nf, name), renewed) for name in NF_KEPT[:-1]
+                ]
+                # What rests on more than its own counters, and of that there is nothing new.
+                values[at, :-1][~np.array(new)] = np.nan
+                values[at, -1] = is_renewed(frame, (source_of(nf),), renewed)
             misses = nf_misses(frame, nf)
             if misses == self._misses.get(nf.key):
                 values[at, _MISSES] = np.nan

@@ -16,7 +16,7 @@ from nftop.render.cores.layout import ScreenSections, share_out
 from nftop.render.cores.map import MARKS as MAP_MARKS
 from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_lines
-from nftop.ui.keys import ALWAYS, COLUMNS, CPUS, DRILL, EDIT, END, FOLD, SORT, KeyRow
+from nftop.ui.keys import ALWAYS, COLUMNS, CPUS, DRILL, EDIT, END, FOLD, HANDOVER, SORT, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ColumnState, ScreenView, SortState, sorting_of_cpus
 from nftop.ui.session_view import SessionView
@@ -27,7 +27,7 @@ class CoresView(ScreenView):
     """Table of CPUs with the panels that fit around it."""
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (
-        *END, *DRILL, *CPUS, *SORT, *COLUMNS, *FOLD, *EDIT, *ALWAYS,
+        *END, *DRILL, *CPUS, *SORT, *COLUMNS, *FOLD, *EDIT, *HANDOVER, *ALWAYS,
     )  # fmt: skip
     _TABLE: ClassVar[CpuTableKind] = "cores"
     COUNTS_SICK: ClassVar[bool] = True

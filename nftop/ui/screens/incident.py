@@ -30,6 +30,7 @@ from nftop.render.incidents.line import incident_text
 from nftop.render.incidents.page import (
     IncidentView,
     VictimTrend,
+    absent_incident_lines,
     incident_page_lines,
     no_incident_lines,
     trend_of_trace,
@@ -186,10 +187,12 @@ class IncidentScreen(BannerScreen[int | None]):
         self._edit = edit
         self._rules = rules
         self._chosen = chosen
+        self._last: Incident | None = None  # the one on the page, as it was shown last
+        self._opened_now = session.past is None
         self._planned: tuple[object, Remedy] | None = None  # with what it was computed from
         self._remedy_kind: Literal["none", "draft", "command", "advice"] = "none"
         self._acts: Mapping[str, Callable[[int], object]] = {
-            "close": lambda _: self.dismiss(),
+            "close": lambda _: self._close(),
             "screen": self.dismiss,
             "help": lambda _: self._help(),
             "incident": self._next,
@@ -253,19 +256,27 @@ class IncidentScreen(BannerScreen[int | None]):
 
     @property
     def incident(self) -> Incident | None:
-        """The incident on screen; the worst one if the chosen one is forgotten."""
-        listed = incidents_of(self._session.frame)
+        """The incident of the page as the frame has it; None if that has it not, or none at all.
+
+        Until one has been shown it is the chosen one, else the worst.
+        """
+        listed, last = incidents_of(self._session.frame), self._last
         chosen = next((item for item in listed if item.id == self._chosen), None)
+        if chosen is None and last is not None:
+            # A moment that was computed again may have it under another id.
+            return next((item for item in listed if _is_same(item, last)), None)
         return chosen or next(iter(listed), None)
 
     def _lines(self, width: int, height: int) -> list[Line]:
         frame, incident = self._session.frame, self.incident
         if frame is None or incident is None:
             self._remedy_kind = "none"
-            return no_incident_lines(width)
+            if frame is None or self._last is None:
+                return no_incident_lines(width)
+            return absent_incident_lines(frame, self._last, width)
         plan = self._remedy(frame, incident)
         self._remedy_kind = plan.kind
-        self._chosen = incident.id
+        self._chosen, self._last = incident.id, incident
         mask, other = plan.mask, self.changes.experiment.other_width
         listed = [item.id for item in incidents_of(frame)]
         view = IncidentView(
@@ -336,15 +347,24 @@ class IncidentScreen(BannerScreen[int | None]):
         return age_ns > (min(kept_ns, round(_TREND_S * 1e9)) if is_open else kept_ns)
 
     def _next(self, by: int) -> None:
-        listed = [item.id for item in incidents_of(self._session.frame)]
-        if listed:
-            at = listed.index(self._chosen) if self._chosen in listed else 0
-            self._chosen = listed[(at + by) % len(listed)]
-            self._top = 0
+        listed, shown = incidents_of(self._session.frame), self.incident
+        if not listed:
+            return
+        # From one that the frame has not, the next one is the worst.
+        at = min(by, 0) if shown is None else listed.index(shown) + by
+        self._last = listed[at % len(listed)]
+        self._chosen = self._last.id
+        self._top = 0
+
+    def _close(self) -> None:
+        """Undo the way back in time that was made on this page, else return to the screen below."""
+        if not (self._opened_now and self._session.to_now()):
+            self.dismiss()
 
     def _open_draft(self) -> None:
         frame, incident = self._session.frame, self.incident
         if frame is None or incident is None:
+            self._message = "no incident is shown"
             return
         plan = self._remedy(frame, incident)
         if plan.kind != "draft":
@@ -366,8 +386,7 @@ class IncidentScreen(BannerScreen[int | None]):
 
     def _set(self, change: Callable[[Incident], str]) -> None:
         incident = self.incident
-        if incident is not None:
-            self._message = change(incident)
+        self._message = "no incident is shown" if incident is None else change(incident)
 
     def _scroll(self, lines: int) -> None:
         self._top += lines
@@ -495,6 +514,17 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
             return ((),)
         own = [nf.name for nf in frame.nfs if not set(cpus).isdisjoint(nf.cpus)]
         return tuple(self._rules.names(name) for name in own) or ((),)
+
+
+def _is_same(item: Incident, last: Incident) -> bool:
+    """Whether two incidents have the same cause and overlap in time."""
+    names = [None if one.culprit is None else one.culprit.name for one in (item, last)]
+    victims = [{victim.party.key for victim in one.victims} for one in (item, last)]
+    overlap = item.since_ns <= (last.until_ns or item.since_ns) and last.since_ns <= (
+        item.until_ns or last.since_ns
+    )
+    alike = item.kind == last.kind and names[0] == names[1]
+    return alike and overlap and (names[0] is not None or not victims[0].isdisjoint(victims[1]))
 
 
 def incidents_of(frame: Frame | None) -> Sequence[Incident]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from textual import events
 from textual.app import ComposeResult
 
 from nftop.model.change import OwnChange
 from nftop.model.frame import Focus, Frame
+from nftop.model.perf_tool import perf_tasks
 from nftop.model.replay_position import FASTEST, SLOWEST
 from nftop.model.struct import replace
 from nftop.render.frame.footer import Tab, Tabs
@@ -26,7 +27,7 @@ from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.editors import EditorOpener
 from nftop.ui.screens.incident import FindingsScreen, IncidentScreen, RuleControl
 from nftop.ui.screens.menu import ColumnMenu, SortMenu
-from nftop.ui.screens.page import DoctorScreen, PageScreen, PageText
+from nftop.ui.screens.page import DoctorScreen, PageScreen, PageText, PerfScreen
 from nftop.ui.screens.registry import DRILL_DOWN, main_keys, position, screen_keys, screens
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView, focus_request
@@ -152,6 +153,7 @@ class MainScreen(BannerScreen[None]):
             "counters": lambda _: self._counters(),
             "findings": lambda _: self._findings(),
             "doctor": lambda _: self._doctor(),
+            "perf": lambda _: self._perf(),
             "copy": lambda _: self._copy(),
             "incident": lambda _: self._incident(),
             "edit": lambda _: self._edit(),
@@ -207,19 +209,23 @@ class MainScreen(BannerScreen[None]):
         if not isinstance(time, PastControl) or message.generation != time.generation:
             return  # of a way back that was left
         self._session.past = message.frame
-        if self._session.message == GOING_BACK:
+        came = self._session.message == GOING_BACK
+        if came:
             self._session.message = ""
         if time.problem:
             self._session.message = time.problem
         self.paint()
         above = self.app.screen
         if above is not self and isinstance(above, BannerScreen) and above.follows:
-            above.paint()
+            if came:
+                above.say(self._session.message)
+            else:
+                above.paint()
 
-    def shift_time(self, seconds: int) -> str:
-        """Go so far in time; returns why not, "" if it does."""
+    def move_in_time(self, action: Literal["shift", "step", "marker"], by: int) -> str:
+        """Do what a key of the recording's does; returns why not, "" if it does."""
         self._session.message = ""
-        self._recording_keys.acts["shift"](seconds)
+        self._recording_keys.acts[action](by)
         return self._session.message
 
     def on_feed_ended(self, message: FeedEnded) -> None:
@@ -392,6 +398,21 @@ class MainScreen(BannerScreen[None]):
             self.say("no doctor here: a replay reads nothing of a host")
         else:
             self.app.push_screen(DoctorScreen(examine, self._options, self.changes), self._back)
+
+    def _perf(self) -> None:
+        """Open the page of perf's commands for the selected core."""
+        tool, frame, row = self._options.perf_tool, self._session.frame, self._session.row
+        if tool is None:
+            self.say("no commands of perf here: they are for a live host")
+        elif frame is None or row is None:
+            self.say("no CPU is selected")
+        else:
+            cpu, pid = frame.cpus.topology.cpus[row].cpu, frame.cpus.nf_pid[row]
+            together = next((nf.cpus for nf in frame.nfs if nf.pid == pid), ())
+            screen = PerfScreen(
+                lambda: perf_tasks(cpu, together, tool()), cpu, self._options, self.changes
+            )
+            self.app.push_screen(screen, self._back)
 
     def _open(self) -> None:
         """Open the full page of the view if it has one, else the drill-down screen."""

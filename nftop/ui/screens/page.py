@@ -13,9 +13,11 @@ from textual.message import Message
 
 from nftop.model.check import Check
 from nftop.model.error_text import describe_error
+from nftop.model.ids import Cpu
+from nftop.model.perf_tool import PerfTask
 from nftop.render.base.line import Line, paragraph, selected
 from nftop.render.pages.doctor import doctor_lines
-from nftop.render.pages.help import help_lines
+from nftop.render.pages.help import help_lines, perf_lines
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.key_table import help_content
 from nftop.ui.keys import DOCTOR, HELP, PAGE, KeyRow, bindings
@@ -208,6 +210,51 @@ class HelpScreen(PageScreen, inherit_bindings=False):
             self.paint()
         else:
             self.dismiss()
+
+
+class PerfAnswered(Message):
+    """What perf of the host can do for a core."""
+
+    def __init__(self, tasks: Sequence[PerfTask]) -> None:
+        self.tasks = tasks
+        super().__init__()
+
+
+class PerfScreen(PageScreen):
+    """Commands of perf for a core, of which `y` copies all; `tasks` asks the host, in a thread."""
+
+    def __init__(
+        self,
+        tasks: Callable[[], Sequence[PerfTask]],
+        cpu: Cpu,
+        options: Options,
+        changes: ChangeControl,
+    ) -> None:
+        self._ask, self._cpu = tasks, cpu
+        self._tasks: Sequence[PerfTask] = ()
+        super().__init__(lambda: self._lines, options, changes, toggle="Y")
+
+    def on_mount(self) -> None:
+        # It starts perf, which takes time.
+        self.run_worker(
+            lambda: self.post_message(PerfAnswered(self._ask())), name="perf", thread=True
+        )
+
+    def on_perf_answered(self, message: PerfAnswered) -> None:
+        self._tasks = message.tasks
+        self.paint()
+
+    def _lines(self, width: int) -> list[Line]:
+        return perf_lines(self._cpu, self._tasks, width)
+
+    def _copy(self) -> None:
+        wanted = self.search.casefold()
+        commands = [item for task in self._tasks for item in task.commands
+                    if wanted in item.casefold()]  # fmt: skip
+        if commands:
+            self.copy(commands, "command" if len(commands) == 1 else f"{len(commands)} commands")
+        else:
+            self.say("there is no command to copy")
 
 
 class HostExamined(Message):

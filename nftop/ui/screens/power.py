@@ -14,7 +14,18 @@ from nftop.render.pages.help import explain_power_lines
 from nftop.render.power.page import MARKS as PACKAGE_MARKS
 from nftop.render.power.page import power_parts
 from nftop.render.power.settings import MARKS as SETTING_MARKS
-from nftop.ui.keys import ALWAYS, COLUMNS, CPUS, DRILL, END, FOLD, PRIORITIES, SORT, KeyRow
+from nftop.ui.keys import (
+    ALWAYS,
+    COLUMNS,
+    CPUS,
+    DRILL,
+    END,
+    FOLD,
+    HANDOVER,
+    PRIORITIES,
+    SORT,
+    KeyRow,
+)
 from nftop.ui.screens.cores import CoresView
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.widgets.lines import MainLayout
@@ -24,7 +35,7 @@ class PowerView(CoresView):
     """Packages above a table of CPUs with columns of power."""
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (
-        *END, *DRILL, *CPUS, *SORT, *COLUMNS, *FOLD, *PRIORITIES, *ALWAYS,
+        *END, *DRILL, *CPUS, *SORT, *COLUMNS, *FOLD, *PRIORITIES, *HANDOVER, *ALWAYS,
     )  # fmt: skip
     _TABLE: ClassVar[CpuTableKind] = "power"
     EDITS: ClassVar[Literal["classes", "priority"]] = "priority"

@@ -26,7 +26,7 @@ from nftop.model.struct import dataclass
 from nftop.render.base.line import BLANK, Line, Tone, clickable, crop, selected
 from nftop.render.base.spark import span_for
 from nftop.render.base.table import TableColumn
-from nftop.render.base.text import ascii_only, cells, printable
+from nftop.render.base.text import ascii_only, printable, wide_cells
 from nftop.render.cores.detail import (
     Trend,
     detail_line,
@@ -117,7 +117,7 @@ class Ink:
                 parts.append(self._switch(now, tone) if code is None else code)
                 now = tone
             shown = self._shown(text)
-            used += len(shown) if shown.isascii() else cells(shown)
+            used += len(shown) if shown.isascii() else wide_cells(shown)
             parts.append(shown)
         if (left := width - used) > 0:
             parts.append(self._switch(now, Tone.PLAIN))

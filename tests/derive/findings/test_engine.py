@@ -11,8 +11,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.findings.engine import UNKNOWN_FOR_S, FindingState, begun, step_findings
-from nftop.derive.findings.inputs import FindingInputs
-from nftop.derive.findings.rule import FindingKey, Measured, Only, Rule, register, unregister
+from nftop.derive.findings.inputs import FindingInputs, FindingKey
+from nftop.derive.findings.rule import Measured, Only, Rule, register, unregister
 from nftop.derive.findings.rules import all_rules, rule_called
 from nftop.model.column import column, from_readings
 from nftop.model.frame import Finding, Frame

@@ -173,12 +173,12 @@ def test_cost_is_a_bound_unless_the_core_is_known_to_be_saturated(busy: Reading)
     assert drawn("ipp", True)[0] == "   302 "
     assert drawn("ipp", None)[0] == "  <302 "
     assert drawn("busy_cpp", False)[0] == "   186 ", "empty polls are not in it"
-    assert drawn("ipc", False)[0] == " 1.05 "
+    assert drawn("ipc", False)[0] == "1.05 "
 
 
 def test_estimates_are_marked_in_the_cell_after_the_digits() -> None:
     cpus = frame(8).cpus
-    assert _cell(cpus, 3, "ipc")[0] == " 1.55~", "its counters shared the hardware"
+    assert _cell(cpus, 3, "ipc")[0] == "1.55~", "its counters shared the hardware"
     assert _cell(cpus, 3, "packets_per_s")[0] == "  8.40 ", "packets are counted by the NF"
     tsc = replace(cpus, cpp_clock=("tsc",) * 8)
     unsure = replace(tsc, saturated=(None,) * 8)

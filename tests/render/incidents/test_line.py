@@ -12,9 +12,15 @@ from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base.format import short_duration
 from nftop.render.base.line import Click, Tone
 from nftop.render.base.text import ascii_only, cells
-from nftop.render.incidents.line import change_text, incident_age, incident_lines
+from nftop.render.incidents.line import (
+    change_text,
+    has_no_values,
+    incident_age,
+    incident_lines,
+)
 from tests.frames import SECOND_NS, START_NS, WALL_NS, nic_drops
 from tests.render.incidents.scenes import frame_with, hostile, incident, timed, victim
+from tests.sim.hosts import Frozen
 
 SIZES = [(20, 1), (40, 1), (40, 2), (80, 1), (80, 2), (120, 2), (200, 2), (400, 3)]
 
@@ -188,3 +194,19 @@ def test_ages_and_changes() -> None:
         "-9%", "0%", "0%", "+12%",
     ]  # fmt: skip
     assert change_text(Missing(Reason.WARMING)) == ""
+
+
+def test_a_frame_without_values_is_not_called_healthy() -> None:
+    host = Frozen("healthy", traffic=None)
+    first, second = host.tick(0), host.tick(SECOND_NS)
+    assert has_no_values(first) and not has_no_values(second)
+    for width, rows in SIZES[1:]:
+        [head, *_] = incident_lines(first, width, rows)
+        assert "no values yet" in head.text and "nothing hurts" not in head.text
+    assert "nothing hurts" in incident_lines(second, 80, 1)[0].text
+
+
+def test_more_packets_are_no_harm() -> None:
+    more = replace(victim(), change=0.01, drops_per_s=3_900.0)
+    [head] = incident_lines(frame_with(incident(victims=(more,))), 120, 1)
+    assert "+1%" not in head.text and more.party.name in head.text

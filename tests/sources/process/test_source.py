@@ -79,6 +79,12 @@ class FakeHost:
             link.symlink_to(namespace)
         return folder
 
+    def process(self, pid: int, threads: int, cpu_ticks: int) -> None:
+        """Write its own stat: the number of its threads, and what all of them have run."""
+        fields = ["0"] * 50
+        fields[0], fields[11], fields[17], fields[19] = "S", str(cpu_ticks), str(threads), "5000"
+        (self.root / f"proc/{pid}/stat").write_text(f"{pid} (main) {' '.join(fields)}\n")
+
     def kill(self, pid: int) -> None:
         shutil.rmtree(self.root / f"proc/{pid}")
 
@@ -395,20 +401,26 @@ def test_real_hidepid_is_counted_not_ignored(hidepid: int) -> None:
     assert result.stdout.split() == ["1", "permission"], result.stderr
 
 
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the threads' files that are opened."""
+    names: list[str] = []
+    real = threads._open
+
+    def counted(path: str) -> int:
+        names.append(path)
+        return real(path)
+
+    monkeypatch.setattr(threads, "_open", counted)
+    return names
+
+
 def test_ten_thousand_threads_that_come_and_go_do_not_make_numbers_old(
-    host: FakeHost, monkeypatch: pytest.MonkeyPatch
+    host: FakeHost, opened: list[str]
 ) -> None:
     """Small scale: 200 threads, 20 a read. What a read costs is counted in files opened."""
     host.source = ProcessSource(host.root, threads_per_read=20, clock=lambda: host.now_ns)
     host.thread(50, 50, "vpp_wk_0", allowed="2", run_ns=0)
-    opened: list[str] = []
-    real = threads._open
-
-    def counted(path: str) -> int:
-        opened.append(path)
-        return real(path)
-
-    monkeypatch.setattr(threads, "_open", counted)
 
     def churn(tick: int) -> None:
         if tick:
@@ -434,6 +446,58 @@ def test_ten_thousand_threads_that_come_and_go_do_not_make_numbers_old(
     host.thread(60, 60, "vpp_wk_1", allowed="3")
     results = [host.comms(after_s=1.0) for _ in range(25)]
     assert results[-1] == ["vpp_wk_0", "vpp_wk_1"]
+
+
+def _several(host: FakeHost, count: int = 50) -> None:
+    for tid in range(200, 200 + count):
+        host.thread(200, tid, "worker")
+    host.process(200, count, 100)
+    host.read()
+    host.read(after_s=1.0)  # compared with the first
+
+
+def test_threads_of_a_quiet_process_are_not_read_again(host: FakeHost, opened: list[str]) -> None:
+    _several(host)
+    for _ in range(20):  # a hundred seconds
+        opened.clear()
+        host.read(after_s=5.0)
+        assert [path for path in opened if "/200/task/" in path] == []
+
+
+@pytest.mark.parametrize("change", ["runs", "thread more", "another thread"])
+def test_threads_of_a_process_that_changes_are_read(
+    host: FakeHost, opened: list[str], change: str
+) -> None:
+    _several(host)
+    if change == "runs":
+        host.process(200, 50, 100 + 30)  # 0.3 s
+    elif change == "thread more":
+        host.thread(200, 300, "vpp_wk_0", allowed="3")
+        host.process(200, 51, 100)
+    else:
+        host.thread(200, 300, "vpp_wk_0", allowed="3")
+        shutil.rmtree(host.root / "proc/200/task/249")
+    opened.clear()
+    names: list[str] = []
+    # A change that neither the number of threads nor the CPU time shows: within 30 s and a pass.
+    for _ in range(7 if change == "another thread" else 1):
+        names = host.comms(after_s=5.0)
+    assert f"{host.root}/proc/200/task/200/stat" in opened
+    assert ("vpp_wk_0" in names) == (change != "runs")
+
+
+def test_a_busy_process_with_very_many_threads_is_examined_now_and_then(
+    host: FakeHost, opened: list[str]
+) -> None:
+    _several(host, 2000)
+    looks = 0
+    for tick in range(1, 19):  # 90 s
+        host.process(200, 2000, 100 + 500 * tick)
+        opened.clear()
+        for _ in range(3):  # a pass is spread over these
+            host.read(after_s=5 / 3)
+        looks += f"{host.root}/proc/200/task/200/stat" in opened
+    assert 3 <= looks <= 6
 
 
 @pytest.mark.parametrize("interval_s", [0.5, 1.0, 5.0, 60.0])

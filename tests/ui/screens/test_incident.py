@@ -223,3 +223,31 @@ async def test_the_graph_is_of_what_the_victim_sent_in_the_time_of_the_incident(
         assert trend.first_ns == over.since_ns - 30 * S
         (nf,) = (item for item in frames[70].nfs if item.key == key)
         assert trend.values[-1] == pytest.approx(nf.readings["tx_packets_per_s"])
+
+
+async def test_the_page_stays_with_its_incident_at_every_moment(
+    noisy: tuple[Frozen, Frame],
+) -> None:
+    frame = noisy[1]
+    worst, other = frame.incidents[0], frame.incidents[-1]
+    before = replace(frame, wall_ns=worst.since_ns - 60 * S, incidents=(other,), past_incidents=())
+    again = replace(frame, incidents=(other, replace(worst, id="neighbour-other")))
+    async with running(frame, size=(120, 36)) as run:
+        await run.press("tab")
+        session = run.app._main._session
+        session.past = before
+        run.app.screen.paint()  # type: ignore[attr-defined]
+        text = await run.press("j")
+        assert "it begins at" in text and "1m00s later" in text and "tenant" in text
+        assert "CULPRIT" not in text
+        for key in ("e", "y", "m"):
+            await run.press(key)
+            assert run.app.clipboard == "" and len(run.app.screen_stack) == 3
+        session.past = again
+        assert " tenant " in (await run.press("k"), title(run))[1], "under another id"
+        session.past = before
+        await run.press("n")
+        assert title(run).startswith(" i "), "the one of that moment"
+        session.past = None
+        await run.press("k")
+        assert title(run).startswith(" i ")

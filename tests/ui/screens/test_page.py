@@ -10,9 +10,10 @@ import pytest
 
 from nftop.model.check import Check
 from nftop.model.missing import Reason
+from nftop.model.perf_tool import PerfTool
 from nftop.ui.options import Options
 from nftop.ui.screens.main import MainScreen
-from nftop.ui.screens.page import DoctorScreen, PageScreen
+from nftop.ui.screens.page import DoctorScreen, PageScreen, PerfScreen
 from tests.frames import bare, frame, ticks
 from tests.render.frame.test_findings import RESULT
 from tests.ui.harness import Running, running
@@ -139,3 +140,26 @@ async def test_the_host_is_examined_in_a_thread_and_again_on_request() -> None:
 async def test_a_replay_has_no_doctor() -> None:
     async with running(frame(8)) as run:
         assert "no doctor here" in await run.press("f9")
+
+
+async def test_commands_of_perf_are_those_of_the_selected_core_and_copied() -> None:
+    tool = PerfTool((6, 1), cycles=True, memory_events=True, processor_trace=False)
+    async with running(frame(8), options=Options(perf_tool=lambda: tool)) as run:
+        await run.press("down", "Y")
+        assert isinstance(run.app.screen, PerfScreen)
+        await run.until(lambda: "c2c record" in run.text)
+        await run.press("y")
+        copied = run.app.clipboard.split("\n")
+        assert len(copied) == 5 and all(text.startswith("sudo perf ") for text in copied)
+        assert run.text.count("intel_pt") == 1, "its reason"
+        cpu = int(copied[0].split(" -C ")[1].split()[0])
+        assert f"perf on CPU {cpu}" in run.text
+        await run.press("slash", *"script", "enter", "y")
+        assert run.app.clipboard == copied[2]
+        await run.press("Y")
+        assert not isinstance(run.app.screen, PerfScreen)
+
+
+async def test_a_replay_has_no_commands_of_perf() -> None:
+    async with running(frame(8)) as run:
+        assert "no commands of perf here" in await run.press("Y")

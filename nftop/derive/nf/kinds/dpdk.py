@@ -96,7 +96,7 @@ def step_dpdk(
         rated = rate_process(state.apps.get(key), app.problem, partial(_rate, app))
         if rated is not None:
             apps[key] = rated
-        known = _AppRates(app, rated, _counts_twice(app))
+        known = _app_rates(app, rated)
         threads = own_threads.get(app.pid, ())
         queue_map = _map_of(app, context.queue_map, own_prefixes)
         held = state.attributions.get(key) if app.problem is not None else None
@@ -230,7 +230,13 @@ def _port(rates: _AppRates, port: DpdkPort) -> NfPort:
     )
     frame = frame_size(received, size)
     line = line_of(port.link_bits_per_s, frame, has_link=is_pci(port.name))
-    return NfPort(f"{port.port} {port.name}", received, sent, missed, _NO_DROPS, frame, line)
+    return NfPort(_port_name(port), received, sent, missed, _NO_DROPS, frame, line)
+
+
+def _no_busy(app: DpdkApp) -> Missing:
+    advice = busy_advice(app)
+    parts = (advice.why, advice.fix, "the kernel sees every poller as always busy")
+    return Missing(Reason.SOURCE, "; ".join(filter(None, parts)))
 
 
 def _queues(attribution: Attribution, rates: _AppRates) -> tuple[NfQueue, ...]:
@@ -241,14 +247,15 @@ def _queues(attribution: Attribution, rates: _AppRates) -> tuple[NfQueue, ...]:
         queue: lcore for lcore, item in (attribution.queues or {}).items() for queue in item
     }
     queues = ((port, queue) for port in rates.app.ports for queue in range(port.rx_queues or 0))
+    names = {port.port: _port_name(port) for port in rates.app.ports}
     return tuple(
         NfQueue(
-            port=f"{port.port} {port.name}",
+            port=names[port.port],
             queue=queue,
             cpu=cpu_of.get(lcore_of.get((port.port, queue)), all_on),
-            packets_per_s=rates.queues([(port.port, queue)]),
+            packets_per_s=rates.queue(port.port, queue),
             used_ratio=_NO_SHARE,
-            missed_packets_per_s=rates.missed([(port.port, queue)]),
+            missed_packets_per_s=rates.missed_in(port, [queue]),
         )
         for port, queue in islice(queues, _MOST_QUEUES)
     )
@@ -268,11 +275,21 @@ def _counts_twice(app: DpdkApp) -> Missing | None:
 
 @dataclass(frozen=True, slots=True)
 class _AppRates:
-    """Rates of an application by name, or reasons; `counts_twice`: see `_counts_twice`."""
+    """Rates of an application by name, or reasons.
+
+    Attributes:
+        counts_twice: see `_counts_twice`.
+        no_busy: why there are no busy cycles, and what would help.
+        port_of: ports by number.
+        sums: rates over all ports that were asked for, by counter.
+    """
 
     app: DpdkApp
     state: Rated[DpdkCounter] | None
     counts_twice: Missing | None
+    no_busy: Missing
+    port_of: Mapping[int, DpdkPort]
+    sums: dict[str, Reading] = field(default_factory=dict)
 
     @property
     def counting(self) -> tuple[Lcore, ...]:
@@ -290,6 +307,11 @@ class _AppRates:
 
     def ports(self, what: str) -> Reading:
         """One counter's rate over all ports, without members of bonding ports."""
+        if what not in self.sums:
+            self.sums[what] = self._sum(what)
+        return self.sums[what]
+
+    def _sum(self, what: str) -> Reading:
         if self.app.problem is None and self.counts_twice is not None:
             return self.counts_twice
         return total(
@@ -302,16 +324,9 @@ class _AppRates:
         known = None if self.app.problem is not None else known_rate(self.state, name)
         return self.rate(name, self.no_busy) if known is None else known
 
-    @property
-    def no_busy(self) -> Missing:
-        """Why there are no busy cycles, and what would help."""
-        advice = busy_advice(self.app)
-        parts = (advice.why, advice.fix, "the kernel sees every poller as always busy")
-        return Missing(Reason.SOURCE, "; ".join(filter(None, parts)))
-
     def queues(self, queues: Sequence[Queue]) -> Reading:
         """Receive rate of some queues; a port with one queue has the port's rate."""
-        return total((self._queue(*queue) for queue in queues), _NO_QUEUE)
+        return total([self.queue(*queue) for queue in queues], _NO_QUEUE)
 
     def missed(self, queues: Sequence[Queue]) -> Reading:
         """Packets dropped for want of descriptors in some queues."""
@@ -320,16 +335,17 @@ class _AppRates:
         by_port: dict[int, list[int]] = {}
         for port, queue in queues:
             by_port.setdefault(port, []).append(queue)
-        ports = {port.port: port for port in self.app.ports}
-        known = (self._missed_in(ports.get(port), own) for port, own in by_port.items())
+        known = (self.missed_in(self.port_of.get(port), own) for port, own in by_port.items())
         return total(known, _NO_QUEUE)
 
-    def _missed_in(self, port: DpdkPort | None, queues: Sequence[int]) -> Reading:
+    def missed_in(self, port: DpdkPort | None, queues: Sequence[int]) -> Reading:
         """Drops in some queues of one port.
 
         Of all its queues they are the port's. Queue counters that do not add up to the port's are
         of other errors.
         """
+        if self.app.problem is not None:
+            return self.app.problem
         if port is None:
             return Missing(Reason.SOURCE, "the application has no such port")
         of_port = self.rate(_of_port("missed", port))
@@ -355,16 +371,21 @@ class _AppRates:
         why = uncounted or Missing(Reason.SOURCE, f"the driver of port {name[1]} counts no such")
         return rate_of(self.state, name, why)
 
-    def _queue(self, port_id: int, queue: int) -> Reading:
+    def queue(self, port_id: int, queue: int) -> Reading:
         if self.app.problem is not None:
             return self.app.problem
-        port = next((port for port in self.app.ports if port.port == port_id), None)
+        port = self.port_of.get(port_id)
         if port is None:
             return Missing(Reason.SOURCE, f"the application has no port {port_id}")
         if not port.rx_queue_packets and port.rx_queues == 1 and queue == 0:
             return self.rate(_of_port("rx", port))
         why = Missing(Reason.SOURCE, f"the driver of port {port_id} has no counter for each queue")
         return self.rate(_of_port("queue", port, queue), why)
+
+
+def _app_rates(app: DpdkApp, state: Rated[DpdkCounter] | None) -> _AppRates:
+    port_of = {port.port: port for port in app.ports}
+    return _AppRates(app, state, _counts_twice(app), _no_busy(app), port_of)
 
 
 def _cores(

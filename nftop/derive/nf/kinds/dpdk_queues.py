@@ -12,7 +12,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
+from typing import NamedTuple, TypeAlias
 
 from nftop.derive.nf.rates import not_bound, where_it_runs
 from nftop.derive.threads import ThreadRate
@@ -150,9 +152,9 @@ def attribute(
     """
     seen = any(rate.thread.pid == app.pid for rate in threads)
     lcores = lcore_threads(app, threads, counting)
-    declared = config_queues(app.app_params)
-    if declared:
-        return _by_queue(app, "its own --config", declared, lcores)
+    declared = _declared(app.app_params, _queues_of(app))
+    if declared.lcore_of:
+        return _by_queue("its own --config", declared, lcores)
     if any(lcore.polls is None for lcore in lcores) and (seen or not moves):
         return Attribution(_UNKNOWN.message, (), uncounted=_UNKNOWN)
     pollers = tuple(lcore for lcore in lcores if lcore.polls)
@@ -164,7 +166,7 @@ def attribute(
         return Attribution(how, pollers, all_on=pollers[0], uncounted=uncounted)
     mapped = queue_map.get(Prefix(app.prefix))
     if mapped:
-        return _by_queue(app, "--queue-map", mapped, lcores)
+        return _by_queue("--queue-map", _assignment(mapped, _queues_of(app)), lcores)
     # The prefix is a directory's name, which a container may choose: it must not end the quotes of
     # a command to paste.
     option = shlex.quote(f"{app.prefix}:(port,queue,lcore),...")
@@ -248,15 +250,42 @@ def _thread(
     )
 
 
-def _by_queue(
-    app: DpdkApp, origin: str, lcore_of: Mapping[Queue, Lcore], lcores: Sequence[LcoreThread]
-) -> Attribution:
-    declared = set(lcore_of.values())
+# Port, number of its receive queues, and whether it is a member of a bonding port.
+_PortQueues: TypeAlias = tuple[tuple[int, int | None, bool | None], ...]
+
+
+def _queues_of(app: DpdkApp) -> _PortQueues:
+    return tuple((port.port, port.rx_queues, port.bond_member) for port in app.ports)
+
+
+class _Assignment(NamedTuple):
+    """Which lcore polls which queue, and what of it does not fit the application's queues."""
+
+    lcore_of: Mapping[Queue, Lcore]
+    by_lcore: Mapping[Lcore, tuple[Queue, ...]]
+    remarks: tuple[str, ...]
+
+
+@lru_cache(maxsize=256)  # a command line stays, and so do the queues of its ports
+def _declared(app_params: tuple[str, ...], ports: _PortQueues) -> _Assignment:
+    return _assignment(config_queues(app_params), ports)
+
+
+def _assignment(lcore_of: Mapping[Queue, Lcore], ports: _PortQueues) -> _Assignment:
+    queues: dict[Lcore, list[Queue]] = {}
+    for queue, lcore in sorted(lcore_of.items()):
+        queues.setdefault(lcore, []).append(queue)
+    by_lcore = {lcore: tuple(item) for lcore, item in queues.items()}
+    return _Assignment(lcore_of, by_lcore, tuple(_unassigned(ports, lcore_of)))
+
+
+def _by_queue(origin: str, assigned: _Assignment, lcores: Sequence[LcoreThread]) -> Attribution:
+    declared = assigned.by_lcore.keys()
     # An lcore without a queue may poll too (later stages of a pipeline); one with a queue may
     # sleep.
     pollers = tuple(item for item in lcores if item.lcore in declared or item.polls)
     uncounted = _uncounted(pollers)
-    remarks = [origin, *_unassigned(app, lcore_of)]
+    remarks = [origin, *assigned.remarks]
     remarks += [
         f"lcore {poller.lcore} does not poll"
         for poller in pollers
@@ -266,32 +295,28 @@ def _by_queue(
     if absent:
         remarks.append(f"its lcores {', '.join(map(str, absent))} were not found")
         uncounted = Missing(Reason.SOURCE, "some of its lcores were not found")
-    queues: dict[Lcore, list[Queue]] = {}
-    for queue, lcore in sorted(lcore_of.items()):
-        queues.setdefault(lcore, []).append(queue)
-    by_lcore = {lcore: tuple(item) for lcore, item in queues.items()}
-    return Attribution("; ".join(remarks), pollers, by_lcore, uncounted=uncounted)
+    return Attribution("; ".join(remarks), pollers, assigned.by_lcore, uncounted=uncounted)
 
 
 def _uncounted(pollers: Sequence[LcoreThread]) -> Missing | None:
     return next((poller.loose for poller in pollers if poller.loose is not None), None)
 
 
-def _unassigned(app: DpdkApp, lcore_of: Mapping[Queue, Lcore]) -> Iterator[str]:
+def _unassigned(ports: _PortQueues, lcore_of: Mapping[Queue, Lcore]) -> Iterator[str]:
     """What of a map does not fit the application's queues, a text."""
-    queues_of = {port.port: port.rx_queues for port in app.ports}
-    if None in queues_of.values() or not any(queues_of.values()):
+    queues_of = {port: count for port, count, _ in ports}
+    if not lcore_of or None in queues_of.values() or not any(queues_of.values()):
         return
-    ours = [port for port in app.ports if not port.bond_member]  # the bond's are polled for those
-    queues = ((port.port, queue) for port in ours for queue in range(port.rx_queues or 0))
-    mine = {port.port for port in ours}
+    # The bond's are polled for its members.
+    ours = {port: count or 0 for port, count, is_member in ports if not is_member}
+    queues = ((port, queue) for port, count in ours.items() for queue in range(count))
     known = {item for item in lcore_of if item[1] < (queues_of.get(item[0]) or 0)}
-    polled = sum(port in mine for port, _ in known)
+    polled = sum(port in ours for port, _ in known)
     for verdict, odd, count in (
         (
             "is on no lcore, so its packets are on no core",
             (item for item in queues if item not in lcore_of),
-            sum(port.rx_queues or 0 for port in ours) - polled,
+            sum(ours.values()) - polled,
         ),
         ("does not exist", iter(sorted(lcore_of.keys() - known)), len(lcore_of) - len(known)),
     ):

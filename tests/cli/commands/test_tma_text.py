@@ -1,13 +1,13 @@
-"""The tree of the top-down method as text."""
+"""Text of `nftop tma`: the tree of the top-down method."""
 
 from __future__ import annotations
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.cli.commands.tma import tma_text, tree
 from nftop.derive.topdown.tma import tma_of_counts
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.render.topdown.report import report, tree
 from nftop.uarch.focus import is_beyond
 from nftop.uarch.sections import Topdown
 from tests.uarch import vectors
@@ -28,7 +28,7 @@ def ratios(uarch: str, vector: str) -> dict[str, Reading]:
 @pytest.mark.parametrize("uarch", ["SKX", "SRF"])
 def test_a_tree(uarch: str, snapshot: SnapshotAssertion) -> None:
     of = ratios(uarch, "dram_latency_bound")
-    assert report(loaded(uarch), of, smt=False, origin="JSON", notes=["a note"]) == snapshot
+    assert tma_text(loaded(uarch), of, smt=False, origin="JSON", notes=["a note"]) == snapshot
 
 
 @pytest.mark.parametrize("uarch", UARCHES)
@@ -107,4 +107,4 @@ def test_what_the_vendor_mistrusts_with_hyper_threading_is_marked() -> None:
 
 def test_a_table_without_top_down_has_no_tree() -> None:
     with pytest.raises(ValueError, match="no top-down"):
-        report(loaded("generic"), {}, smt=False, origin="JSON", notes=())
+        tma_text(loaded("generic"), {}, smt=False, origin="JSON", notes=())

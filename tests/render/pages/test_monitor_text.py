@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from nftop.model.frame import Frame, MonitorRow
 from nftop.model.ids import Cpu, L3Domain
-from nftop.render.cache.monitors import monitor_text
+from nftop.render.pages.batch_text import monitor_text
 from tests.frames import frame
 from tests.sim.hosts import Frozen, S
 

@@ -1,0 +1,94 @@
+"""Commands of perf(1) for one core, to go on with where nftop ends, or why one is not possible.
+
+Nothing here runs them. Versions: tools/perf of the kernel's history (c2c: 4.10; Processor Trace:
+4.1, `intel_pt` of one CPU and `--itrace`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.struct import dataclass
+
+_SECONDS, _TRACE_SECONDS, _SAMPLES_HZ = 5, 0.1, 999
+_C2C_SINCE, _TRACE_SINCE = (4, 10), (4, 1)
+_INSTALL = "perf is not installed: Debian's package linux-perf, Ubuntu's linux-tools"
+_NO_EVENTS = "the PMU has no event mem-loads here: guests have none, nor have CPUs of other vendors"
+_NO_TRACE = "this CPU, or the hypervisor, offers no Processor Trace (no PMU intel_pt)"
+
+
+@dataclass(frozen=True, slots=True)
+class PerfTool:
+    """perf of a host.
+
+    Attributes:
+        version: (6, 1); None: not installed; (0, 0): unknown.
+        cycles: a core PMU counts; else samples are of a timer.
+        memory_events: it samples loads and stores with their addresses.
+        processor_trace: the PMU of Processor Trace is there.
+    """
+
+    version: tuple[int, int] | None
+    cycles: bool
+    memory_events: bool
+    processor_trace: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PerfTask:
+    """One purpose with its commands in order, or `why` there are none."""
+
+    title: str
+    commands: tuple[str, ...] = ()
+    why: str = ""
+
+
+def perf_tasks(cpu: Cpu, together: Collection[Cpu], tool: PerfTool) -> tuple[PerfTask, ...]:
+    """Tasks for a CPU; `together` are all CPUs of its network function, which share data."""
+    if tool.version is None:
+        return (PerfTask("perf", why=_INSTALL),)
+    event = "cycles" if tool.cycles else "cpu-clock"
+    data, lines, trace = (f"cpu{cpu}{suffix}.data" for suffix in ("", "-c2c", "-pt"))
+    listed = format_cpu_list(sorted({cpu, *together}))
+    record = f"sudo perf record -C {cpu} -F {_SAMPLES_HZ} -e {event} -g -o {data}"
+    return (
+        PerfTask(
+            "where its time goes, by function",
+            (f"{record} -- sleep {_SECONDS}", f"sudo perf report -i {data} --stdio"),
+        ),
+        PerfTask(
+            "each sample by time, for flame graphs",
+            (f"sudo perf script -i {data} -F comm,tid,cpu,time,event,ip,sym",),
+        ),
+        _possible(
+            "lines of cache that it shares with others (c2c)",
+            (
+                f"sudo perf c2c record -- -C {listed} -o {lines} sleep {_SECONDS}",
+                f"sudo perf c2c report -i {lines} --stdio",
+            ),
+            tool,
+            _C2C_SINCE,
+            "" if tool.memory_events else _NO_EVENTS,
+        ),
+        _possible(
+            "every branch it takes (Processor Trace)",
+            (
+                f"sudo perf record -C {cpu} -e intel_pt// -o {trace} -- sleep {_TRACE_SECONDS}",
+                f"sudo perf script -i {trace} --itrace=i1us -F comm,tid,cpu,time,ip,sym",
+            ),
+            tool,
+            _TRACE_SINCE,
+            "" if tool.processor_trace else _NO_TRACE,
+        ),
+    )
+
+
+def _possible(
+    title: str, commands: tuple[str, ...], tool: PerfTool, since: tuple[int, int], why: str
+) -> PerfTask:
+    version = tool.version or (0, 0)
+    if (0, 0) < version < since:
+        too_old = f"perf {version[0]}.{version[1]} is too old: {since[0]}.{since[1]} can"
+        return PerfTask(title, why=too_old)
+    return PerfTask(title, why=why) if why else PerfTask(title, commands)
