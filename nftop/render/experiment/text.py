@@ -178,11 +178,11 @@ def _change(item: TryDifference) -> str:
 
 
 def _sharing_mark(setting: Setting, l3: L3Domain) -> str:
-    """With whom a mask shares ways: devices, classes of network functions."""
+    """Numbers of ways that a mask shares with devices, and with classes of network functions."""
     io, classes = setting.io.get(l3, 0), setting.shared.get(l3, {})
     rows = [("I/O", io)] * bool(io)
-    rows += [(f"class {printable(class_name(name))}", bits) for name, bits in classes.items()]
-    texts = [f"{bits.bit_count()} with {name}" for name, bits in rows]
+    rows += [(printable(class_name(name)), bits) for name, bits in classes.items()]
+    texts = [f"{name} {bits.bit_count()}" for name, bits in rows]
     return f"  shares {', '.join(texts)}" if texts else ""
 
 

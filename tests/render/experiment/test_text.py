@@ -156,7 +156,7 @@ def test_ways_of_network_functions_are_named_in_the_plan_and_in_the_answer() -> 
     settings, polled = (*SETTINGS[:2], shared, SETTINGS[3]), {"vpp": ("vpp", "ovs")}
     plan = replace(PLAN, settings=settings, polled=polled)
     lines = plan_text(plan, WAYS, 80)
-    assert [line.split()[0] for line in lines if "1 with class vpp" in line] == ["3"]
+    assert [line.split()[0] for line in lines if "shares vpp 1" in line] == ["3"]
     assert any("vpp (watched), ovs" in line for line in lines)
     text = " ".join(" ".join(result_text(plan, curve_of(plan, STATE.visits), 80)).split())
     assert "class vpp has L3 0 4" in text
