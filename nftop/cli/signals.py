@@ -48,6 +48,11 @@ def leaving_on_signal(leave: Callable[[int], None], terminal: int) -> Iterator[N
         yield
 
 
+def signal_name(number: int) -> str:
+    """Name of a signal; Ctrl-C for that of the terminal's key."""
+    return "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+
+
 @contextmanager
 def stopping(stop: Callable[[], None]) -> Iterator[list[int]]:
     """Call `stop` on SIGINT, SIGTERM and SIGHUP; the list has the signals in their order."""

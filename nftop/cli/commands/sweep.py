@@ -6,7 +6,6 @@ import argparse
 import os
 import shlex
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +20,7 @@ from nftop.cli.compose.hosts import open_requested
 from nftop.cli.compose.recorders import DescribedHost, header_of
 from nftop.cli.confirmation import UNCHANGED, EndedError, confirm, print_receipt
 from nftop.cli.parsers.cat_actions import TrialWish, UsageError
-from nftop.cli.signals import stopping
+from nftop.cli.signals import signal_name, stopping
 from nftop.control.backend import CLASSES
 from nftop.control.cpufreq.cpufreq import CPUFREQ
 from nftop.control.interface import ClassGate
@@ -241,7 +240,7 @@ def _stopped_text(plan: Experiment, result: ExperimentResult, signals: Sequence[
     """The sentence on an end by a signal; "" if it ended otherwise."""
     if not signals or result.state.ended != "stopped":
         return ""
-    by = "Ctrl-C" if signals[0] == signal.SIGINT else signal.Signals(signals[0]).name
+    by = signal_name(signals[0])
     return stopped_text(plan, result.state, result.curve, result.receipt, by)
 
 

@@ -69,7 +69,7 @@ def test_the_page_has_the_story_in_its_order() -> None:
         assert at >= 0, (component, text)
 
 
-def test_a_sweep_finds_the_width_of_the_draft_and_its_answer_takes_that_place() -> None:
+def test_a_sweep_finds_the_width_of_the_draft_and_its_answer_is_shown_instead() -> None:
     plan = replace(DRAFT, sweep="nftop cat sweep --group tenant")
     page = view(incident(), 120, plan)
     text = "\n".join(item.text for item in incident_page_lines(page, 120))
