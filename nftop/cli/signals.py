@@ -49,8 +49,9 @@ def leaving_on_signal(leave: Callable[[int], None], terminal: int) -> Iterator[N
 
 
 def signal_name(number: int) -> str:
-    """Name of a signal; Ctrl-C for that of the terminal's key."""
-    return "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
+    """Name of a signal of `stopping`; Ctrl-C for that of the terminal's key."""
+    names = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
+    return next(name for known, name in names.items() if known == number)
 
 
 @contextmanager
