@@ -48,6 +48,12 @@ def leaving_on_signal(leave: Callable[[int], None], terminal: int) -> Iterator[N
         yield
 
 
+def signal_name(number: int) -> str:
+    """Name of a signal of `stopping`; Ctrl-C for that of the terminal's key."""
+    names = {signal.SIGINT: "Ctrl-C", signal.SIGTERM: "SIGTERM", signal.SIGHUP: "SIGHUP"}
+    return next(name for known, name in names.items() if known == number)
+
+
 @contextmanager
 def stopping(stop: Callable[[], None]) -> Iterator[list[int]]:
     """Call `stop` on SIGINT, SIGTERM and SIGHUP; the list has the signals in their order."""

@@ -44,6 +44,7 @@ class Remedy:
         commands: exact command lines.
         actions: of the draft. proposal: its plan. mask: what it changes, to be drawn.
         checks: of the draft. unproven: what is not known about its effect; "" for nothing.
+        sweep: command line that finds the width of its mask by experiment; "" if none can.
     """
 
     kind: Literal["draft", "command", "advice"]
@@ -54,3 +55,4 @@ class Remedy:
     mask: DraftMask | None = None
     checks: tuple[RemedyCheck, ...] = ()
     unproven: str = ""
+    sweep: str = ""

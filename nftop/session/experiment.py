@@ -44,7 +44,7 @@ class ExperimentHost:
 
     Attributes:
         stop: ends the frames; from any thread. now_ns: the frames' clock.
-        accelerated: minutes of its clock take seconds.
+        accelerated: minutes of its clock take seconds. pace: seconds of real time for each of its.
     """
 
     frames: Generator[Frame, None, None]
@@ -52,6 +52,7 @@ class ExperimentHost:
     stop: Callable[[], None]
     now_ns: Callable[[], int]
     accelerated: bool = False
+    pace: Callable[[], float] = lambda: 1.0
 
 
 # Frames until network functions, rates and classes are known.

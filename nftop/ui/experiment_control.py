@@ -19,7 +19,9 @@ from nftop.model.change import Change, Proposal, Receipt
 from nftop.model.error_text import describe_error
 from nftop.model.experiment import Curve, Experiment
 from nftop.model.frame import Frame
+from nftop.model.ids import L3Domain
 from nftop.model.struct import dataclass, field, replace
+from nftop.render.experiment.text import answer_text
 from nftop.session.experiment import (
     ExperimentHost,
     ExperimentResult,
@@ -49,6 +51,7 @@ class ExperimentView:
         curve: of the visits so far.
         result: once it is over.
         accelerated: it runs on a simulated host whose minutes take seconds.
+        pace: of that host, as `ExperimentHost.pace`.
     """
 
     stage: Stage = "none"
@@ -59,6 +62,7 @@ class ExperimentView:
     curve: Curve = field(default_factory=lambda: Curve(()))
     result: ExperimentResult | None = None
     accelerated: bool = False
+    pace: float = 1.0
 
 
 class _FrameQueue:
@@ -119,6 +123,8 @@ class ExperimentControl:
         self._drawn_s = 0.0
         self._number = 0  # of the plan requested last
         self._closing = False
+        # By class the plan and the recommended setting of its last sweep.
+        self._answers: Mapping[str, tuple[Experiment, int]] = {}
 
     @property
     def busy(self) -> bool:
@@ -156,7 +162,9 @@ class ExperimentControl:
             self._planned(number, host, ExperimentView("none", why=_text(error)))
             return
         ways = {line: rule.ways for line, rule in rules.masks.items()}
-        view = ExperimentView("planned", "", plan, ways, accelerated=host.accelerated)
+        view = ExperimentView(
+            "planned", "", plan, ways, accelerated=host.accelerated, pace=host.pace()
+        )
         self._planned(number, host, view)
 
     def _planned(self, number: int, host: ExperimentHost | None, view: ExperimentView) -> None:
@@ -197,9 +205,20 @@ class ExperimentControl:
             return
         finally:
             host.frames.close()
+        chosen = result.curve.recommended
+        if chosen is not None and result.receipt.outcome == "reverted":
+            self._answers = {**self._answers, plan.group: (plan, chosen)}
         self._show(
             replace(self.view, stage="done", state=result.state, curve=result.curve, result=result)
         )
+
+    def other_width(self, group: str, l3: int, bits: int) -> str:
+        """What the last sweep of a class found, if a mask has another width; else ""."""
+        plan, chosen = self._answers.get(group, (None, 0))
+        mask = 0 if plan is None else plan.settings[chosen].masks.get(L3Domain(l3), 0)
+        if plan is None or not mask or mask.bit_count() == bits.bit_count():
+            return ""
+        return answer_text(plan, chosen, L3Domain(l3))
 
     def stop(self) -> None:
         """End it soon: the guard restores the state before it."""

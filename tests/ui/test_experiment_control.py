@@ -80,6 +80,10 @@ def test_a_sweep_of_the_host_shown_ends_with_an_offer_and_all_as_before() -> Non
     assert view.curve.recommended is not None
     assert view.plan.settings[view.curve.recommended].ways == 11
     assert runs.host.state() == before
+    # It is named where another width of that class is proposed.
+    other = runs.control.other_width
+    assert "11 ways (L3 0 ffe00)" in other("tenant", 0, 0x2)
+    assert [other("tenant", 0, 0x7FF), other("vpp", 0, 0x2), other("tenant", 1, 0x2)] == [""] * 3
 
 
 def test_its_writes_are_known_as_nftops_own() -> None:

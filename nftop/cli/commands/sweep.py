@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
@@ -18,9 +18,9 @@ from nftop.cli.compose.accelerated import accelerated_host
 from nftop.cli.compose.classes_host import wants_json
 from nftop.cli.compose.hosts import open_requested
 from nftop.cli.compose.recorders import DescribedHost, header_of
-from nftop.cli.confirmation import EndedError, confirm, print_receipt
+from nftop.cli.confirmation import UNCHANGED, EndedError, confirm, print_receipt
 from nftop.cli.parsers.cat_actions import TrialWish, UsageError
-from nftop.cli.signals import stopping
+from nftop.cli.signals import signal_name, stopping
 from nftop.control.backend import CLASSES
 from nftop.control.cpufreq.cpufreq import CPUFREQ
 from nftop.control.interface import ClassGate
@@ -33,12 +33,14 @@ from nftop.model.experiment import Experiment, HarmLimits, Timing
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import class_directory, class_name
 from nftop.model.sample import Sample
-from nftop.render.base.text import printable
+from nftop.render.base.text import printable, wrap
 from nftop.render.experiment.text import (
+    accelerated_text,
     end_text,
     limit_lines,
     plan_text,
     result_text,
+    stopped_text,
     trial_plan_text,
     trial_text,
     visit_lines,
@@ -57,7 +59,6 @@ from nftop.store.recording.sink import FileSink, exists
 
 # Slower frames leave the guard alone for too long.
 _MOST_INTERVAL_S = 5.0
-_ACCELERATED = "accelerated clock: minutes of the simulated host take seconds"
 _MEASURED = frozenset({"clear", "rounds"})
 
 
@@ -207,12 +208,12 @@ def _run(
     with stopping(host.stop) as signals:
         frame = _first_frame(host)
     if signals:
-        return 128 + signals[0]
+        raise EndedError(UNCHANGED, 128 + signals[0])
     plan, lines = planned(host, frame)
     out = sys.stderr if wants_json(options) else sys.stdout
     put(out, "\n".join(lines) + "\n")
     if host.accelerated:
-        put(out, f"{BADGE}: {_ACCELERATED}\n")
+        put(out, f"{BADGE}: {accelerated_text(plan, host.pace())}\n")
         if plan.of_io:
             put(out, f"{BADGE}: that this processor has io_alloc is an assumption\n")
     if options.dry_run:
@@ -225,13 +226,22 @@ def _run(
         if record is not None:
             log = ExperimentLog(plan, record.note, accelerated=host.accelerated)
         result = run_experiment(plan, host.frames, host.gate, host.now_ns, report.show, log=log)
-    _print_result(options, plan, result, host.gate.program)
+    stopped = _stopped_text(plan, result, signals)
+    _print_result(options, plan, result, host.gate.program, stopped)
     if not result.receipt.is_restored:
         return OTHER
     if signals:
         return 128 + signals[0]
     measured = result.receipt.outcome == "reverted" and result.state.ended in _MEASURED
     return OK if measured else FAILURE
+
+
+def _stopped_text(plan: Experiment, result: ExperimentResult, signals: Sequence[int]) -> str:
+    """The sentence on an end by a signal; "" if it ended otherwise."""
+    if not signals or result.state.ended != "stopped":
+        return ""
+    by = signal_name(signals[0])
+    return stopped_text(plan, result.state, result.curve, result.receipt, by)
 
 
 class _Report:
@@ -312,8 +322,13 @@ def _course_words(options: argparse.Namespace, seed: int) -> list[str]:
 
 
 def _print_result(
-    options: argparse.Namespace, plan: Experiment, result: ExperimentResult, program: str
+    options: argparse.Namespace,
+    plan: Experiment,
+    result: ExperimentResult,
+    program: str,
+    stopped: str,
 ) -> None:
+    """Print what was measured; `stopped`: the sentence on the end by a signal."""
     if wants_json(options):
         from nftop.export.json.changes import experiment_json  # noqa: PLC0415 - only here
 
@@ -322,14 +337,19 @@ def _print_result(
             plan, result.state, result.curve, result.receipt, simulated=is_simulated
         )
         put(sys.stdout, data + "\n")
-        say(f"nftop: {result.receipt.outcome}: {'; '.join(result.receipt.sentences)}")
+        restored = f"{result.receipt.outcome}: {'; '.join(result.receipt.sentences)}"
+        say(f"nftop: {stopped or restored}")
         return
-    put(sys.stdout, f"ended: {end_text(result.state)}\n")
-    print_receipt(result.receipt)
+    if stopped:
+        put(sys.stdout, "\n".join(wrap(stopped, _columns())) + "\n")
+    else:
+        put(sys.stdout, f"ended: {end_text(result.state)}\n")
+        print_receipt(result.receipt)
     if plan.kind == "try":
         put(sys.stdout, "\n".join(trial_text(plan, result.state.visits, _columns())) + "\n")
         return
-    put(sys.stdout, "\n".join(result_text(plan, result.curve, _columns())) + "\n")
+    early = result.state.ended not in _MEASURED
+    put(sys.stdout, "\n".join(result_text(plan, result.curve, _columns(), early=early)) + "\n")
     chosen = result.curve.recommended
     if chosen is not None and result.receipt.outcome == "reverted":
         if plan.settings[chosen].changes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,9 @@ from nftop.uarch.table import Uarch
 if TYPE_CHECKING:  # numpy comes with it
     from nftop.control.gate import HostGate
     from nftop.sim.world import World
+
+# Frames whose real time is the pace.
+_PACED = 16
 
 
 class SteppedClock:
@@ -58,10 +62,16 @@ class Accelerated:
         self._interval_s, self._pause_s = interval_s, pause_s
         self._offset_ns = wall_ns - clock.now_ns()
         self._stopped = threading.Event()
+        self._took_s = deque[float](maxlen=_PACED)
 
     @property
     def interval_s(self) -> float:
         return self._interval_s
+
+    def pace(self) -> float:
+        """Seconds of real time for each second of its clock, as frames have taken so far."""
+        took_s = sorted(self._took_s)
+        return (took_s[len(took_s) // 2] if took_s else self._pause_s) / self._interval_s
 
     def stop(self) -> None:
         self._stopped.set()
@@ -70,6 +80,7 @@ class Accelerated:
         """A frame per step until `stop`. The first has no rates yet."""
         state = self._start
         while not self._stopped.is_set():
+            began_s = time.monotonic()
             at_ns = self._clock.now_ns()
             readings = {
                 source.name: SourceReading(source.read(), at_ns, 0) for source in self._sources
@@ -82,6 +93,7 @@ class Accelerated:
             yield frame
             self._clock.advance(self._interval_s)
             self._stopped.wait(self._pause_s)
+            self._took_s.append(time.monotonic() - began_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,4 +158,6 @@ def accelerated_host(
         if taken is None
         else taken(SteppedHost(demo.host, demo.model.layout.topology, demo.uarch, gate)),
     )
-    return ExperimentHost(feed.frames(), gate, feed.stop, clock.now_ns, accelerated=True)
+    return ExperimentHost(
+        feed.frames(), gate, feed.stop, clock.now_ns, accelerated=True, pace=feed.pace
+    )

@@ -93,7 +93,12 @@ def _neighbour(incident: Incident, frame: Frame) -> Remedy:
         if shared:
             advice = f"move it into a class of its own, {name}"
         checks = _checks(here, old.bits, new)
-        wanted = Remedy("draft", advice, actions=actions, checks=checks, unproven=_UNPROVEN)
+        words = ["cat", "sweep", "--group", class_name(group.name)]
+        # A class that is yet to be made has nothing to sweep.
+        sweep = "" if shared else f"{frame.host.program} {shlex.join(words)}"
+        wanted = Remedy(
+            "draft", advice, actions=actions, checks=checks, unproven=_UNPROVEN, sweep=sweep
+        )
         drafted = _drafted(frame, wanted, mask)
         if drafted is not None:
             return drafted

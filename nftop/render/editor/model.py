@@ -71,6 +71,7 @@ class EditorState:
         locked: why nothing can be applied; "": it can.
         waits: what the draft waits for; "": nothing.
         keep_within_s: time to keep an applied change.
+        swept: another width that a sweep of this session found for the selection; "" if none.
     """
 
     base: State
@@ -87,6 +88,7 @@ class EditorState:
     locked: str = ""
     waits: str = ""
     keep_within_s: float = KEEP_WITHIN_S
+    swept: str = ""
 
     @property
     def rule(self) -> LineRule:

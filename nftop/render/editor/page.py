@@ -136,6 +136,8 @@ def _checks(editor: EditorState, frame: Frame) -> Iterator[Check]:
         yield ("", Tone.MUTED), f"{group_name(selection.group)} is to be removed"
         return
     yield GOOD, "side by side" if Cbm(bits, rule.ways).contiguous else "gaps are allowed here"
+    if editor.swept:
+        yield DOUBT, editor.swept
     yield from _io_checks(editor, frame, bits)
     if editor.plan.changes:
         yield from _loss_checks(editor, frame)

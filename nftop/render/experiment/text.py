@@ -16,6 +16,7 @@ from nftop.derive.experiment.engine import (
     order_of,
     without_drops,
 )
+from nftop.model.change import Receipt
 from nftop.model.experiment import (
     Curve,
     EndReason,
@@ -61,6 +62,10 @@ _SETTLINGS: Mapping[Settling, str] = {
 WORST: tuple[SettingEffect, ...] = (
     "nothing", "gains", "undecided", "unmeasured", "drops", "costs",
 )  # fmt: skip
+# Effects of settings in a sweep that was stopped.
+_SO_FAR: Mapping[SettingEffect, str] = {effect: effect for effect in WORST} | {
+    "nothing": "costs nothing"
+}
 _ENDS: Mapping[EndReason, str] = {
     "clear": "the recommendation is decided",
     "rounds": "all rounds are done",
@@ -173,11 +178,11 @@ def _change(item: TryDifference) -> str:
 
 
 def _sharing_mark(setting: Setting, l3: L3Domain) -> str:
-    """With whom a mask shares ways: devices, classes of network functions."""
+    """Numbers of ways that a mask shares with devices, and with classes of network functions."""
     io, classes = setting.io.get(l3, 0), setting.shared.get(l3, {})
     rows = [("I/O", io)] * bool(io)
-    rows += [(f"class {printable(class_name(name))}", bits) for name, bits in classes.items()]
-    texts = [f"{bits.bit_count()} with {name}" for name, bits in rows]
+    rows += [(printable(class_name(name)), bits) for name, bits in classes.items()]
+    texts = [f"{name} {bits.bit_count()}" for name, bits in rows]
     return f"  shares {', '.join(texts)}" if texts else ""
 
 
@@ -251,6 +256,43 @@ def _course(plan: Experiment, width: int) -> list[str]:
     return [line for text in texts for line in _wrapped(text, width)]
 
 
+def accelerated_text(plan: Experiment, pace: float) -> str:
+    """How long it takes in real time; `pace`: seconds of that for one of the host's clock."""
+    simulated_s = duration_s(plan, plan.rounds_least)
+    real_s = max(simulated_s * pace, 1.0)
+    return (
+        f"accelerated clock: these {duration_text(simulated_s)} of the simulated host take about "
+        f"{duration_text(real_s)}"
+    )
+
+
+def stopped_text(
+    plan: Experiment, state: ExperimentState, curve: Curve, receipt: Receipt, by: str
+) -> str:
+    """One sentence at an end by a signal: what ended, what is restored, what is known so far."""
+    what = f"sweep of {group_text(plan)}" if plan.kind == "sweep" else (
+        f"trial of {printable(plan.settings[1].label)}"
+    )  # fmt: skip
+    own = [visit for visit in state.visits if visit.round]
+    least = plan.rounds_least * len(plan.settings)
+    where = f"in round {state.round}, after {len(own)} of {max(least, len(own))} visits"
+    rest = printable("; ".join(receipt.sentences))
+    head = f"ended: stopped by {by}: the {what}, {where if own else 'before its first visit'}"
+    return f"{head}; {receipt.outcome}: {rest}; known so far: {_known_so_far(plan, curve, own)}"
+
+
+def _known_so_far(plan: Experiment, curve: Curve, visits: Sequence[Visit]) -> str:
+    words = dict[str, list[str]]()
+    if plan.kind == "try":
+        for item in differences(plan, visits) if visits else ():
+            if item.word not in ("undecided", "unmeasured"):
+                words.setdefault(item.word, []).append(f"{_target(item)} {_METRICS[item.metric]}")
+    for result in curve.results if plan.kind == "sweep" else ():
+        words.setdefault(_SO_FAR[result.effect], []).append(plan.settings[result.setting].label)
+    texts = [f"{word}: {', '.join(names)}" for word, names in words.items()]
+    return "; ".join(texts) or "nothing"
+
+
 def harm_text(plan: Experiment) -> str:
     """What ends the experiment, before the baseline is known."""
     limits = plan.limits
@@ -308,8 +350,11 @@ def end_text(state: ExperimentState) -> str:
     return _ENDS[reason] + (f": {printable(state.detail)}" if state.detail else "")
 
 
-def result_text(plan: Experiment, curve: Curve, width: int) -> list[str]:
-    """The curve as tables of at most `width` cells, and the recommendation in words."""
+def result_text(plan: Experiment, curve: Curve, width: int, *, early: bool = False) -> list[str]:
+    """The curve as tables of at most `width` cells, and the recommendation in words.
+
+    `early`: it ended before the answer was known.
+    """
     if not curve.results:
         return ["nothing was measured"]
     lines, notes = _tables(plan, curve, width), list[str]()
@@ -320,7 +365,8 @@ def result_text(plan: Experiment, curve: Curve, width: int) -> list[str]:
             f"{moving} visit{'s' * (moving != 1)}"
         )
     if curve.recommended is None:
-        notes.append("no width is recommended: none is known to cost nothing")
+        why = "it ended early" if early else "none is known to cost nothing"
+        notes.append(f"no width is recommended: {why}")
     else:
         notes.append(f"recommended: {recommended_text(plan, curve.recommended)}")
     if curve.tolerated is not None and curve.tolerated != curve.recommended:
@@ -337,6 +383,13 @@ def result_text(plan: Experiment, curve: Curve, width: int) -> list[str]:
 def recommended_text(plan: Experiment, setting: int) -> str:
     """The recommended setting, and what it is."""
     return f"{_described(plan, setting)}, {_claim(plan, setting)}"
+
+
+def answer_text(plan: Experiment, setting: int, l3: L3Domain) -> str:
+    """The recommended setting of a finished sweep in one cache, short."""
+    one = plan.settings[setting]
+    bound = ("at most " if plan.own else "at least ") * bool(_untried(plan, setting))
+    return f"a sweep in this session found {bound}{one.label} (L3 {l3} {one.masks[l3]:x})"
 
 
 def tolerated_text(plan: Experiment, setting: int) -> str:

@@ -89,6 +89,7 @@ class IncidentView:
         number, total: position of the incident among those shown, from 1.
         trend: points for `trend_points`; None if there are none.
         class_before: occupancy and traffic of the culprit's class before it, by metric.
+        swept: another width that a sweep of this session found for the draft's class; "" if none.
     """
 
     frame: Frame
@@ -99,6 +100,7 @@ class IncidentView:
     trend: VictimTrend | None = None
     class_before: Mapping[str, float] = field(default_factory=dict)
     ascii_only: bool = False
+    swept: str = ""
 
 
 def trend_points(width: int) -> int:
@@ -536,6 +538,10 @@ def _remedy(view: IncidentView, width: int) -> Iterator[Line]:
         yield from flow([line(marks[item.good], item.text) for item in remedy.checks], width)
     for text in remedy.commands:
         yield from paragraph(text, width, lead=line(Span(" $ ", Tone.ACCENT)), tone=Tone.STRONG)
+    if remedy.sweep or view.swept:
+        guess = f"its width is a guess: `{remedy.sweep}` finds it (T in the editor)"
+        tone = Tone.STRONG if view.swept else Tone.MUTED
+        yield from paragraph(view.swept or guess, width - 1, lead=line(" "), tone=tone)
     if remedy.unproven:
         yield from paragraph(
             f"not proven: {remedy.unproven}", width - 1, lead=line(" "), tone=Tone.MUTED

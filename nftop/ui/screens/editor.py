@@ -19,7 +19,7 @@ from nftop.control.rules import Rules
 from nftop.derive.compare.settling import Term
 from nftop.derive.compare.verdict import Verdict, verdict_of
 from nftop.derive.compare.window import Window
-from nftop.model.change import ClassAction, State
+from nftop.model.change import IO_GROUP, ClassAction, State
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import replace
@@ -28,7 +28,7 @@ from nftop.render.base.text import printable
 from nftop.render.cache.panel import group_name
 from nftop.render.cache.verdict import card
 from nftop.render.cache.verdict_graph import graph_lines
-from nftop.render.editor.model import EditorState
+from nftop.render.editor.model import EditorState, MaskRow
 from nftop.render.editor.page import diff_lines, editor_lines, where_text
 from nftop.render.editor.rows import clicked_way
 from nftop.render.frame.header import alert_lines, badge_lines
@@ -370,7 +370,11 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         editor = model.editor_state(
             frame, locked=locked, waits=waits, keep_within_s=self.changes.keep_within_s
         )
-        return replace(editor, trouble=(*editor.trouble, *[notice] * bool(notice)))
+        at, swept = editor.selection, ""
+        if at.cache == "L3" and at.group != IO_GROUP:
+            bits = editor.bits(MaskRow(at.group, at.line))
+            swept = self.changes.experiment.other_width(at.group, at.domain, bits)
+        return replace(editor, trouble=(*editor.trouble, *[notice] * bool(notice)), swept=swept)
 
     def _verdict(self, frame: Frame) -> tuple[Verdict, Window] | None:
         """Verdict on the last applied change and what it rests on; computed once per frame."""

@@ -20,7 +20,7 @@ from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import replace
 from nftop.render.base.line import Line, Span, Tone, line
 from nftop.render.experiment.page import CourseFacts, course_lines, plan_lines
-from nftop.render.experiment.text import trial_text
+from nftop.render.experiment.text import accelerated_text, trial_text
 from nftop.render.frame.header import alert_lines, badge_lines
 from nftop.store.history.experiments import RecordedExperiment
 from nftop.ui.change_control import ChangeControl
@@ -38,7 +38,7 @@ _PENDING = "one change at a time: the present one is to be kept or taken back fi
 # Moving in time is for recordings.
 _LIVE_KEYS = tuple(row for row in EXPERIMENT if row not in TIME)
 _ACCELERATED = " ACCELERATED "
-_NOTE = "a simulated host of its own, on an accelerated clock: its minutes take seconds"
+_NOTE = "a simulated host of its own"
 
 
 class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
@@ -191,7 +191,7 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
                 width,
                 self._badges,
                 obstacle=self._obstacle(),
-                note=_NOTE * view.accelerated,
+                note=f"{_NOTE}, {accelerated_text(view.plan, view.pace)}" * view.accelerated,
             )
             return lines
         lines = course_lines(self._facts(view, view.plan), width, height)

@@ -277,6 +277,7 @@ class IncidentScreen(BannerScreen[int | None]):
         plan = self._remedy(frame, incident)
         self._remedy_kind = plan.kind
         self._chosen, self._last = incident.id, incident
+        mask, other = plan.mask, self.changes.experiment.other_width
         listed = [item.id for item in incidents_of(frame)]
         view = IncidentView(
             frame,
@@ -287,6 +288,7 @@ class IncidentScreen(BannerScreen[int | None]):
             self._trend(frame, incident, trend_points(width)),
             self._class_before(incident),
             ascii_only=self._options.ascii_only,
+            swept="" if mask is None else other(mask.group, mask.l3, mask.new),
         )
         return incident_page_lines(view, width, height)
 

@@ -61,6 +61,7 @@ def test_a_noisy_class_shrinks_off_the_ways_of_its_victims(snapshot: SnapshotAss
     assert [(change.old, change.new) for change in plan.proposal.changes] == [("fe", "2")]
     assert [check.good for check in plan.checks] == [True, True, True, False]
     assert "verdict" in plan.unproven
+    assert plan.sweep.endswith("cat sweep --group tenant")
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,7 @@ def test_a_culprit_that_shares_its_victims_class_gets_its_own() -> None:
     assert plan.kind == "draft" and plan.mask is not None
     assert plan.mask.group == "nftop.apart" and not plan.mask.new & 0x1FC
     assert "--group nftop.apart" in plan.commands[0]
+    assert plan.sweep == ""
     assert any("11-14" in command for command in plan.commands)
 
 

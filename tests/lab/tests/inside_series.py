@@ -134,13 +134,18 @@ def foreign(gate: BackendClassGate, path: str) -> list[object]:
     return [first, ended.outcome, theirs, as_before, series.try_setting(1).outcome == ended.outcome]
 
 
-def main(kills: int, *, cdp: bool) -> None:
+def make_classes(*, cdp: bool) -> None:
+    """Classes `vpp` and `tenant` with CPUs."""
     if cdp:
         subprocess.run(["umount", TOP], check=True)
         subprocess.run(["mount", "-t", "resctrl", "-o", "cdp", "resctrl", TOP], check=True)
     for name, cpus in (("vpp", "1-3"), ("tenant", "4-5")):
         TOP.joinpath(name).mkdir()
         (TOP / name / "cpus_list").write_text(f"{cpus}\n")
+
+
+def main(kills: int, *, cdp: bool) -> None:
+    make_classes(cdp=cdp)
     before, gate = tree(), open_gate(open_classes())
     # Whole, once; meanwhile nobody else can begin.
     series = begun(gate)

@@ -1,4 +1,4 @@
-"""Series of settings in a lab, two sockets: guards are killed, others write, nobody speaks.
+"""Series of settings and trials in a lab: guards are killed, others write, nobody speaks.
 
 `NFTOP_SERIES_KILLS=200` kills so often (`make lab-series`).
 """
@@ -16,6 +16,7 @@ from tests.lab.tests.labs import enter, needs_lab
 
 pytestmark = needs_lab
 KILLS = int(os.environ.get("NFTOP_SERIES_KILLS", "5"))
+TRIAL_KILLS = int(os.environ.get("NFTOP_SERIES_KILLS", "3"))
 _KILL_S = 20.0  # at most, on a busy machine
 
 
@@ -44,3 +45,27 @@ def test_whatever_ends_a_series_the_classes_are_as_before(
     ours, theirs = strangers
     assert ours == ["applied", "reverted", True, True, True]
     assert theirs == ["applied", "overwritten", True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("machine", "kernel", "cdp"),
+    [("skx-7", "6.1", ()), ("skx-7", "7.2", ("cdp",)), ("spr", "7.2", ())],
+)
+def test_whatever_ends_a_trial_the_classes_are_as_before(
+    machine: str, kernel: str, cdp: tuple[str, ...]
+) -> None:
+    """`nftop cat try` of masks; on the last machine of ways of I/O too."""
+    lab = ("--model", machine, *HOSTS[machine], "--kernel", kernel, "--cpus", "24")
+    run = (sys.executable, "-m", "tests.lab.tests.inside_try", str(TRIAL_KILLS), *cdp)
+    done = enter(*lab, "--", *run, timeout_s=300 + TRIAL_KILLS * _KILL_S)
+    assert done.returncode == 0, done.stderr
+    whole, stopped, kills, recovered, strangers = json.loads(done.stdout)
+    # Six visits of two configurations, then as before.
+    assert [item[0] for item in whole] == [0] * (2 if machine == "spr" else 1)
+    assert all(as_before for _, _, as_before in whole)
+    assert stopped == [130, True]
+    assert kills == TRIAL_KILLS
+    # Where the guard itself was killed.
+    assert 0 < recovered <= kills
+    # In a class that the trial does not write, then in one that it does.
+    assert strangers == [[1, True, True], [5, True, True]]

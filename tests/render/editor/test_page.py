@@ -127,6 +127,12 @@ def test_a_cpu_that_is_moved_loses_the_ways_of_its_old_class() -> None:
     assert "no NF loses a way" in checks(board(same))["✔"]
 
 
+def test_the_answer_of_a_sweep_is_a_check_of_the_selected_mask() -> None:
+    text = "a sweep in this session found 3 ways (L3 0 7)"
+    shown = board(drafts.begin(STATE, RULES, "nftop"), swept=text)
+    assert any(text in item.text for item in draft_lines(shown, FRAME, 120))
+
+
 def test_checks_of_shape_devices_overlaps_and_losses() -> None:
     result = checks(board(begun({"vpp": "600", "ovs": "180"})))
     assert result["▲"] == ["devices write into ways 9-10 too (cpuid)"]

@@ -8,19 +8,21 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.experiment.curve import curve_of, differences
-from nftop.derive.experiment.engine import ExperimentState
-from nftop.model.change import Cell, Change, Proposal
-from nftop.model.experiment import Experiment, NfLevels, Setting, Settling, Visit
+from nftop.derive.experiment.engine import ExperimentState, duration_s
+from nftop.model.change import Cell, Change, Proposal, Receipt
+from nftop.model.experiment import Curve, Experiment, NfLevels, Setting, Settling, Visit
 from nftop.model.ids import L3Domain
 from nftop.model.struct import replace
 from nftop.render.base.format import duration_text
 from nftop.render.base.text import cells
 from nftop.render.experiment.text import (
+    accelerated_text,
     effect_text,
     end_text,
     limit_lines,
     plan_text,
     result_text,
+    stopped_text,
     trial_plan_text,
     trial_text,
     visit_lines,
@@ -154,7 +156,7 @@ def test_ways_of_network_functions_are_named_in_the_plan_and_in_the_answer() -> 
     settings, polled = (*SETTINGS[:2], shared, SETTINGS[3]), {"vpp": ("vpp", "ovs")}
     plan = replace(PLAN, settings=settings, polled=polled)
     lines = plan_text(plan, WAYS, 80)
-    assert [line.split()[0] for line in lines if "1 with class vpp" in line] == ["3"]
+    assert [line.split()[0] for line in lines if "shares vpp 1" in line] == ["3"]
     assert any("vpp (watched), ovs" in line for line in lines)
     text = " ".join(" ".join(result_text(plan, curve_of(plan, STATE.visits), 80)).split())
     assert "class vpp has L3 0 4" in text
@@ -205,6 +207,33 @@ def test_the_worst_hit_network_function_is_named_first() -> None:
     text = effect_text(plan, curve.results[3])
     assert text.startswith("vpp costs")
     assert text.find("ovs") > 0
+
+
+def test_an_end_by_a_signal_is_one_sentence() -> None:
+    receipt = Receipt("reverted", ("everything is as it was before",))
+    visits = STATE.visits[:9]
+    state = replace(STATE, visits=visits, round=2)
+    text = stopped_text(PLAN, state, curve_of(PLAN, visits), receipt, "Ctrl-C")
+    assert "sweep of tenant, in round 2, after 8 of 8 visits; reverted: everything" in text
+    assert "known so far: costs nothing: 1 ways" in text
+    none = stopped_text(PLAN, ExperimentState(), Curve(()), receipt, "SIGTERM")
+    assert "before its first visit" in none
+    assert none.endswith("known so far: nothing")
+    curve = replace(curve_of(PLAN, visits), recommended=None)
+    assert any("it ended early" in line for line in result_text(PLAN, curve, 80, early=True))
+    tried_ = replace(STATE, visits=TRIED, round=6)
+    words = stopped_text(TRY, tried_, Curve(()), receipt, "Ctrl-C")
+    assert "the trial of wide" in words
+    assert "worse: vpp busy CPP, vpp lost" in words
+
+
+@pytest.mark.parametrize(("pace", "real"), [(0.05, "8s"), (0.0, "1s"), (1.0, "2m40s")])
+def test_an_accelerated_plan_has_both_durations(pace: float, real: str) -> None:
+    plan = replace(PLAN, settings=SETTINGS[:2], rounds_least=2)
+    simulated_s = duration_s(plan, 2)
+    text = accelerated_text(plan, pace * 160 / simulated_s)
+    assert duration_text(simulated_s) in text
+    assert text.endswith(f"take about {real}")
 
 
 def test_an_upper_bound_is_marked() -> None:

@@ -69,6 +69,17 @@ def test_the_page_has_the_story_in_its_order() -> None:
         assert at >= 0, (component, text)
 
 
+def test_a_sweep_finds_the_width_of_the_draft_and_its_answer_is_shown_instead() -> None:
+    plan = replace(DRAFT, sweep="nftop cat sweep --group tenant")
+    page = view(incident(), 120, plan)
+    text = "\n".join(item.text for item in incident_page_lines(page, 120))
+    assert "`nftop cat sweep --group tenant` finds it" in text
+    swept = replace(page, swept="a sweep in this session found 11 ways (L3 0 ffe00)")
+    text = "\n".join(item.text for item in incident_page_lines(swept, 120))
+    assert "a sweep in this session found 11 ways" in text
+    assert "finds it" not in text
+
+
 def test_the_ways_of_the_draft_are_drawn_from_the_highest_to_the_lowest() -> None:
     rows = [item.text for item in incident_page_lines(view(incident(), 80), 80)]
     now = next(row for row in rows if row.startswith(" now"))
