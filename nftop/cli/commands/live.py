@@ -110,19 +110,17 @@ def _live_screen(
         on_baseline=kept,
     )
     try:
-        sink = partial(default_sink, here.host.name)
         drawn = options_of(here, options)
         past = LivePast(flight, drawn.events)
         drawn = replace(
             drawn,
             recorder=recorder,
-            new_sink=sink,
+            new_sink=partial(default_sink, here.host.name),
             report=partial(_report, options),
             past=past,
             rules=rules,
             examine=partial(_examine, options),
-            # Commands for this machine, not for a host that is simulated or elsewhere.
-            perf_tool=None if here.host.simulated or here.host.remote else _perf_tool,
+            perf_tool=_perf_tool if _is_this_machine(here) else None,
         )
         if here.gate is not None:
 
@@ -147,6 +145,11 @@ def _examine(options: argparse.Namespace) -> tuple[Sequence[Check], str]:
 
     checks, host = examine_host(options)
     return checks, caveat_of(host)
+
+
+def _is_this_machine(here: OpenHost) -> bool:
+    """Whether commands for its CPUs may be run here."""
+    return not (here.host.simulated or here.host.remote)
 
 
 def _perf_tool() -> PerfTool:

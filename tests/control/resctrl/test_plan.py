@@ -333,6 +333,21 @@ def test_io_is_switched_on_with_the_ways_of_no_exclusive_group() -> None:
     assert (proposal.refusals, masks) == ((), ["7f0"])
 
 
+def test_with_cdp_too_io_leaves_the_ways_of_an_exclusive_group() -> None:
+    state, rules = with_io(enabled=False, vpp="exclusive")
+    data = {
+        cell._replace(name="L3DATA") if cell.name == "L3" else cell: value
+        for cell, value in state.items()
+    }
+    code = {cell._replace(name="L3CODE"): value for cell, value in data.items()
+            if cell.name == "L3DATA" and cell.kind == "schemata"}  # fmt: skip
+    masks = dict.fromkeys(("L3DATA", "L3CODE"), rules.masks["L3"])
+    rules = replace(rules, masks=masks, io_alloc=IoRule("L3DATA", 3))
+    proposal = propose(data | code, rules, [SetIoWays(enabled=True)])
+    given = [change.new for change in proposal.changes if change.cell.kind == "io_cbm"]
+    assert (proposal.refusals, given) == ((), ["7f0"])
+
+
 @pytest.mark.parametrize(
     ("values", "exclusive", "masks"),
     [
