@@ -90,9 +90,9 @@ async def test_page_follows_the_moment_and_is_left_before_the_past(leave: str) -
 async def test_escape_on_the_page_of_an_incident_undoes_its_way_back() -> None:
     async with live() as (run, past):
         await run.press("tab", "left_square_bracket")
-        await moment(run, past, TICKS - 1)
+        await moment(run, past, TICKS - 2)
         await run.press("shift+left")
-        await moment(run, past, TICKS - 1 - 60)
+        await moment(run, past, TICKS - 2 - 60)
         await run.press("escape")
         await now(run)
         assert len(run.app.screen_stack) == 3, "the page stays"
