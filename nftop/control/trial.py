@@ -29,7 +29,7 @@ TRIABLE: tuple[TrialKind, ...] = (
     TrialKind(("schemata",), "masks and limits of memory bandwidth"),
     # Not the governor: it has the kernel change other values of its policy.
     TrialKind(("min_khz", "max_khz"), "frequency limits"),
-    # Without masks the ways of I/O are as the CPU has them, which is a state like any other.
+    # io_alloc disabled is a configuration too: I/O then has the ways that the CPU gives it.
     TrialKind(IO_KINDS, "ways of I/O"),
 )
 

@@ -294,7 +294,7 @@ def foreign_sibling(inputs: FindingInputs) -> Measured:
     The kernel's, since a poller that polls in vain takes slots all the same.
     """
     table = inputs.frame.cpus
-    # With a column of none, so that there is one.
+    # A last column without siblings: argmax needs one, also without hyper-threading.
     siblings = np.pad(
         table.topology.sibling_rows[inputs.rows], ((0, 0), (0, 1)), constant_values=-1
     )

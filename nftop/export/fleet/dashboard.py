@@ -89,13 +89,6 @@ def dashboard(job: str) -> str:
     )
 
 
-def queries(model: Json) -> Iterator[str]:
-    """Every expression of a dashboard's panels, with its variables."""
-    for panel in model["panels"]:
-        yield from queries(panel) if panel.get("panels") else ()
-        yield from (target["expr"] for target in panel.get("targets", ()))
-
-
 def _variables(job: str) -> Iterator[Json]:
     yield {"name": "datasource", "type": "datasource", "query": "prometheus"}
     yield {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from nftop.export.fleet.dashboard import dashboard, queries
+from nftop.export.fleet.dashboard import dashboard
 from nftop.export.http.request import Board
 from nftop.export.http.server import Serving
 from nftop.export.openmetrics import writer
@@ -25,6 +26,13 @@ VARIABLES = {"$job": "nftop", "$instance": ".*", "$nf": ".*", "$cpu": ".*"}
 
 def model() -> Any:
     return json.loads(dashboard("nftop"))
+
+
+def queries(model: Any) -> Iterator[str]:
+    """Every expression of a dashboard's panels, with its variables."""
+    for panel in model["panels"]:
+        yield from queries(panel) if panel.get("panels") else ()
+        yield from (target["expr"] for target in panel.get("targets", ()))
 
 
 def placed(panels: list[Any]) -> list[Any]:
