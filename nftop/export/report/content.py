@@ -31,7 +31,6 @@ from nftop.render.incidents.line import (
     change_text,
     cost_label,
     culprit_text,
-    past_text,
     price_text,
     title_text,
 )
@@ -200,14 +199,11 @@ def _incidents(data: ReportData) -> Iterator[ReportBlock]:
                 ),
                 (2, 8),
             )  # fmt: skip
-        texts = [
-            item.text if incident.until_ns is None else past_text(item.text)
-            for item in incident.chain
-        ]
+        ended = incident.until_ns is not None
         chain = [
-            f"{clock_of(item.wall_ns)} {text}"
+            f"{clock_of(item.wall_ns)} {item.text}{'' if ended else item.current}"
             f"{f', at {clock_of(item.valued_ns)}' if item.valued_ns else ''} [{item.source}]"
-            for item, text in zip(incident.chain, texts, strict=True)
+            for item in incident.chain
         ]
         marks = {True: "ruled out", False: "not ruled out", None: "unknown"}
         chain += [

@@ -27,7 +27,7 @@ from nftop.model.missing import Missing, Reading
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import class_name
 from nftop.model.remedy import DraftMask, Remedy
-from nftop.model.struct import dataclass, field, replace
+from nftop.model.struct import dataclass, field
 from nftop.model.usual import NEW_NORMAL_AFTER_S
 from nftop.render.base import format as fmt
 from nftop.render.base.format import short_duration
@@ -43,7 +43,6 @@ from nftop.render.incidents.line import (
     cost_label,
     culprit_name,
     culprit_text,
-    past_text,
     price_text,
     short_names,
     title_text,
@@ -494,7 +493,7 @@ def _evidence(view: IncidentView, width: int) -> Iterator[Line]:
     ended = view.incident.until_ns is not None
     yield _rule("WHY IT WAS BELIEVED" if ended else "WHY IT IS BELIEVED", width)
     for item in view.incident.chain:
-        yield from _link(replace(item, text=past_text(item.text)) if ended else item, width)
+        yield from _link(item, width, "" if ended else item.current)
     checks = view.incident.ruled_out
     if checks:
         marks = {True: Span(" ✔ ", Tone.GOOD), False: Span(" ▲ ", Tone.WARN),
@@ -503,19 +502,20 @@ def _evidence(view: IncidentView, width: int) -> Iterator[Line]:
         yield from flow([line(Span(" also checked", Tone.MUTED)), *items], width)
 
 
-def _link(link: EvidenceLink, width: int) -> Iterator[Line]:
+def _link(link: EvidenceLink, width: int, current: str) -> Iterator[Line]:
     glyph, tone = _STEPS[link.step]
     lead = line(" ", Span(f"{clock_of(link.wall_ns)} ", Tone.MUTED), Span(glyph, tone), " ")
     room = width - lead.width
     at = f" at {clock_of(link.valued_ns)}" if link.valued_ns else ""
     source = f" {link.source}{at}"
     label = f" {_LABELS.get(link.source, link.source)}{at}"
-    short = _NAMES.sub("", link.text)
-    for text, tail in ((link.text, source), (link.text, label), (short, label)):
+    whole = link.text + current
+    short = _NAMES.sub("", whole)
+    for text, tail in ((whole, source), (whole, label), (short, label)):
         if (gap := room - cells(text) - cells(tail)) >= 0:
             yield crop(line(lead, text, " " * gap, Span(tail, Tone.MUTED)), width)
             return
-    yield from paragraph(f"{link.text} [{label.strip()}]", width, lead=lead)
+    yield from paragraph(f"{whole} [{label.strip()}]", width, lead=lead)
 
 
 # At the end of a finding: the network functions that it is about.
