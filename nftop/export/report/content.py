@@ -23,7 +23,7 @@ from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import dataclass
 from nftop.model.timeline import TimelineEvent
 from nftop.render.base import format as fmt
-from nftop.render.base.format import short_duration
+from nftop.render.base.format import duration_text
 from nftop.render.base.text import printable
 from nftop.render.cache.verdict import summary
 from nftop.render.frame.changes import texts
@@ -126,7 +126,7 @@ def _head(data: ReportData, command: str) -> Iterator[ReportBlock]:
     rows = [
         ("host", f"{frame.host.name}, {frame.host.model}"),
         ("time", f"{date_time_of(cut.from_ns)} to {date_time_of(cut.to_ns)}"),
-        ("duration", f"{short_duration((cut.to_ns - cut.from_ns) / 1e9)}, {data.ticks} ticks"),
+        ("duration", f"{duration_text((cut.to_ns - cut.from_ns) / 1e9)}, {data.ticks} ticks"),
         ("recording", cut.file),
         ("made by", f"nftop {__version__}: {command}"),
     ]

@@ -14,7 +14,7 @@ from nftop.model.incident import Incident, Party, Severity, Victim
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import replace
-from nftop.render.base.format import short_duration
+from nftop.render.base.format import duration_text
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, name_forms, printable
 
@@ -176,8 +176,8 @@ def incident_age(incident: Incident, now_ns: int) -> str:
     `now_ns`: CLOCK_MONOTONIC.
     """
     if incident.ended_ns is None:
-        return short_duration(incident.lasted_s(now_ns))
-    return f"ended {short_duration((now_ns - incident.ended_ns) / 1e9)} ago"
+        return duration_text(incident.lasted_s(now_ns))
+    return f"ended {duration_text((now_ns - incident.ended_ns) / 1e9)} ago"
 
 
 def change_text(change: Reading) -> str:
@@ -339,7 +339,7 @@ def _last(frame: Frame) -> str:
     past = frame.past_incidents
     ends = [item.ended_ns for item in past if item.ended_ns and item.severity > Severity.INFO]
     if ends:
-        return f"no harm for {short_duration((frame.monotonic_ns - max(ends)) / 1e9)}"
+        return f"no harm for {duration_text((frame.monotonic_ns - max(ends)) / 1e9)}"
     return "" if past or frame.incidents else "no incident so far"
 
 

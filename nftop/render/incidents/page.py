@@ -30,7 +30,7 @@ from nftop.model.remedy import DraftMask, Remedy
 from nftop.model.struct import dataclass, field
 from nftop.model.usual import NEW_NORMAL_AFTER_S
 from nftop.render.base import format as fmt
-from nftop.render.base.format import short_duration
+from nftop.render.base.format import duration_text
 from nftop.render.base.graph import line_rows
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.text import cells, fit, printable
@@ -166,7 +166,7 @@ def absent_incident_lines(frame: Frame, incident: Incident, width: int) -> list[
     here, begin = clock_of(frame.wall_ns), clock_of(incident.since_ns)
     why = f"At {here} this incident is not known."
     if frame.wall_ns < incident.since_ns:
-        ago = short_duration((incident.since_ns - frame.wall_ns) / NS_PER_S)
+        ago = duration_text((incident.since_ns - frame.wall_ns) / NS_PER_S)
         why = f"At {here} it had not begun: it begins at {begin}, {ago} later."
     others = len(frame.past_incidents) + len(frame.incidents)
     keys = "Right and Shift-Right go forward; Esc returns to now."
@@ -184,7 +184,7 @@ def _title(view: IncidentView, width: int) -> Line:
     incident = view.incident
     tone = TONES[incident.severity]
     since = f"since {clock_of(incident.since_ns)}"
-    lasted = short_duration(incident.lasted_s(view.frame.monotonic_ns))
+    lasted = duration_text(incident.lasted_s(view.frame.monotonic_ns))
     state = "open" if incident.until_ns is None else f"ended {clock_of(incident.until_ns)}"
     marks = [name for name, is_so in (("muted", incident.muted), ("seen", incident.acknowledged))
              if is_so]  # fmt: skip
@@ -385,7 +385,7 @@ def _uncounted_text(item: Uncounted, *, ended: bool) -> str:
     if item.seconds is None:
         what = "dropped was" if ended else "drops is"
         return f"what {name} {what} not counted: {printable(item.why)}"
-    seconds = short_duration(max(item.seconds, 1.0))
+    seconds = duration_text(max(item.seconds, 1.0))
     return f"drops of {name} not counted for {seconds}: {printable(item.why)}"
 
 
@@ -467,7 +467,7 @@ def _graph_axis(
         marks.put(axis.cell(ended), "◀", TONES[incident.severity])
     if trend.first_ns <= begun <= last_ns:
         marks.put(axis.cell(begun), "▶", TONES[incident.severity])
-    begin, end = f"-{short_duration(trend.span_s)}", "now"
+    begin, end = f"-{duration_text(trend.span_s)}", "now"
     if ended is not None or in_clock:
         begin, end = clock_of(trend.first_ns), clock_of(last_ns)
     if cells(begin) + cells(end) >= room:
