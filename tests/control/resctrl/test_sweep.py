@@ -193,7 +193,7 @@ def test_ways_of_io_that_are_set_are_the_present_ones() -> None:
     assert set_command(plan, 2, "nftop") == f"nftop cat io set --l3 0={masks(plan)[2]:x}"
 
 
-def test_a_cache_whose_ways_of_io_are_unknown_is_swept_too_or_nothing_is() -> None:
+def test_a_sweep_that_leaves_out_a_cache_with_unknown_ways_of_io_is_refused() -> None:
     frame, state = noisy()
     rules = replace(IO_RULES, io={0: (0xC0000, "hint")})
     host = {**state, IO: "disabled"}
