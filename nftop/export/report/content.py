@@ -150,13 +150,21 @@ def _of_kind(data: ReportData, kind: str) -> list[TimelineEvent]:
 
 
 def _sentence(incident: Incident) -> str:
-    victims = ", ".join(
-        f"{victim.party.name} {change_text(victim.change)}".rstrip()
+    """Culprit, victims and price; information harms nothing, so it only names what it is of."""
+    culprit = incident.culprit
+    others = [
+        victim
         for victim in incident.victims
-        if victim.party != incident.culprit
+        if culprit is None or (victim.party.kind, victim.party.name) != (culprit.kind, culprit.name)
+    ]
+    head = f"{culprit_text(incident)} {title_text(incident)}"
+    if incident.severity is Severity.INFO:
+        names = ", ".join(victim.party.name for victim in others)
+        return f"{head}; of {names}" if names else head
+    victims = ", ".join(
+        f"{victim.party.name} {change_text(victim.change)}".rstrip() for victim in others
     )
-    parts = [f"{culprit_text(incident)} {title_text(incident)}"]
-    parts += [f"harms {victims}"] * bool(victims) + [price_text(incident)]
+    parts = [head, f"harms {victims}" * bool(victims), price_text(incident)]
     return "; ".join(filter(None, parts))
 
 
