@@ -43,7 +43,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check stress coverage bench bench-memory experiments fuzz-pcm observer screenshots film docs wheel deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check stress coverage bench bench-memory experiments soak observer screenshots film docs wheel deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -93,10 +93,14 @@ lab: $(READY) test-packages
 	@echo "events that it doesn't know count 0: cat /sys/fs/lab/live/ctl/unknown"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.lab $(LAB) -- $${SHELL:-/bin/sh}
 
-# What a sensor server may send: 100000 documents, and a third as many real ones spoilt, of JSON and
-# of text each. Ten minutes.
-fuzz-pcm: $(READY)
-	@NFTOP_PCM_DOCUMENTS=100000 $(BIN)/pytest -q --no-cov tests/sources/pcm/test_document.py
+# Inputs that no honest program writes, for everything that nftop reads; adds to
+# tests/fuzz/counts.json. One process at nice 19.
+SECONDS ?= 600
+
+soak: $(READY)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[fuzz]' || \
+	  echo "atheris can't be installed, so inputs are made at random"
+	@$(BIN)/python -m tests.fuzz.soak --seconds $(SECONDS)
 
 # What nftop costs, beside its targets. ONLY=start,threads runs some sections, ONLY=list names them.
 bench: $(READY)
