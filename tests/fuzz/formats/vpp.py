@@ -116,7 +116,7 @@ class _InMemory(Segment):
         self._data = data
 
     def _mapped(self) -> object:
-        with patch.object(segment.mmap, "mmap", lambda *_: _Copy(self._data)):
+        with patch("mmap.mmap", lambda *_: _Copy(self._data)):
             return super()._mapped()
 
 
