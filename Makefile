@@ -43,7 +43,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check stress coverage bench bench-memory experiments soak observer screenshots film docs wheel deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check stress coverage bench bench-memory experiments faults soak observer screenshots film docs wheel deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -101,6 +101,10 @@ soak: $(READY)
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[fuzz]' || \
 	  echo "atheris can't be installed, so inputs are made at random"
 	@$(BIN)/python -m tests.fuzz.soak --seconds $(SECONDS)
+
+# Sources that are killed, hang, are slow, lie or restart: every pair. A quarter of an hour.
+faults: $(READY)
+	@$(BIN)/python -m tests.faults
 
 # What nftop costs, beside its targets. ONLY=start,threads runs some sections, ONLY=list names them.
 bench: $(READY)
