@@ -11,7 +11,7 @@ from nftop.model.sources import kinds
 from tests import faults
 from tests.faults import ALONE, FAULTS, combinations, judge, payloads, run_honest
 
-# `make faults` plays every pair, which takes a quarter of an hour.
+# `make faults` plays every pair, which takes some minutes.
 PAIRS = 24
 
 
