@@ -109,6 +109,7 @@ soak: $(READY)
 # Sources that are killed, hang, are slow, lie or restart: every pair. Some minutes.
 faults: $(READY)
 	@$(BIN)/python -m tests.faults
+	@NFTOP_FAULT_PAIRS=all $(BIN)/pytest -q --no-cov tests/test_fault_peers.py
 
 # What nftop costs, beside its targets. ONLY=start,threads runs some sections, ONLY=list names them.
 bench: $(READY)

@@ -18,6 +18,7 @@ from tests.fuzz.registry import TARGETS
 from tests.fuzz.worker import MOST_BYTES, MOST_CPU_S
 from tests.guard import MAY
 from tests.house import ROOT
+from tests.test_fault_peers import EVERY
 
 PAGE = ROOT / "docs/trust.md"
 _BEGIN, _END = "<!-- counts: python -m tests.docs.test_trust_page -->\n", "<!-- end -->"
@@ -84,7 +85,8 @@ def test_its_processes_are_modules() -> None:
 def test_its_counts_are_those_of_the_file() -> None:
     text = PAGE.read_text()
     assert text.partition(_BEGIN)[2].partition(_END)[0] == counts_text(), __doc__
-    assert f"{len(list(combinations())):,}" in text
+    assert f"| {len(list(combinations())):,} |" in text
+    assert f"| {len(EVERY)} pairs |" in text
 
 
 def main() -> None:
