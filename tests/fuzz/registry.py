@@ -23,7 +23,7 @@ class FuzzTarget:
         kind: byte or text: how many inputs are its goal.
         entry: the functions of nftop that get the input.
         refusals: what these document to raise; anything else is a find.
-        packages: whose branches guide the search.
+        packages: whose branches guide the search: what reads the input, not all that it reaches.
     """
 
     name: str
@@ -94,16 +94,18 @@ TARGETS: tuple[FuzzTarget, ...] = (
         "records", "byte",
         ("nftop.store.reading.scan.Scan", "nftop.session.reader.Tape",
          "nftop.export.json.frame.frame_json"),
+        packages=("nftop.store", "nftop.session.reader", "nftop.model.bounds"),
     ),
     FuzzTarget(
         "vpp", "byte",
         ("nftop.sources.vpp.segment.Segment", "nftop.sources.vpp.reader.after"),
         ("nftop.sources.vpp.segment.UnreadableError", "builtins.ValueError"),
-        ("nftop", "vpp_papi"),
+        packages=("nftop.sources.vpp", "vpp_papi"),
     ),
     FuzzTarget(
         "perf", "byte",
         ("nftop.sources.perf.source.PerfSource", "nftop.derive.cpu.counters.step_counters"),
+        packages=("nftop.sources.perf", "nftop.derive.cpu"),
     ),
     FuzzTarget(
         "journal", "text",
@@ -150,6 +152,7 @@ TARGETS: tuple[FuzzTarget, ...] = (
     FuzzTarget(
         "openmetrics", "text",
         ("nftop.export.openmetrics.page.page",),
+        packages=("nftop.export", "nftop.store"),
     ),
     FuzzTarget(
         "requests", "text",

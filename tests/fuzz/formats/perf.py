@@ -16,12 +16,14 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.sources.perf.abi import MappedPage
 from nftop.sources.perf.source import PerfSource
+from nftop.uarch.table import GENERIC, load
 from tests.fuzz.registry import scratch
 from tests.samples import topology
 from tests.sources.perf_kernel import FakeKernel
 from tests.sources.trees import ONLINE
 
-_TICKS, _CPUS = 4, 2
+_TICKS, _CPUS = 3, 2
+_UARCH = load(GENERIC)
 _HOST = topology(_CPUS)
 _DURATIONS_NS = (10**9, 10**9, 10**6, 1, 10**8, 10**10, 10**12, 0)
 _ERRORS = (errno.EIO, errno.EBADF, errno.EAGAIN, errno.EINTR, errno.ENOSPC, errno.ENODEV)
@@ -81,7 +83,7 @@ def play(data: bytes) -> None:
     kernel = _Scripted(scratch("perf"), cpus=_CPUS)
     kernel.script = data
     source = PerfSource(
-        root=kernel.root, kernel=kernel.kernel, clock_ns=lambda: kernel.now_ns, quiet_cpus=()
+        root=kernel.root, kernel=kernel.kernel, uarch=_UARCH, clock_ns=lambda: kernel.now_ns
     )
     state = CounterState()
     try:
