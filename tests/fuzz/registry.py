@@ -150,6 +150,11 @@ TARGETS: tuple[FuzzTarget, ...] = (
         ("nftop.sources.resctrl.tree.parse_schemata", "nftop.sources.resctrl.files.parse_mounts"),
     ),
     FuzzTarget(
+        "proc", "text",
+        ("nftop.sources.process.threads.parse_stat", "nftop.sources.process.facts.container_of",
+         "nftop.sources.process.scan.role_of", "nftop.sources.nf_session.discovery.listening"),
+    ),
+    FuzzTarget(
         "openmetrics", "text",
         ("nftop.export.openmetrics.page.page",),
         packages=("nftop.export", "nftop.store"),
