@@ -33,7 +33,7 @@ HUNG_S = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What a worker did: inputs, signatures of finds, and how it died ("" if it did not)."""
+    """What a worker did: inputs, confirmed finds, and how it died ("" if it did not)."""
 
     inputs: int
     finds: int
@@ -57,23 +57,47 @@ def play(
 ) -> Played:
     """Run a worker until it has played so many inputs, or the time is up."""
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    before = _files(finds, target)
     with tempfile.TemporaryDirectory(dir=base) as folder:
+        environ = {**os.environ, "TMPDIR": folder}
         state = State(Path(folder) / "state")
-        command = [
-            sys.executable, "-m", "tests.fuzz.worker", target.name, f"{folder}/state",
-            "--engine", engine, "--inputs", str(inputs), "--seed", str(seed),
+        command = [sys.executable, "-m", "tests.fuzz.worker", target.name]
+        limits = ["--cpu-seconds", str(most_cpu_s)]
+        way = [
+            f"{folder}/state", "--engine", engine, "--inputs", str(inputs), "--seed", str(seed),
             "--corpus", str(CORPUS / target.name), "--finds", str(finds),
-            "--cpu-seconds", str(most_cpu_s),
         ]  # fmt: skip
         log = subprocess.DEVNULL if engine == "atheris" else None
-        worker = subprocess.Popen(command, env={**os.environ, "TMPDIR": folder}, stderr=log)
+        worker = subprocess.Popen([*command, *way, *limits], env=environ, stderr=log)
         stopped = _watch(worker, state, time.monotonic() + seconds, hung_s)
         death = "" if stopped == "time" else stopped or _death(worker.wait())
         if death and state.since_ns:
             path = keep(target.name, state.data, finds)
             print(f"{path.relative_to(finds)}: {death}", flush=True)
-            return Played(state.inputs, state.finds + 1, death)
-        return Played(state.inputs, state.finds, death)
+        confirmed = 0
+        for path in sorted(_files(finds, target) - before):
+            again = [f"{folder}/again-{path.name}", "--confirm", str(path), "--finds", folder]
+            if _is_find([*command, *again, *limits], environ, hung_s):
+                confirmed += 1
+            else:
+                path.unlink()
+                print(f"{path.relative_to(finds)}: not confirmed in a fresh process", flush=True)
+        return Played(state.inputs, confirmed, death)
+
+
+def _files(finds: Path, target: FuzzTarget) -> set[Path]:
+    return set((finds / target.name).glob("*"))
+
+
+def _is_find(command: Sequence[str], environ: dict[str, str], hung_s: float) -> bool:
+    """Whether a process that plays this input alone fails; a fuzzer's own memory grows."""
+    try:
+        done = subprocess.run(
+            command, env=environ, timeout=hung_s, check=False, capture_output=True
+        )
+    except subprocess.TimeoutExpired:
+        return True
+    return done.returncode != 0
 
 
 def _watch(

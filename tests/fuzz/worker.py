@@ -206,6 +206,7 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--corpus", type=Path, default=Path("build/fuzz/corpus"))
+    parser.add_argument("--confirm", type=Path, help="play this file only; exit code 1: a find")
     parser.add_argument("--cpu-seconds", type=float, default=MOST_CPU_S)
     parser.add_argument("--finds", type=Path, default=FINDS)
     options = parser.parse_args()
@@ -218,6 +219,9 @@ def main() -> int:
         limit_memory()
         return Player(loaded, state, options.finds, options.cpu_seconds)
 
+    if options.confirm is not None:
+        player_of(target.load()).play(options.confirm.read_bytes())
+        return 1 if state.finds else 0
     if options.engine == "atheris":
         play_guided(target.load, player_of, options)
     else:

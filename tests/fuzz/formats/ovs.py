@@ -53,6 +53,8 @@ def play(data: bytes) -> None:
     reading = counters(replies, 0)
     for pmd in reading.pmds:
         assert 0 <= pmd.core < 1 << 16
+        for queue in pmd.queues:
+            queue.port.encode()  # any writer takes it
         for count in (pmd.rx_packets, pmd.tx_packets, pmd.busy_cycles, pmd.upcalls):
             assert count is None or 0 <= count < 1 << 65
 

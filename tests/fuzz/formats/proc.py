@@ -35,7 +35,8 @@ WORDS = (
     b"/kubepods/burstable/pod0f1e2d3c-0f1e-0f1e-0f1e-0f1e2d3c4b5a/", b"machine-qemu\\x2d3\\x2d",
     b"\\x1b", b"-name\0", b"guest=", b",,", b"N0=1", b"kernelpagesize_kB=2048", b"0-3,8", _APART,
     b"State:\tS", b"Cpus_allowed_list:\t", b"/dpdk_telemetry.v2", b"/stats.sock", b".ctl",
-    b"\xd9\xa3", b"0100007F:260A", b"nonvoluntary_ctxt_switches:\t1", b"\x1b]0;x\x07", b"\xe2\x80\xae", b"\r",
+    b"\xd9\xa3", b"0100007F:260A", b"nonvoluntary_ctxt_switches:\t1", b"\x1b]0;x\x07", b"\r",
+    b"\xe2\x80\xae",
 )  # fmt: skip
 
 
