@@ -181,7 +181,7 @@ def test_two_faults_cost_two_sources_and_no_other(number: int, tmp_path: Path) -
     with ExitStack() as stack:
         host = FaultyHost(tmp_path, stack)
         host.until_working(set(NAMES))
-        others = set(NAMES) - {first[0], second[0]}
+        others = set[str](NAMES) - {first[0], second[0]}
         with host.fault(*first), host.fault(*second):
             for _ in range(3):
                 host.until_working(others)
