@@ -277,7 +277,7 @@ def test_a_document_that_would_take_a_stack_or_an_hour_is_refused(text: str, sen
         read_rows(text)
 
 
-def test_half_a_surrogate_pair_is_no_part_of_a_name() -> None:
+def test_half_a_surrogate_pair_is_not_kept_in_a_name() -> None:
     """JSON can name it; what is written of it is UTF-8."""
     _, rows = read_rows('{"cycles": 9, "\\ud800": 0}')
     assert [row.event for row in rows] == ["cycles", "?"]
