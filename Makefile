@@ -43,7 +43,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check stress coverage bench bench-memory experiments fuzz-pcm observer screenshots film docs wheel deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check release stress coverage bench bench-memory experiments faults soak observer screenshots film docs wheel audit deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -93,10 +93,23 @@ lab: $(READY) test-packages
 	@echo "events that it doesn't know count 0: cat /sys/fs/lab/live/ctl/unknown"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.lab $(LAB) -- $${SHELL:-/bin/sh}
 
-# What a sensor server may send: 100000 documents, and a third as many real ones spoilt, of JSON and
-# of text each. Ten minutes.
-fuzz-pcm: $(READY)
-	@NFTOP_PCM_DOCUMENTS=100000 $(BIN)/pytest -q --no-cov tests/sources/pcm/test_document.py
+# Everything that is too long for `check`, with a report of what ran and what was skipped: hours. As root.
+release: $(READY)
+	@$(BIN)/python -m tests.release
+
+# Inputs that no honest program writes, for everything that nftop reads; adds to
+# tests/fuzz/counts.json. One process at nice 19.
+SECONDS ?= 600
+
+soak: $(READY)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[fuzz]' || \
+	  echo "atheris can't be installed, so inputs are made at random"
+	@$(BIN)/python -m tests.fuzz.soak --seconds $(SECONDS)
+
+# Sources that are killed, hang, are slow, lie or restart: every pair. Some minutes.
+faults: $(READY)
+	@$(BIN)/python -m tests.faults
+	@NFTOP_FAULT_PAIRS=all $(BIN)/pytest -q --no-cov tests/test_fault_peers.py
 
 # What nftop costs, beside its targets. ONLY=start,threads runs some sections, ONLY=list names them.
 bench: $(READY)
@@ -161,6 +174,14 @@ wheel: $(READY)
 	@packaging/share.sh $(BIN)/nftop build/share
 	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist/*.whl
+
+# Known holes of nftop's dependencies in the versions of .venv, direct and indirect. Fails if the data
+# of a package can't be had.
+audit: $(READY)
+	@$(call venv,build/audit)
+	@build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
+	@$(BIN)/python packaging/locked.py > build/audit/requirements.txt
+	@build/audit/bin/pip-audit --strict --no-deps --disable-pip -r build/audit/requirements.txt
 
 # Of the system's Python, so for the distribution it is made on.
 deb: wheel
