@@ -262,7 +262,9 @@ class PowerSource:
             _Row(event, info.package or 0, number, lacking or _NOT_YET) for event in kind.events
         ]
         encodings = []
-        for row in rows if pmu is not None else ():
+        for row in rows:
+            if pmu is None:
+                continue
             row.problem = QUIET if info.cpu in self._quiet else self._refused(pmu, kind, row.event)
             try:
                 if row.problem is None:

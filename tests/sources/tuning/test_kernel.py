@@ -169,9 +169,12 @@ def test_no_quiet_polling_or_isolated_cpu_is_interrupted_for_its_smi_count(
 ) -> None:
     host(tmp_path, {f"{CPUS}/isolated": "4", f"{CPUS}/nohz_full": "5"})
     opened: list[Cpu] = []
-    monkeypatch.setattr(
-        "nftop.sources.tuning.kernel._smi_count", lambda _, cpu: opened.append(cpu) or 7
-    )
+
+    def count(_: object, cpu: Cpu) -> int:
+        opened.append(cpu)
+        return 7
+
+    monkeypatch.setattr("nftop.sources.tuning.kernel._smi_count", count)
     assert checks(tmp_path, poller(1), quiet=(0, 2, 3))["smi"].state == "ok"
     assert set(opened) == {7}
     opened.clear()
