@@ -203,14 +203,14 @@ class PowerSource:
         self._seen, self._opened_for = online, polled
         raise_open_files()
         known = {box.key: box for box in self._boxes if box.readable}
-        found = [(box, known.pop(box.key, None)) for box in self._find_boxes()]
-        kept = {box.key: old for box, old in found if old and old.encodings == box.encodings}
+        pairs = [(box, known.pop(box.key, None)) for box in self._find_boxes()]
+        kept = {box.key: old for box, old in pairs if old and old.encodings == box.encodings}
         for old in self._boxes:
             if old is not kept.get(old.key):
                 self._close_box(old)
-        self._boxes = [kept.get(box.key, box) for box, _ in found]
+        self._boxes = [kept.get(box.key, box) for box, _ in pairs]
         new = []
-        for (box, _), own in zip(found, self._boxes, strict=True):
+        for (box, _), own in zip(pairs, self._boxes, strict=True):
             own.cpu = box.cpu
             if own is box:
                 self._open_group(box)

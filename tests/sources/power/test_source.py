@@ -201,7 +201,7 @@ def test_a_cpu_that_goes_and_comes_is_opened_anew(
     assert of(again, "core_c6").keys() == {0, 1, 3, 6}
 
 
-def test_a_box_whose_read_fails_is_opened_again_and_no_other(
+def test_a_box_that_fails_is_opened_again_and_no_other(
     source: PowerSource, counting: Counting
 ) -> None:
     source.read()
@@ -251,7 +251,7 @@ def test_a_pmu_that_can_t_be_opened_is_tried_again_and_no_other(
     assert not counting.opened
 
 
-def test_a_module_that_is_loaded_is_found(tmp_path: Path, counting: Counting) -> None:
+def test_a_module_loaded_later_is_counted(tmp_path: Path, counting: Counting) -> None:
     root = tree(tmp_path)
     (root / PMUS / "cstate_core").rename(root / "cstate_core")
     source = opened(root, counting)

@@ -87,11 +87,11 @@ def result_of(name: str, root: Path, fixture: Fixture) -> list[Check]:
     host(root, fixture if isinstance(fixture, Mapping) else None)
     if callable(fixture):
         fixture(root)
-    found = checks(root, *POLLERS)
+    result = checks(root, *POLLERS)
     longer = [other.name for other in ROWS if other.name.startswith(f"{name} ")]
     return [
         check
-        for key, check in found.items()
+        for key, check in result.items()
         if (key == name or key.startswith(f"{name} ")) and not key.startswith(tuple(longer))
     ]
 
@@ -147,7 +147,7 @@ def programs_of(command: str) -> set[str]:
     return programs
 
 
-def test_the_kernel_s_parameters_are_edited_in_place(tmp_path: Path) -> None:
+def test_parameters_of_the_kernel_are_replaced(tmp_path: Path) -> None:
     """The command as printed, on a file of its own and without update-grub."""
     fix = next(item.fix for item in result_of("tick", tmp_path / "fails", FIXTURES["tick"][1]))
     grub = tmp_path / "grub"
