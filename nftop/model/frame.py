@@ -168,6 +168,15 @@ class CpuTable:
     def __len__(self) -> int:
         return len(self.topology.cpus)
 
+    def sampled_of(self, row: int) -> dict[str, float]:
+        """`sampled_s` of the row's own numbers: not of absent ones, nor of another source's."""
+        return {
+            name: age_s
+            for name, age_s in self.sampled_s.items()
+            if not self.columns[name].reasons[row]
+            and (name not in self.origins or self.origins[name][row] is None)
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class NfRow:

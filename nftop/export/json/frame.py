@@ -423,7 +423,7 @@ def _cpu(
         "saturated_by": list(table.saturated_by.get(info.cpu, ())),
         "attribution": table.attribution[row] or None,
         "origins": {name: of[row] for name, of in table.origins.items() if of[row] is not None},
-        "sampled_s": dict(table.sampled_s),
+        "sampled_s": table.sampled_of(row),
     }
     group = table.group[row]
     named["group_of"] = None if isinstance(group, Missing) else group.of

@@ -314,7 +314,7 @@ def _value(frame: Frame, row: int, metric: Metric) -> str:
         texts.append(saturated_text(by))
     if any(estimates(frame.cpus, [row], metric)):
         texts.append("an estimate: multiplexed counters, or another clock than the core's")
-    return "; ".join(texts) + (_aged(frame.cpus.sampled_s, metric) if origin is None else "")
+    return "; ".join(texts) + _aged(frame.cpus.sampled_of(row), metric)
 
 
 def _columns(metrics: Sequence[Metric]) -> list[tuple[str, str]]:
