@@ -77,3 +77,12 @@ class UncoreTable:
                 where = "" if everywhere else f" on package {packages}"
                 names.append((name, where))
         return "; ".join(filter(None, (event_gaps(names, self.details), self.warning)))
+
+
+NO_COUNTS = UncoreTable(
+    (),
+    *(np.zeros(0, np.int32) for _ in range(3)),
+    np.zeros(0, np.uint64),
+    np.zeros(0, np.uint8),
+    *(np.zeros(0, np.uint64) for _ in range(2)),
+)

@@ -33,7 +33,7 @@ from nftop.sources.resctrl.source import UARCHS as IIO_REGISTER_UARCHS
 from nftop.sources.resctrl.source import ResctrlSource
 from nftop.sources.runtime.affinity import Affinity
 from nftop.sources.runtime.self_usage import OwnSource
-from nftop.sources.uncore.source import UncoreSource
+from nftop.sources.uncore.source import IioSource, UncoreSource
 from nftop.sources.vpp.source import VppSource
 from nftop.uarch.table import Uarch
 
@@ -125,6 +125,9 @@ _OPENERS: dict[str, Opener] = {
     "perf": _open_perf,
     # Packages are counted whole: only quiet CPUs are left out.
     "uncore": lambda at: UncoreSource(at.uarch, root=at.root, quiet_cpus=at.quiet_cpus),
+    "iio": lambda at: IioSource(
+        at.uarch, topology=at.topology, root=at.root, quiet_cpus=at.quiet_cpus
+    ),
     "kernel": lambda at: KernelSource(at.root),
     "netdev": lambda at: NetdevSource(at.root),
     "processes": lambda at: ProcessSource(at.root),

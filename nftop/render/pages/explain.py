@@ -27,6 +27,7 @@ _SCOPES = {
     "package": "per package",
     "group": "per cache class and L3",
     "core": "of the selected core",
+    "device": "per PCIe root port",
 }
 # Scopes of rules.
 _PLACES = {
