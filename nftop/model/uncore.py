@@ -79,10 +79,8 @@ class UncoreTable:
         return "; ".join(filter(None, (event_gaps(names, self.details), self.warning)))
 
 
+_NO_NUMBERS, _NO_CLOCKS = np.zeros(0, np.int32), np.zeros(0, np.uint64)
 NO_COUNTS = UncoreTable(
-    (),
-    *(np.zeros(0, np.int32) for _ in range(3)),
-    np.zeros(0, np.uint64),
-    np.zeros(0, np.uint8),
-    *(np.zeros(0, np.uint64) for _ in range(2)),
-)
+    (), _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_CLOCKS, np.zeros(0, np.uint8), _NO_CLOCKS,
+    _NO_CLOCKS,
+)  # fmt: skip

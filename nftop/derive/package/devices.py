@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from nftop.derive.absence import after_absence
 from nftop.derive.package.table import BoxRates, box_rates
@@ -58,12 +58,15 @@ def step_devices(
     return state, state.rows
 
 
-def with_users(rows: tuple[DeviceRow, ...], nfs: Sequence[NfRow]) -> tuple[DeviceRow, ...]:
+def with_users(rows: tuple[DeviceRow, ...], nfs: tuple[NfRow, ...]) -> tuple[DeviceRow, ...]:
     """The rows with the NFs that have one of their devices as a port."""
     users = _users(nfs)
     return tuple(
         replace(row, nfs=tuple(dict.fromkeys(
-            name for item in row.port.devices for name in users.get(item.address, ())
+            name
+            for item in row.port.devices
+            for known in (item.address, *item.interfaces)
+            for name in users.get(known, ())
         )))
         for row in rows
     )  # fmt: skip
@@ -112,8 +115,8 @@ def _absent(state: DeviceState, why: Missing) -> tuple[DeviceRow, ...]:
     return tuple(DeviceRow(row.port, (), readings) for row in state.rows)
 
 
-def _users(nfs: Sequence[NfRow]) -> Mapping[str, list[str]]:
-    """Names of NFs by the address of a device that they have as a port."""
+def _users(nfs: tuple[NfRow, ...]) -> Mapping[str, list[str]]:
+    """Names of NFs by the address or interface of a device that they have as a port."""
     users: dict[str, list[str]] = {}
     for nf in nfs:
         if isinstance(nf.ports, Missing):

@@ -156,6 +156,11 @@ class UncoreSource:
         self._counters.detail(wanted=wanted)
 
     @property
+    def boxes(self) -> tuple[OpenBox, ...]:
+        """The open boxes."""
+        return self._counters.boxes
+
+    @property
     def counter_reads(self) -> int:
         return self._counters.costs.reads
 
