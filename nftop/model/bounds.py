@@ -171,7 +171,7 @@ BOUNDS: Mapping[str, Mapping[str, Bound]] = {
         "event": _up_to(EVENTS, _EVENT_ROWS),
     },
     "RootPort": {
-        "package": KERNEL_ID, "stack": KERNEL_ID, "part": KERNEL_ID,
+        "package": KERNEL_ID, "stack": KERNEL_ID, "number": KERNEL_ID,
         "devices": _rows(1 << 16, _PCI), "others": _up_to(1 << 16, _PCI),
     },
     "PcieDevice": {"interfaces": _rows(1 << 16, "Linux: ifindex; some thousands")},

@@ -1,17 +1,19 @@
 """Source `iio`: traffic of devices by root port, counted in the units between devices and the mesh.
 
-A stack (IIO) of a package has several parts, one for each root port that its lanes can be divided
-into. A counter counts in units of four bytes, of a part each.
+A stack (IIO) of a package has several root ports, into which its lanes are divided; the vendor's
+events call them PART0, PART1, ... Counters count four bytes at a time.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from nftop.model.missing import Missing
 from nftop.model.struct import dataclass
 from nftop.model.uncore import UncoreTable
 
 UNIT_BYTES = 4  # of a count: "Number of DWs (4 bytes)", vendor's event files
-UNKNOWN = -1  # package, stack or part that is not known
+UNKNOWN = -1  # package, stack or number that is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class RootPort:
 
     Attributes:
         address: its PCI address; that of the device if it is behind none.
-        package, stack, part: where it is counted; `UNKNOWN` if `problem` says why it is not.
+        package, stack, number: where it is counted: the stack's number is the kernel's, as in
+            `uncore_iio_3`, the port's its place in the stack. `UNKNOWN` if `problem` says why not.
         others: devices behind it that are no network devices; they are counted with them.
         problem: why its traffic is not counted, or None.
     """
@@ -43,15 +46,21 @@ class RootPort:
     address: str
     package: int
     stack: int
-    part: int
+    number: int
     devices: tuple[PcieDevice, ...]
     others: int = 0
     problem: Missing | None = None
 
+    @property
+    def location(self) -> Mapping[str, int | None]:
+        """Where it is counted, as outputs name it; None where unknown."""
+        numbers = {"package": self.package, "stack": self.stack, "port": self.number}
+        return {name: None if item == UNKNOWN else item for name, item in numbers.items()}
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PcieTable:
-    """Root ports by address, and their counts: boxes are stacks, events those of `part_event`."""
+    """Root ports by address, and their counts: boxes are stacks, events those of `port_event`."""
 
     ports: tuple[RootPort, ...]
     counts: UncoreTable
@@ -65,8 +74,3 @@ class PcieTable:
                 why.setdefault(port.problem.message, []).append(port.address)
         texts = [f"no traffic of {', '.join(names)}: {text}" for text, names in why.items()]
         return "; ".join(filter(None, (*texts, self.counts.gaps)))
-
-
-def part_event(event: str, part: int) -> str:
-    """Name of an event of one part: `inbound_read_0`."""
-    return f"{event}_{part}"

@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from nftop.model.ids import Cpu, Package
 from nftop.model.missing import Missing, Reason
-from nftop.model.pcie import PcieDevice, PcieTable, RootPort, part_event
+from nftop.model.pcie import PcieDevice, PcieTable, RootPort
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass
 from nftop.model.uncore import UNWANTED, UncoreTable
 from nftop.sim.events import nth_share, share
 from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX, QUANTITIES
+from nftop.uarch.events import port_event
 from nftop.uarch.table import PmuTerms, Uarch
 
 # Quantities of a package beyond the sum over its CPUs: lines over its links, and clock ticks of
@@ -34,9 +35,9 @@ OF_PACKAGE_INDEX: Mapping[str, int] = MappingProxyType({n: i for i, n in enumera
 LINE_BYTES = 64
 # Ticks in ns of uncore clocks at 2.4 GHz.
 _UNCORE_CLOCK = (12, 5)
-# Mask of the parts of a stack that an event counts.
-_PARTS = "ch_mask"
-# Network functions whose devices are behind the parts of stacks, and those stacks, in turn.
+# Mask of the root ports of a stack that an event counts.
+_PORTS = "ch_mask"
+# Network functions whose devices are behind port 0 of stacks, and those stacks, in turn.
 _FORWARDERS = frozenset({"testpmd", "l3fwd", "ovs", "vpp"})
 _STACKS = (1, 2, 3)
 # Microarchitectures with the boxes of another.
@@ -57,11 +58,11 @@ class _Unit:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedPort:
-    """A root port: part `part` of a stack, with devices whose traffic is that of `cpus`."""
+    """Root port `number` of a stack, with devices whose traffic is that of `cpus`."""
 
     package: Package
     stack: int
-    part: int
+    number: int
     devices: tuple[PcieDevice, ...]
     cpus: tuple[Cpu, ...]
 
@@ -71,7 +72,7 @@ class SimulatedPort:
         return f"0000:{(0x80 * self.package + 0x10 * self.stack) % 0x100:02x}"
 
     def address(self, first_device: int) -> str:
-        return f"{self.bus}:{first_device + self.part:02x}.0"
+        return f"{self.bus}:{first_device + self.number:02x}.0"
 
 
 def nic_bus(order: int) -> int:
@@ -80,9 +81,9 @@ def nic_bus(order: int) -> int:
 
 
 def simulated_ports(model: Model) -> tuple[SimulatedPort, ...]:
-    """Root ports by address: the first part of a stack has devices of network functions.
+    """Root ports by address: port 0 of a stack has devices of network functions.
 
-    The third part of the first package's first such stack has the kernel's device, which is idle.
+    Port 2 of the first such stack has the kernel's device, which is idle.
     """
     topology = model.layout.topology
     devices: dict[tuple[Package, int], list[PcieDevice]] = {}
@@ -109,20 +110,20 @@ def simulated_ports(model: Model) -> tuple[SimulatedPort, ...]:
 
 
 def pcie_table(model: Model, t_ns: int, uarch: Uarch) -> PcieTable | Missing:
-    """Root ports and their counts at `t_ns`, the parts of a stack in exact turns."""
+    """Root ports and their counts at `t_ns`, the ports of a stack in exact turns."""
     iio = uarch.iio
     if iio is None:
         return Missing(Reason.HARDWARE, "the simulated CPU has no counters of devices (IIO)")
     ports = simulated_ports(model)
     of_box = box_counts(model, t_ns, iio.pmu, uarch.name)
     row_of = {package: row for row, package in enumerate(model.layout.topology.packages)}
-    names = [part_event(event, part) for part in range(iio.parts) for event in iio.events]
+    names = [port_event(event, number) for number in range(iio.ports) for event in iio.events]
     rows: list[tuple[int, int, int, int, int]] = []  # package, stack, event, count, time running
     for port in ports:
-        turns = [item.part for item in ports if item.bus == port.bus]
-        turn = turns.index(port.part)
+        turns = [item.number for item in ports if item.bus == port.bus]
+        turn = turns.index(port.number)
         ran_ns = int(share(t_ns, len(turns))[turn])
-        unit = iio.unit(port.package, port.stack, (port.part,))
+        unit = iio.unit(port.package, port.stack, (port.number,))
         for name, event in unit.events.items():
             parts = parts_of_box(event, uarch.name) or {}
             counted = sum(
@@ -144,7 +145,9 @@ def pcie_table(model: Model, t_ns: int, uarch: Uarch) -> PcieTable | Missing:
         running_ns=table[:, 4],
     )
     shown = (
-        RootPort(port.address(iio.first_device), port.package, port.stack, port.part, port.devices)
+        RootPort(
+            port.address(iio.first_device), port.package, port.stack, port.number, port.devices
+        )
         for port in ports
     )
     return PcieTable(tuple(shown), counts)
@@ -177,7 +180,7 @@ def parts_of_box(event: PmuTerms, uarch: str) -> Mapping[str, int] | None:
     if unit is None:
         return None
     terms = dict(_terms(event.terms))
-    mask = terms.pop(_PARTS, 1) if unit.stacks else 1
+    mask = terms.pop(_PORTS, 1) if unit.stacks else 1
     counted = unit.events.get(frozenset(terms.items()))
     return counted if counted is None or mask & 1 else {}
 

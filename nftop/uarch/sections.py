@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from nftop.model.pcie import part_event
 from nftop.model.struct import dataclass
 from nftop.uarch import grammar
-from nftop.uarch.events import EventSpec, PmuTerms, parse_event
+from nftop.uarch.events import EventSpec, PmuTerms, parse_event, port_event
 
 # Constants of formulas, set by `topdown`.
 THREADS = "threads"
@@ -129,25 +128,27 @@ class Iio:
     Attributes:
         pmu: its PMU in sysfs is `pmu`_0, `pmu`_1, ...
         counters: of a box.
-        parts: of a stack.
-        first_device: device number of the root port of part 0; those of the others follow.
-        events: terms without `ch_mask`, whose bit N is part N.
+        ports: root ports of a stack.
+        first_device: device number of port 0; those of the others follow.
+        events: terms without `ch_mask`, whose bit N is port N.
     """
 
     pmu: str
     counters: int
-    parts: int
+    ports: int
     first_device: int
     events: Mapping[str, PmuTerms]
 
-    def unit(self, package: int, stack: int, parts: Iterable[int]) -> Uncore:
-        """One box as a unit that counts these parts in turns."""
+    def unit(self, package: int, stack: int, ports: Iterable[int]) -> Uncore:
+        """One box as a unit that counts these ports in turns."""
         turns = {
-            part: {
-                part_event(name, part): PmuTerms(self.pmu, f"{event.terms},ch_mask={1 << part:#x}")
+            number: {
+                port_event(name, number): PmuTerms(
+                    self.pmu, f"{event.terms},ch_mask={1 << number:#x}"
+                )
                 for name, event in self.events.items()
             }
-            for part in sorted(parts)
+            for number in sorted(ports)
         }
         return Uncore(
             f"stack {stack} of package {package}",
@@ -282,8 +283,8 @@ def parse_iio(spec: Mapping[str, Any]) -> Iio:
     events = {name: row for name, row in rows.items() if isinstance(row, PmuTerms)}
     if len(events) != len(rows) or len(events) > spec["counters"]:
         raise ValueError("the events of iio need `terms`, and a counter each")
-    counters, parts = spec["counters"], spec["parts"]
-    return Iio(spec["pmu"], counters, parts, spec["first_device"], events)
+    counters, ports = spec["counters"], spec["ports"]
+    return Iio(spec["pmu"], counters, ports, spec["first_device"], events)
 
 
 def check_formulas(formulas: Mapping[str, str], inputs: Iterable[str]) -> None:

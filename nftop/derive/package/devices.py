@@ -11,13 +11,14 @@ from nftop.derive.stage import FoldStage, TopologyChange
 from nftop.model.frame import DeviceRow, NfRow
 from nftop.model.metrics.device import DEVICE_EVENTS, DEVICE_METRICS, NO_MISSES
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.pcie import UNIT_BYTES, PcieTable, RootPort, part_event
+from nftop.model.pcie import UNIT_BYTES, PcieTable, RootPort
 from nftop.model.sample import SourceReading
 from nftop.model.struct import dataclass, replace
+from nftop.uarch.events import port_event
 
 _NOT_COUNTED = Missing(Reason.SOURCE, "no box of its stack is counted")
 _SENTENCES: Mapping[Reason, str] = {
-    Reason.RESET: "the counter of its part restarted",
+    Reason.RESET: "its counter restarted",
     Reason.TAKEN: "its counter group does not get onto the hardware; another program has it",
     Reason.WARMING: "needs one more turn on the counters",
 }
@@ -81,7 +82,7 @@ def _row(
     readings: dict[str, Reading] = {item.id: NO_MISSES for item in DEVICE_METRICS}
     estimates = set()
     for metric, event in DEVICE_EVENTS.items():
-        name = part_event(event, port.part)
+        name = port_event(event, port.number)
         row = rows.get((port.package, port.stack, name))
         if port.problem is not None:
             readings[metric] = port.problem
@@ -123,7 +124,7 @@ def _users(nfs: tuple[NfRow, ...]) -> Mapping[str, list[str]]:
             continue
         for port in nf.ports:
             match = _VPP_NAME.fullmatch(port.name)
-            address = port.name
+            address = port.name.rpartition(" ")[2]  # DPDK's have a number before it
             if match is not None:
                 bus, slot, function = (int(text, 16) for text in match.groups())
                 address = f"0000:{bus:02x}:{slot:02x}.{function}"

@@ -7,7 +7,7 @@ An absent number is null, its reason stands in `missing`. Ratios are 0..1.
 - `memory.channels`, `upi.links` of a package: objects by the kernel's box number, as in
   `uncore_imc_3`.
 - `devices`: PCIe root ports with network devices behind them, which are counted together; `name`
-  is their interfaces, or addresses. `package`, `stack` and `part` are null if it is not counted.
+  is their interfaces, or addresses. `package`, `stack` and `port` are null if it is not counted.
 - `origins` of a CPU or package: the source of numbers that are not from their metric's first
   choice, `{"ipc": "pcm"}`; `links` stands for the package's links.
 - `sampled_s` of a CPU or package: age in seconds of numbers that are read now and then.
@@ -66,7 +66,6 @@ from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.netdev import InterfaceRow
-from nftop.model.pcie import UNKNOWN
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import NO_IO_ALLOC, CacheDomain
 
@@ -409,10 +408,7 @@ def _device(row: DeviceRow) -> dict[str, Any]:
     named = {
         "name": row.name,
         "root_port": port.address,
-        **{
-            name: None if value == UNKNOWN else value
-            for name, value in picked(port, "package stack part").items()
-        },
+        **port.location,
         "devices": [
             {**picked(item, "address"), "driver": item.driver or None,
              "interfaces": list(item.interfaces)}

@@ -30,7 +30,6 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.incident import Incident
 from nftop.model.metrics.flow_tables import LOOKUPS
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.pcie import UNKNOWN
 from nftop.model.struct import dataclass, field
 
 Level: TypeAlias = Literal["nf", "cpu"]
@@ -301,10 +300,7 @@ def _devices(sheet: Sheet, devices: tuple[DeviceRow, ...]) -> None:
             labels(
                 device=row.name,
                 root_port=row.port.address,
-                **{
-                    name: None if value == UNKNOWN else value
-                    for name, value in picked(row.port, "package stack part").items()
-                },
+                **row.port.location,
                 addresses=" ".join(item.address for item in row.port.devices),
                 drivers=" ".join(dict.fromkeys(item.driver for item in row.port.devices)).strip(),
                 nfs=", ".join(row.nfs),

@@ -22,7 +22,6 @@ from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing
-from nftop.model.pcie import UNKNOWN
 from nftop.model.rdt.masks import Cbm
 from nftop.model.recording_loss import RecordingLoss
 from nftop.model.struct import dataclass
@@ -251,7 +250,7 @@ def _package(row: PackageRow) -> list[Any]:
 
 # Devices
 
-_DEVICE = (*fields_of("text", "name root_port"), *fields_of("int", "package stack part"),
+_DEVICE = (*fields_of("text", "name root_port"), *fields_of("int", "package stack port"),
            *fields_of("text", "addresses drivers nfs estimates"),
            *numbers(DEVICE_METRICS), MISSING)  # fmt: skip
 
@@ -262,7 +261,7 @@ def _device(row: DeviceRow) -> list[Any]:
     return [
         row.name,
         port.address,
-        *(None if at == UNKNOWN else at for at in (port.package, port.stack, port.part)),
+        *port.location.values(),
         " ".join(item.address for item in port.devices),
         " ".join(dict.fromkeys(item.driver for item in port.devices if item.driver)),
         " ".join(row.nfs),

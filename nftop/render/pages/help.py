@@ -10,6 +10,7 @@ from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.core import CORE_METRICS
+from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound
 from nftop.model.metrics.nf import NF_METRICS
@@ -92,6 +93,7 @@ def reference_sections() -> tuple[HelpSection, ...]:
         HelpSection("Columns of cache classes", _columns(GROUP_METRICS)),
         HelpSection("Columns of network functions", _columns(NF_METRICS)),
         HelpSection("Memory, PCIe and links", _columns(PACKAGE_METRICS)),
+        HelpSection("PCIe root ports with network devices", _columns(DEVICE_METRICS)),
         HelpSection("Power and C-states of packages", _columns(COUNTED_POWER_PACKAGE_METRICS)),
         HelpSection("From a sensor server, of packages", _columns(PCM_PACKAGE_METRICS)),
         HelpSection("Probes of the selected core", _columns(CORE_METRICS)),

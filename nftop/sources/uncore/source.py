@@ -302,7 +302,7 @@ class IioSource:
         self._kernel, self._clock_ns, self._quiet = kernel, clock_ns, quiet_cpus
         self._ports: tuple[RootPort, ...] = ()
         self._boxes: UncoreSource | None = None
-        self._parts: Mapping[tuple[int, int], set[int]] = {}
+        self._counted: Mapping[tuple[int, int], set[int]] = {}
         self._before = (0, 0)  # reads and interrupts of boxes that are closed
         self._due_ns = 0
         self._closed = False
@@ -352,7 +352,7 @@ class IioSource:
         if counted:
             names = ", ".join(f"{port.address} ({_names(port)})" for port in counted)
             cpus = sorted({box.box.cpu for box in self._boxes.boxes} if self._boxes else ())
-            turns = max(len(parts) for parts in self._parts.values())
+            turns = max(map(len, self._counted.values()))
             text = f"counts traffic behind {names}, by interrupts of CPU {format_cpu_list(cpus)}"
             text += f"; of a stack up to {turns} take turns" if turns > 1 else ""
             checks.append(Check(self.name, Reason.PRESENT, text))
@@ -377,7 +377,7 @@ class IioSource:
             boxes.close()
 
     def _find(self, iio: Iio) -> None:
-        """Ports, their devices and stacks; boxes are opened anew if other parts have devices."""
+        """Ports, their devices and stacks; boxes are opened anew if other ports have devices."""
         why = _NO_MAP.missing
         stacks: Mapping[str, tuple[int, int]] = {}
         try:
@@ -389,15 +389,15 @@ class IioSource:
         self._ports = tuple(
             root_port(port, iio, stacks, why) for port in ports_with_networks(self._root)
         )
-        parts: dict[tuple[int, int], set[int]] = {}
+        counted: dict[tuple[int, int], set[int]] = {}
         for port in self._ports:
             if port.problem is None:
-                parts.setdefault((port.package, port.stack), set()).add(port.part)
-        if parts != self._parts:
-            self._parts = parts
+                counted.setdefault((port.package, port.stack), set()).add(port.number)
+        if counted != self._counted:
+            self._counted = counted
             self._close_boxes()
-            if parts:
-                units = tuple(iio.unit(*at, parts[at]) for at in sorted(parts))
+            if counted:
+                units = tuple(iio.unit(*at, counted[at]) for at in sorted(counted))
                 self._boxes = UncoreSource(
                     replace(self._uarch, uncore=units), root=self._root, quiet_cpus=self._quiet,
                     kernel=self._kernel, clock_ns=self._clock_ns,
@@ -407,18 +407,18 @@ class IioSource:
 def root_port(
     port: PortDevices, iio: Iio, stacks: Mapping[str, tuple[int, int]], why: Missing
 ) -> RootPort:
-    """The port with its part; `why` there are no `stacks`, if there are none."""
+    """The port with its stack; `why` there are no `stacks`, if there are none."""
     devices = tuple(port.devices)
-    problem, part = why, UNKNOWN
+    problem = why
     match = _PORT.fullmatch(port.address)
     if stacks and port.bus not in stacks:
         problem = replace(_OFF_STACK, detail=_OFF_STACK.detail.format(bus=port.bus))
     elif stacks and not port.is_port:
         problem = _ON_BUS
     elif stacks and match is not None:
-        part = int(match[1], 16) - iio.first_device
-        if 0 <= part < iio.parts and match[2] == "0":
-            return RootPort(port.address, *stacks[port.bus], part, devices, port.others)
+        number = int(match[1], 16) - iio.first_device
+        if 0 <= number < iio.ports and match[2] == "0":
+            return RootPort(port.address, *stacks[port.bus], number, devices, port.others)
         problem = _CHIPSET
     return RootPort(port.address, UNKNOWN, UNKNOWN, UNKNOWN, devices, port.others, problem)
 

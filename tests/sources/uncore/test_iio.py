@@ -33,7 +33,7 @@ SKX_FORMAT = {
 }  # fmt: skip
 ICX_FORMAT = {**SKX_FORMAT, "ch_mask": "config:36-47", "fc_mask": "config:48-50"}
 FORMATS = {"SKX": SKX_FORMAT, "CLX": SKX_FORMAT, "ICX": ICX_FORMAT, "SPR": ICX_FORMAT}
-# By microarchitecture, of part 0 and 3.
+# By microarchitecture, of number 0 and 3.
 CODES = {
     "SKX": {
         "inbound_read": (0x701000000483, 0x708000000483),
@@ -54,7 +54,7 @@ BUSES = {0: ("00", "80"), 1: ("17", "85"), 2: ("3a", "ae"), 3: ("5d", "d7")}
 
 
 @pytest.mark.parametrize("uarch", FORMATS)
-def test_events_of_a_part_are_the_vendor_s(uarch: str) -> None:
+def test_events_of_a_port_are_the_vendor_s(uarch: str) -> None:
     iio = table.load(uarch).iio
     assert iio is not None
     pmu = Pmu("uncore_iio", 30, FORMATS[uarch], {}, None)
@@ -62,9 +62,9 @@ def test_events_of_a_part_are_the_vendor_s(uarch: str) -> None:
     ours = {name: encode(pmu, event.terms) for name, event in unit.events.items()}
     assert all(code.config1 == 0 for code in ours.values())
     assert {name: code.config for name, code in ours.items()} == {
-        f"{event}_{part}": code
+        f"{event}_{number}": code
         for event, codes in CODES[uarch].items()
-        for part, code in zip((0, 3), codes, strict=True)
+        for number, code in zip((0, 3), codes, strict=True)
     }
     # Inbound events take counters 0 and 1, outbound ones 2 and 3.
     for turn in unit.turns:
@@ -83,7 +83,7 @@ def test_a_cpu_without_known_stacks_has_a_reason(uarch: str, tmp_path: Path) -> 
 
 @dataclass
 class IioHost:
-    """A host with stacks and PCI devices on the fake kernel; every event of a part has a pace."""
+    """A host with stacks and PCI devices on the fake kernel; every event of a number has a pace."""
 
     root: Path
     uarch: str = "SKX"
@@ -102,11 +102,11 @@ class IioHost:
                 texts |= {f"die{die}": f"0000:{bus}" for die, bus in enumerate(buses)}
             self.fake.put(name, {"type": str(kind), "cpumask": "0,2", **texts})
             self.fake.names[kind] = name
-            for part in range(iio.parts):
-                unit = iio.unit(0, stack, (part,))
+            for number in range(iio.ports):
+                unit = iio.unit(0, stack, (number,))
                 for at, event in enumerate(unit.events.values()):
                     code = encode(Pmu(name, kind, FORMATS[self.uarch], {}, None), event.terms)
-                    self.fake.per_ns[kind, code.config, code.config1] = pace(stack, part, at)
+                    self.fake.per_ns[kind, code.config, code.config1] = pace(stack, number, at)
 
     def nic(
         self, way: str, driver: str = "", *, interfaces: tuple[str, ...] = (), network: bool = True,
@@ -141,9 +141,9 @@ class IioHost:
         )
 
 
-def pace(stack: int, part: int, at: int) -> int:
-    """Counts in a ns on package 0, one more on package 1; `at` is the event's place."""
-    return 100 * stack + 10 * part + at + 1
+def pace(stack: int, number: int, at: int) -> int:
+    """Counts in a ns on package 0, one more on package 1; `at` is the event's position."""
+    return 100 * stack + 10 * number + at + 1
 
 
 def rates(host: IioHost, source: IioSource, ticks: int = 3) -> dict[str, DeviceRow]:
@@ -163,12 +163,12 @@ def rates(host: IioHost, source: IioSource, ticks: int = 3) -> dict[str, DeviceR
     return {row.name: row for row in rows}
 
 
-def bytes_per_s(stack: int, part: int, package: int) -> dict[str, float]:
+def bytes_per_s(stack: int, number: int, package: int) -> dict[str, float]:
     metrics = (
         "dma_read_bytes_per_s", "dma_write_bytes_per_s", "mmio_read_bytes_per_s",
         "mmio_write_bytes_per_s",
     )  # fmt: skip
-    return {name: 4e9 * (pace(stack, part, at) + package) for at, name in enumerate(metrics)}
+    return {name: 4e9 * (pace(stack, number, at) + package) for at, name in enumerate(metrics)}
 
 
 def numbers(row: DeviceRow) -> Mapping[str, float]:
@@ -185,7 +185,7 @@ def test_traffic_has_the_name_of_the_nic_behind_the_port(tmp_path: Path) -> None
     host.nic("pci0000:3a/0000:3a:03.0/0000:3b:00.0/0000:3c:01.0/0000:3e:00.0", network=False)
     rows = rates(host, host.source())
     assert rows.keys() == {"ens1f0, ens1f1", "ens2", "0000:d8:00.0"}
-    at = {n: (r.port.package, r.port.stack, r.port.part, r.port.others) for n, r in rows.items()}
+    at = {n: (r.port.package, r.port.stack, r.port.number, r.port.others) for n, r in rows.items()}
     assert at == {
         "ens1f0, ens1f1": (0, 1, 0, 0), "ens2": (0, 2, 3, 1), "0000:d8:00.0": (1, 3, 2, 0),
     }  # fmt: skip
@@ -204,13 +204,13 @@ def test_traffic_has_the_name_of_the_nic_behind_the_port(tmp_path: Path) -> None
 
 def test_ports_of_one_stack_take_turns(tmp_path: Path) -> None:
     host = IioHost(tmp_path)
-    for part in range(3):
-        host.nic(f"pci0000:17/0000:17:0{part}.0/0000:{18 + part}:00.0")
+    for number in range(3):
+        host.nic(f"pci0000:17/0000:17:0{number}.0/0000:{18 + number}:00.0")
     rows = rates(host, host.source(), ticks=4)
     assert len(rows) == 3
-    for part, row in enumerate(rows.values()):
-        assert numbers(row) == pytest.approx(bytes_per_s(1, part, 0), rel=1e-12)
-        assert row.estimates == frozenset(bytes_per_s(1, part, 0))
+    for number, row in enumerate(rows.values()):
+        assert numbers(row) == pytest.approx(bytes_per_s(1, number, 0), rel=1e-12)
+        assert row.estimates == frozenset(bytes_per_s(1, number, 0))
 
 
 def test_a_program_takes_a_device_and_a_port_appears(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_a_program_takes_a_device_and_a_port_appears(tmp_path: Path) -> None:
     source.close()
 
 
-PLACES = {
+ELSEWHERE = {
     "chipset": ("pci0000:00/0000:00:1c.0/0000:01:00.0", Reason.HARDWARE),
     "function": ("pci0000:17/0000:17:00.1/0000:18:00.0", Reason.HARDWARE),
     "on the bus": ("pci0000:17/0000:17:00.0", Reason.HARDWARE),
@@ -247,14 +247,14 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_a_device_behind_no_part_has_a_reason(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("location", ELSEWHERE)
+def test_a_device_that_no_stack_counts_has_a_reason(location: str, tmp_path: Path) -> None:
     host = IioHost(tmp_path)
-    way, reason = PLACES[place]
+    way, reason = ELSEWHERE[location]
     host.nic(way, interfaces=("eno1",))
     source = host.source()
     row = rates(host, source)["eno1"]
-    assert (row.port.package, row.port.stack, row.port.part) == (UNKNOWN,) * 3
+    assert (row.port.package, row.port.stack, row.port.number) == (UNKNOWN,) * 3
     assert numbers(row) == {}
     assert {value.reason for value in row.readings.values() if isinstance(value, Missing)} == {
         reason
@@ -278,9 +278,11 @@ def test_ice_lake_s_ports_are_devices_2_to_5(tmp_path: Path) -> None:
     host = IioHost(tmp_path, "ICX")
     for device in (1, 2, 5, 6):
         host.nic(f"pci0000:17/0000:17:0{device}.0/0000:{18 + device}:00.0")
-    read = host.source().read()
+    source = host.source()
+    read = source.read()
+    source.close()
     assert isinstance(read, PcieTable)
-    assert [port.part for port in read.ports] == [UNKNOWN, 0, 3, UNKNOWN]
+    assert [port.number for port in read.ports] == [UNKNOWN, 0, 3, UNKNOWN]
 
 
 def test_a_quiet_package_is_left_out(tmp_path: Path) -> None:
@@ -317,7 +319,7 @@ def test_doctor_names_what_is_counted(tmp_path: Path) -> None:
     source.close()
 
 
-def test_several_dies_of_a_package_are_not_told_apart(tmp_path: Path) -> None:
+def test_stacks_of_several_dies_have_a_reason(tmp_path: Path) -> None:
     host = IioHost(tmp_path)
     cpus = read_topology(tmp_path).cpus
     plain = Topology(cpus)
@@ -328,7 +330,7 @@ def test_several_dies_of_a_package_are_not_told_apart(tmp_path: Path) -> None:
     assert host.mapped
 
 
-def test_a_stack_that_is_not_there_leaves_bus_0_to_the_first(tmp_path: Path) -> None:
+def test_an_absent_stack_leaves_bus_0_to_the_first(tmp_path: Path) -> None:
     IioHost(tmp_path)
     put(tmp_path / PMUS / "uncore_iio_4", {"die0": "0000:00", "die1": "0000:00"})
     stacks = stacks_of("uncore_iio", read_topology(tmp_path), tmp_path)
