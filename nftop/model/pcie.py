@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nftop.model.missing import Missing
+from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.model.uncore import UncoreTable
 
@@ -67,10 +67,14 @@ class PcieTable:
 
     @property
     def gaps(self) -> str:
-        """What is not counted, where and why, a text; "" if nothing."""
+        """What is not counted, where and why, a text; "" if nothing.
+
+        Ports that the hardware or the kernel can't count are none: they are behind the chipset, or
+        no map of the stacks exists.
+        """
         why: dict[str, list[str]] = {}
         for port in self.ports:
-            if port.problem is not None:
+            if port.problem is not None and port.problem.reason is not Reason.HARDWARE:
                 why.setdefault(port.problem.message, []).append(port.address)
         texts = [f"no traffic of {', '.join(names)}: {text}" for text, names in why.items()]
         return "; ".join(filter(None, (*texts, self.counts.gaps)))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.ids import Cpu, Package
-from nftop.model.missing import Missing, Reason
+from nftop.model.missing import Reason
 from nftop.model.pcie import PcieDevice, PcieTable, RootPort
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass
@@ -25,6 +25,7 @@ from nftop.sim.events import nth_share, share
 from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX, QUANTITIES
 from nftop.uarch.events import port_event
+from nftop.uarch.sections import Iio
 from nftop.uarch.table import PmuTerms, Uarch
 
 # Quantities of a package beyond the sum over its CPUs: lines over its links, and clock ticks of
@@ -109,11 +110,8 @@ def simulated_ports(model: Model) -> tuple[SimulatedPort, ...]:
     return tuple(sorted(ports, key=lambda port: port.address(0)))
 
 
-def pcie_table(model: Model, t_ns: int, uarch: Uarch) -> PcieTable | Missing:
+def pcie_table(model: Model, t_ns: int, uarch: Uarch, iio: Iio) -> PcieTable:
     """Root ports and their counts at `t_ns`, the ports of a stack in exact turns."""
-    iio = uarch.iio
-    if iio is None:
-        return Missing(Reason.HARDWARE, "the simulated CPU has no counters of devices (IIO)")
     ports = simulated_ports(model)
     of_box = box_counts(model, t_ns, iio.pmu, uarch.name)
     row_of = {package: row for row, package in enumerate(model.layout.topology.packages)}

@@ -171,6 +171,7 @@ def _payloads(
 
         return at_clock
 
+    iio = uarch.iio
     return {
         "perf": now(
             lambda rdt, t_ns, _: payloads.focused_table(
@@ -189,7 +190,11 @@ def _payloads(
         "uncore": now(
             lambda rdt, t_ns, _: uncore_table(rdt.model, t_ns, uarch, detailed=view.detailed)
         ),
-        "iio": now(lambda rdt, t_ns, _: pcie_table(rdt.model, t_ns, uarch)),
+        **(
+            {}
+            if iio is None
+            else {"iio": now(lambda rdt, t_ns, _: pcie_table(rdt.model, t_ns, uarch, iio))}
+        ),
         "resctrl": now(lambda rdt, t_ns, _: resctrl_table(rdt, t_ns)),
         "power": now(lambda rdt, t_ns, _: power_table(rdt.model, t_ns)),
         "pcm": now(lambda rdt, t_ns, _: pcm_table(rdt.model, t_ns)),
@@ -222,7 +227,7 @@ def _texts(model: Model, uarch: uarch_table.Uarch, *, turns: bool) -> dict[str, 
         "ovs": _listed("vswitchds", (switch.rundir for switch in switches)),
         "vpp": _listed("segments", (item.socket for item in vpp_table(model, 0, 0).instances)),
         "uncore": f"counts {', '.join(event for turn in boxes for event in turn)}",
-        "iio": "traffic of devices by root port" if uarch.iio else "no counters of devices (IIO)",
+        "iio": "traffic of network devices by root port",
         "resctrl": f"cache classes {', '.join(group.name for group in scenario.groups)}",
         "power": "energy of packages and memory, C-states, throttling",
         "pcm": "a pcm-sensor-server: power, temperatures, C-states, hit ratios, memory and links",

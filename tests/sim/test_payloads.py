@@ -100,7 +100,7 @@ def test_without_turns_the_main_group_has_all_the_time(model: Model) -> None:
 
 def test_every_check_says_simulated() -> None:
     checks = [check for source in simulated_host().sources for check in source.check()]
-    assert len(checks) == 13
+    assert len(checks) == 12
     assert all(check.text.startswith("SIMULATED: ") for check in checks)
 
 

@@ -17,6 +17,7 @@ from nftop.model.pcie import UNKNOWN, PcieTable, RootPort
 from nftop.model.struct import replace
 from nftop.model.topology import Topology
 from nftop.model.uncore import NO_COUNTS, UncoreTable
+from nftop.sources.base import missing_check
 from nftop.sources.host.pci import PortDevices, ports_with_networks
 from nftop.sources.host.sysfs import SysTree
 from nftop.sources.perf.abi import Kernel, host_kernel
@@ -227,7 +228,7 @@ _PORT = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:([0-9a-f]{2})\.([0-7])")
 # Drivers and names of devices change when programs start; a look at a few hundred devices takes
 # some milliseconds.
 _LOOK_NS = 10_000_000_000
-_NO_IIO = CounterProblem(
+NO_IIO = CounterProblem(
     Reason.HARDWARE,
     "no counters of devices that nftop knows: Skylake and later Xeons have them (IIO), and nftop "
     "knows those of Skylake, Cascade Lake, Ice Lake, Sapphire and Emerald Rapids",
@@ -290,6 +291,7 @@ class IioSource:
     def __init__(
         self,
         uarch: Uarch,
+        iio: Iio,
         *,
         topology: Topology,
         root: Path = Path("/"),
@@ -298,7 +300,8 @@ class IioSource:
         clock_ns: Callable[[], int] = time.monotonic_ns,
     ) -> None:
         """Packages with boxes counted on a quiet CPU are left out."""
-        self._uarch, self._topology, self._root = uarch, topology, root
+        self._uarch, self._iio = uarch, iio
+        self._topology, self._root = topology, root
         self._kernel, self._clock_ns, self._quiet = kernel, clock_ns, quiet_cpus
         self._ports: tuple[RootPort, ...] = ()
         self._boxes: UncoreSource | None = None
@@ -308,15 +311,13 @@ class IioSource:
         self._closed = False
 
     def read(self) -> PcieTable | Missing:
-        """Counts of all ports until now; Missing if this CPU has none that nftop knows."""
+        """Counts of all ports until now; ports that are not counted have a reason."""
         if self._closed:
             return Missing(Reason.SOURCE, "the iio source has been closed")
-        if self._uarch.iio is None:
-            return _NO_IIO.missing
         now_ns = self._clock_ns()
         if now_ns >= self._due_ns:
             self._due_ns = now_ns + _LOOK_NS
-            self._find(self._uarch.iio)
+            self._find()
         if self._boxes is None:
             return PcieTable(self._ports, NO_COUNTS)
         counts = self._boxes.read()
@@ -344,7 +345,7 @@ class IioSource:
         """What is counted of which devices, and why others are not."""
         table = self.read()
         if isinstance(table, Missing):
-            return (_NO_IIO.check(self.name),)
+            return missing_check(self.name, table)
         if not table.ports:
             return (Check(self.name, Reason.PRESENT, "no network device is behind a root port"),)
         checks = []
@@ -376,9 +377,9 @@ class IioSource:
             boxes, self._boxes = self._boxes, None
             boxes.close()
 
-    def _find(self, iio: Iio) -> None:
+    def _find(self) -> None:
         """Ports, their devices and stacks; boxes are opened anew if other ports have devices."""
-        why = _NO_MAP.missing
+        iio, why = self._iio, _NO_MAP.missing
         stacks: Mapping[str, tuple[int, int]] = {}
         try:
             stacks = stacks_of(iio.pmu, self._topology, self._root)

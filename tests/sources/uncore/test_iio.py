@@ -21,6 +21,7 @@ from nftop.model.struct import replace
 from nftop.model.topology import CpuInfo, Topology
 from nftop.sources.host.topology import read_topology
 from nftop.sources.perf.pmu import Pmu, encode
+from nftop.sources.registry import Setup, open_sources
 from nftop.sources.uncore.source import IioSource, stacks_of
 from nftop.uarch import table
 from tests.sources.trees import PMUS, put
@@ -73,12 +74,15 @@ def test_events_of_a_port_are_the_vendor_s(uarch: str) -> None:
 
 
 @pytest.mark.parametrize("uarch", ["BDX", "HSX", "GNR", "SRF", "generic"])
-def test_a_cpu_without_known_stacks_has_a_reason(uarch: str, tmp_path: Path) -> None:
-    source = IioSource(table.load(uarch), topology=Topology(()), root=tmp_path)
-    read = source.read()
-    assert isinstance(read, Missing)
-    assert read.reason is Reason.HARDWARE
-    assert [line.reason for line in source.check()] == [Reason.HARDWARE]
+def test_a_cpu_without_known_stacks_has_no_source_and_a_line_of_doctor(
+    uarch: str, tmp_path: Path
+) -> None:
+    setup = Setup(tmp_path, Topology(()), table.load(uarch))
+    sources = open_sources(setup)
+    assert "iio" not in {source.name for source in sources}
+    assert [line.reason for line in setup.checks if line.name == "iio"] == [Reason.HARDWARE]
+    for source in sources:
+        source.close()
 
 
 @dataclass
@@ -114,11 +118,11 @@ class IioHost:
     ) -> None:  # fmt: skip
         """A device with its bridges; `way` is its path below the root bus's folder."""
         steps = way.split("/")
+        folder = self.root / "sys/devices" / way
         for at, address in enumerate(steps[1:], 1):
             kind = "0x020000" if network else "0x010802"
             kind = kind if at == len(steps) - 1 else "0x060400"
-            folder = self.root / "sys/devices" / "/".join(steps[: at + 1])
-            put(folder, {"class": kind})
+            put(self.root / "sys/devices" / "/".join(steps[: at + 1]), {"class": kind})
             link = self.root / "sys/bus/pci/devices" / address
             link.parent.mkdir(parents=True, exist_ok=True)
             if not link.is_symlink():
@@ -131,8 +135,11 @@ class IioHost:
             (folder / "physfn").symlink_to(f"../{physical}")
 
     def source(self, quiet: tuple[int, ...] = ()) -> IioSource:
+        known = table.load(self.uarch)
+        assert known.iio is not None
         return IioSource(
-            table.load(self.uarch),
+            known,
+            known.iio,
             topology=read_topology(self.root),
             root=self.root,
             quiet_cpus=quiet,
@@ -148,7 +155,7 @@ def pace(stack: int, number: int, at: int) -> int:
 
 def rates(host: IioHost, source: IioSource, ticks: int = 3) -> dict[str, DeviceRow]:
     """Rows after some ticks of a second, by name; turns change every 10 ms."""
-    state, rows = DeviceState(), ()
+    state, rows = DeviceState(), tuple[DeviceRow, ...]()
     for _ in range(ticks):
         read = source.read()
         assert isinstance(read, (PcieTable, Missing))
@@ -269,6 +276,9 @@ def test_without_the_kernel_s_map_nics_are_listed_with_its_reason(tmp_path: Path
     source = host.source()
     checks = source.check()
     assert [(line.name, line.reason) for line in checks] == [("iio devices", Reason.HARDWARE)]
+    read = source.read()
+    assert isinstance(read, PcieTable)
+    assert read.gaps == ""  # nothing that anybody could mend
     row = rates(host, source)["ens1"]
     assert numbers(row) == {}
     assert "die*" in str(row.readings["dma_write_bytes_per_s"])
@@ -301,6 +311,9 @@ def test_a_refusal_is_the_reason_of_all(tmp_path: Path) -> None:
     host.fake.refuse = lambda _, __: 13
     host.nic("pci0000:17/0000:17:00.0/0000:18:00.0", interfaces=("ens1",))
     source = host.source()
+    read = source.read()
+    assert isinstance(read, PcieTable)
+    assert "0000:17:00.0" in read.gaps
     row = rates(host, source)["ens1"]
     why = row.readings["dma_read_bytes_per_s"]
     assert isinstance(why, Missing)
