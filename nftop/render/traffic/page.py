@@ -252,7 +252,7 @@ _DEVICE_COLUMNS = (
         for metric, rank in zip(DEVICE_METRICS, (1, 2, 4, 6, 5), strict=True)
     ),
     TableColumn("nfs", "NF", 15, right=False, priority=3, grows=16),
-    TableColumn("location", "at", 8, right=False, priority=7),
+    TableColumn("location", "stack", 8, right=False, priority=7),
     TableColumn("port", "root port", 13, right=False, priority=8),
     TableColumn("drivers", "driver", 10, right=False, priority=9, grows=8),
 )

@@ -120,7 +120,7 @@ def test_every_metric_of_the_catalogue_is_listed_once() -> None:
         traffic_metric.id for traffic_metric in TRAFFIC_METRICS
     )
     assert set(TRAFFIC_METRICS) >= set(PACKAGE_METRICS)
-    rows = [row for row in drawn(host(1), 120).rows if row is not None]
+    rows = [row for row in drawn(host(1), 120).rows if isinstance(row, TrafficRow)]
     assert {metric for row in rows for metric in row.metrics} == set(PACKAGE_METRICS)
 
 
@@ -223,7 +223,7 @@ def test_rows_that_this_hardware_cannot_fill_are_but_named_below() -> None:
         return replace(base, packages=packages)
 
     def labels(shown: Frame) -> list[str]:
-        return [row.label for row in drawn(shown, 120).rows if row is not None]
+        return [row.label for row in drawn(shown, 120).rows if isinstance(row, TrafficRow)]
 
     whole = labels(host(2))
     assert "ItoMCacheNear" in whole
