@@ -271,8 +271,7 @@ def stacks_of(pmu: str, topology: Topology, root: Path) -> Mapping[str, tuple[in
             match = _DIE.fullmatch(name)
             bus = match and tree.text(f"{_PMUS}/{pmu}_{stack}/{name}")
             if match and bus and int(match[1]) < len(dies):
-                # A stack that is not there is shown at bus 0, which is that of the first.
-                stacks.setdefault(bus.lower(), (dies[int(match[1])][0], stack))
+                stacks[bus.lower()] = (dies[int(match[1])][0], stack)
     if stacks and len(dies) > len(topology.packages):
         raise LookupError
     return stacks

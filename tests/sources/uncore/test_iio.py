@@ -24,7 +24,7 @@ from nftop.sources.perf.pmu import Pmu, encode
 from nftop.sources.registry import Setup, open_sources
 from nftop.sources.uncore.source import IioSource, stacks_of
 from nftop.uarch import table
-from tests.sources.trees import PMUS, put
+from tests.sources.trees import put
 from tests.sources.uncore.kernel import FakeUncore
 
 S = 1_000_000_000
@@ -341,11 +341,3 @@ def test_stacks_of_several_dies_have_a_reason(tmp_path: Path) -> None:
     with pytest.raises(LookupError):
         stacks_of("uncore_iio", Topology(dies), tmp_path)
     assert host.mapped
-
-
-def test_an_absent_stack_leaves_bus_0_to_the_first(tmp_path: Path) -> None:
-    IioHost(tmp_path)
-    put(tmp_path / PMUS / "uncore_iio_4", {"die0": "0000:00", "die1": "0000:00"})
-    stacks = stacks_of("uncore_iio", read_topology(tmp_path), tmp_path)
-    assert stacks["0000:00"] == (0, 0)
-    assert len(stacks) == 8
