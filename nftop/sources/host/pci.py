@@ -56,10 +56,10 @@ def ports_with_networks(root: Path) -> tuple[PortDevices, ...]:
     Virtual functions are left out unless a program drives them: the kernel's interfaces of others
     belong to guests and containers.
     """
-    tree = SysTree(root)
+    tree, folder = SysTree(root), str(root / DEVICES)
     ports: dict[str, PortDevices] = {}
     for address in sorted(tree.names(DEVICES)):
-        way = link_target(root / DEVICES / address).split("/")
+        way = link_target(f"{folder}/{address}").split("/")
         buses = [at for at, name in enumerate(way) if _ROOT_BUS.fullmatch(name)]
         if not buses or not _ADDRESS.fullmatch(address):
             continue

@@ -226,8 +226,8 @@ _PMUS = "sys/bus/event_source/devices"
 _DIE = re.compile(r"die([0-9]{1,4})")
 _PORT = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:([0-9a-f]{2})\.([0-7])")
 # Drivers and names of devices change when programs start; a look at a few hundred devices takes
-# some milliseconds.
-_LOOK_NS = 10_000_000_000
+# some ten milliseconds.
+_LOOK_NS = 30_000_000_000
 NO_IIO = CounterProblem(
     Reason.HARDWARE,
     "no counters of devices that nftop knows: Skylake and later Xeons have them (IIO), and nftop "

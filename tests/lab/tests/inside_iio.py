@@ -14,6 +14,7 @@ from nftop.derive.package.devices import DeviceState, step_devices
 from nftop.model.frame import DeviceRow
 from nftop.model.missing import Missing
 from nftop.model.sample import SourceReading
+from nftop.model.uncore import NO_COUNTS
 from nftop.sources.host.topology import read_topology
 from nftop.sources.uncore.source import IioSource
 from nftop.uarch import table
@@ -39,7 +40,7 @@ def main(uarch: str) -> None:
     assert known.iio is not None
     source = IioSource(known, known.iio, topology=read_topology(), clock_ns=now_ns)
     began_ns, state, rows = now_ns(), DeviceState(), tuple[DeviceRow, ...]()
-    took_s = 0.0
+    took_s, reads, counts = 0.0, (0, 0), NO_COUNTS
     for second in range(TICKS + 1):
         advance(source, began_ns + second * S)
         since_s, reads = time.monotonic(), (source.counter_reads, source.counter_interrupts)
@@ -47,8 +48,8 @@ def main(uarch: str) -> None:
         took_s = time.monotonic() - since_s
         assert not isinstance(read, Missing), read
         assert read.gaps == "", read.gaps
+        counts = read.counts
         state, rows = step_devices(state, SourceReading(read, now_ns(), 0))
-    counts = read.counts
     print(
         json.dumps(
             {
