@@ -19,6 +19,7 @@ from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.pcie import UNKNOWN, PcieDevice, RootPort
+from nftop.render.pages.batch_text import frame_text
 from nftop.render.pages.help import explain_device_lines
 from nftop.render.traffic.page import (
     TRAFFIC_METRICS,
@@ -94,6 +95,14 @@ def test_devices_are_behind_pcie_and_can_be_pointed_at() -> None:
     assert at == list(range(at[0], at[0] + 7))
     above = next(row for row in reversed(shown.rows[: at[0]]) if isinstance(row, TrafficRow))
     assert above.main.id.startswith("pcie.")
+
+
+def test_text_of_a_frame_has_the_devices_behind_its_packages() -> None:
+    text = frame_text(with_devices(), 140, False).split("\n")
+    at = next(index for index, item in enumerate(text) if item.startswith("Devices GB/s"))
+    lines = device_lines(with_devices().devices, 140)
+    assert text[at : at + 8] == [item.text.rstrip() for item in lines]
+    assert not any(item.startswith("Devices") for item in frame_text(host(1), 140, False))
 
 
 @pytest.mark.parametrize("port", ["0000:10:00.0", "0000:00:1c.0"])
