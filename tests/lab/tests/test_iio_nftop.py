@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from nftop.sim.uncore import SimulatedPort, simulated_ports
 from nftop.sim.workloads import INDEX
 from tests.lab import machine as machines
 from tests.lab.tests.events import CPUS, S
-from tests.lab.tests.labs import enter, needs_lab
+from tests.lab.tests.labs import LONGEST_S, enter, needs_lab, running
 
 pytestmark = needs_lab
 MACHINES = {"skx-4": "SKX", "clx-n": "CLX", "icx": "ICX"}
@@ -121,3 +122,19 @@ def test_doctor_and_json_name_the_nics() -> None:
     assert checks["iio"]["state"] == "ok"
     assert "(eno1)" in checks["iio"]["text"]
     assert f"by interrupts of CPU 0,{CPUS // 4}" in checks["iio"]["text"]
+    run = "-m nftop --batch -n 1000 -d 1 --json".split()
+    until_s = time.monotonic() + LONGEST_S
+    model = lab_model("icx")
+    with running(*lab, sys.executable, *run) as host:
+        while True:  # however long a busy machine takes
+            frame = json.loads(host.hear())
+            row = next((row for row in frame["devices"] if row["name"] == "0000:1b:00.0"), None)
+            if row is not None and row["dma_write_bytes_per_s"] is not None:
+                break
+            assert time.monotonic() < until_s, frame["sources"]["iio"]
+    assert {item["name"] for item in frame["devices"]} >= {"eno1", "0000:1b:00.0"}
+    assert row["missing"] == {"dma_miss_per_s": "hardware"}
+    # The clock runs, and the load swings by less than that around its mean.
+    (port,) = (port for port in simulated_ports(model) if (port.package, port.stack) == (1, 2))
+    about = model.steady[-1][list(port.cpus)][:, [INDEX[name] for name in WRITES]].sum()
+    assert row["dma_write_bytes_per_s"] == pytest.approx(64 * about, rel=0.05)
