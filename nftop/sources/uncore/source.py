@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nftop.model.check import Check
 from nftop.model.ids import format_cpu_list
@@ -86,8 +87,14 @@ def _absent(name: str, boxes: list[OpenBox]) -> Iterable[Check]:
         yield problem.check(f"{name} {event}", where)
 
 
+def _idle(table: UncoreTable) -> NDArray[np.bool_]:
+    """Rows whose group has never been on the hardware."""
+    rows: NDArray[np.bool_] = (table.reasons == 0) & (table.running_ns == 0)
+    return rows
+
+
 def _never_ran(name: str, unit: Uncore, table: UncoreTable) -> Iterable[Check]:
-    idle = (table.reasons == 0) & (table.running_ns == 0)
+    idle = _idle(table)
     for turn in turns_of(unit):
         mine = idle & np.isin(table.event, [table.events.index(event) for event in turn])
         if mine.any():
@@ -173,20 +180,22 @@ class UncoreSource:
         """As `PollerAware`: readings warn if counting disturbs one of these CPUs."""
         self._counters.set_pollers(cpus)
 
+    def settled(self) -> UncoreTable | Missing:
+        """A reading after every turn has run, if they do; takes some rounds at most."""
+        table = self.read()
+        for _ in range(_ROUNDS):
+            if isinstance(table, UncoreTable) and _idle(table).any():
+                time.sleep(max(self._counters.round_ns / 1e9, _SETTLE_S))
+                table = self.read()
+        return table
+
     def check(self) -> tuple[Check, ...]:
         """Opens the boxes, lets every turn run, and reports what is counted where.
 
         From then on events on demand are counted too.
         """
         self.detail(wanted=True)
-        table = self.read()
-        for _ in range(_ROUNDS):
-            if (
-                isinstance(table, UncoreTable)
-                and ((table.reasons == 0) & (table.running_ns == 0)).any()
-            ):
-                time.sleep(max(self._counters.round_ns / 1e9, _SETTLE_S))
-                table = self.read()
+        table = self.settled()
         with self._changed:
             if isinstance(table, Missing):
                 return ((self._counters.problem or _CLOSED).check(self.name),)
@@ -356,6 +365,12 @@ class IioSource:
             text = f"counts traffic behind {names}, by interrupts of CPU {format_cpu_list(cpus)}"
             text += f"; of a stack up to {turns} take turns" if turns > 1 else ""
             checks.append(Check(self.name, Reason.PRESENT, text))
+        counts = self._boxes.settled() if self._boxes is not None else NO_COUNTS
+        if isinstance(counts, UncoreTable) and (idle := _idle(counts)).any():
+            at = zip(counts.packages[idle].tolist(), counts.boxes[idle].tolist(), strict=True)
+            listed = ", ".join(f"{stack} of package {package}" for package, stack in sorted({*at}))
+            text = f"the counters of stacks {listed} never ran; another program has them"
+            checks.append(Check(f"{self.name} counters", Reason.TAKEN, text, STOP_OTHER))
         why: dict[Missing, list[str]] = {}
         for port in table.ports:
             if port.problem is not None:

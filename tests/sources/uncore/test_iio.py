@@ -325,10 +325,28 @@ def test_doctor_names_what_is_counted(tmp_path: Path) -> None:
     host.nic("pci0000:17/0000:17:00.0/0000:18:00.0", interfaces=("ens1",))
     host.nic("pci0000:00/0000:00:1c.0/0000:01:00.0", interfaces=("eno1",))
     source = host.source()
+    source.read()
+    host.fake.pass_ns(S)
     good, other = source.check()
     assert (good.name, good.reason) == ("iio", Reason.PRESENT)
     assert "0000:17:00.0 (ens1)" in good.text
     assert (other.name, other.reason) == ("iio devices", Reason.HARDWARE)
+    source.close()
+
+
+def test_doctor_names_stacks_whose_counters_another_program_has(tmp_path: Path) -> None:
+    host = IioHost(tmp_path)
+    host.fake.share = lambda pmu: 0.0 if pmu == "uncore_iio_1" else 1.0
+    host.nic("pci0000:17/0000:17:00.0/0000:18:00.0", interfaces=("ens1",))
+    host.nic("pci0000:3a/0000:3a:00.0/0000:3b:00.0", interfaces=("ens2",))
+    source = host.source()
+    source.read()
+    host.fake.pass_ns(S)
+    taken = [line for line in source.check() if line.reason is Reason.TAKEN]
+    assert [line.name for line in taken] == ["iio counters"]
+    assert "1 of package 0" in taken[0].text
+    assert "2 of package 0" not in taken[0].text
+    assert taken[0].fix
     source.close()
 
 
