@@ -334,7 +334,7 @@ def test_doctor_names_what_is_counted(tmp_path: Path) -> None:
     source.close()
 
 
-def test_doctor_names_stacks_whose_counters_another_program_has(tmp_path: Path) -> None:
+def test_doctor_names_stacks_with_counters_of_another_program(tmp_path: Path) -> None:
     host = IioHost(tmp_path)
     host.fake.share = lambda pmu: 0.0 if pmu == "uncore_iio_1" else 1.0
     host.nic("pci0000:17/0000:17:00.0/0000:18:00.0", interfaces=("ens1",))
