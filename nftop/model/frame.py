@@ -24,6 +24,7 @@ from nftop.model.nf.parts import (
     NfXstat,
 )
 from nftop.model.owner import Owner
+from nftop.model.pcie import RootPort
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.recording_loss import RecordingLoss
@@ -268,6 +269,31 @@ class PackageRow:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """A PCIe root port, and the network devices behind it.
+
+    Attributes:
+        port: the root port, with its devices and where it is counted.
+        nfs: network functions that have one of the devices as a port (untrusted text).
+        readings: by metric id, all metrics of scope `device`.
+        estimates: ids of metrics whose counters ran for less than `metric.ESTIMATE_BELOW` of the
+            time.
+    """
+
+    port: RootPort
+    nfs: tuple[str, ...]
+    readings: Mapping[str, Reading]
+    estimates: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """Interfaces of the devices; the address of a device that has none (untrusted text)."""
+        return ", ".join(
+            name for item in self.port.devices for name in item.interfaces or (item.address,)
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Accelerator:
     """An accelerator of the host (DSA, IAA, QAT), named as by pcm-sensor-server.
 
@@ -434,6 +460,8 @@ class Frame:
             without the oldest of many.
         notice: message for the operator of this host; never recorded.
         interfaces: the kernel's network interfaces.
+        devices: root ports with network devices; empty if there are none or `sources["iio"]` has a
+            reason.
         baselines: reference values, or None.
         lost: data that a replay lacks between the previous tick and this one.
         processes: those with threads on the selected CPU; empty if none is selected.
@@ -461,6 +489,7 @@ class Frame:
     frequencies: CpufreqTable | Missing = NOT_READ
     baselines: Baselines | None = None
     interfaces: tuple[InterfaceRow, ...] = ()
+    devices: tuple[DeviceRow, ...] = ()
     findings: tuple[Finding, ...] = ()
     incidents: tuple[Incident, ...] = ()
     past_incidents: tuple[Incident, ...] = ()

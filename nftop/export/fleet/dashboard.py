@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from nftop.export.openmetrics import writer as families
 from nftop.export.openmetrics.writer import MetricFamily
 from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS, CPU_METRICS
+from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
@@ -58,6 +59,7 @@ _TABLES = (
     _Table("Network functions", NF_METRICS, families.OF_NFS, ("nf",), ',nf=~"$nf"'),
     _Table("Cache classes", GROUP_METRICS, families.OF_GROUPS, ("group", "l3")),
     _Table("Processors", ALL_PACKAGE_METRICS, families.OF_PACKAGES, ("package",)),
+    _Table("Network devices", DEVICE_METRICS, families.OF_DEVICES, ("device",)),
     _Table("CPUs", CPU_METRICS, families.OF_CPUS, ("cpu", "nf"), ',nf=~"$nf",cpu=~"$cpu"'),
 )
 

@@ -14,9 +14,10 @@ from nftop.export.csv import CPU_NAMES, reasons_of, reasons_of_cpus
 from nftop.export.json.encode import picked
 from nftop.export.json.frequencies import setting_values
 from nftop.model.column import Block
-from nftop.model.frame import Frame, GroupCacheRow, GroupRow, NfRow, PackageRow
+from nftop.model.frame import DeviceRow, Frame, GroupCacheRow, GroupRow, NfRow, PackageRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS, CPU_METRICS
+from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.nf import NF_METRICS
@@ -247,6 +248,29 @@ def _package(row: PackageRow) -> list[Any]:
     return [row.package, estimates, *map(plain, readings.values()), reasons_of(readings)]
 
 
+# Devices
+
+_DEVICE = (*fields_of("text", "name root_port"), *fields_of("int", "package stack port"),
+           *fields_of("text", "addresses drivers nfs estimates"),
+           *numbers(DEVICE_METRICS), MISSING)  # fmt: skip
+
+
+def _device(row: DeviceRow) -> list[Any]:
+    port = row.port
+    readings = {metric.id: row.readings[metric.id] for metric in DEVICE_METRICS}
+    return [
+        row.name,
+        port.address,
+        *port.location.values(),
+        " ".join(item.address for item in port.devices),
+        " ".join(dict.fromkeys(item.driver for item in port.devices if item.driver)),
+        " ".join(row.nfs),
+        " ".join(sorted(row.estimates)),
+        *map(plain, readings.values()),
+        reasons_of(readings),
+    ]
+
+
 # Findings
 
 _FINDING = (*fields_of("text", "rule metric where text"), Field("since", "time"))
@@ -274,6 +298,7 @@ TABLES: Mapping[str, ExportTable] = MappingProxyType(
         ),
         "monitors": _of_frames(_MONITOR, _monitors),
         "packages": _of_frames(_PACKAGE, lambda frame: map(_package, frame.packages)),
+        "devices": _of_frames(_DEVICE, lambda frame: map(_device, frame.devices)),
         "findings": _of_frames(
             _FINDING,
             lambda frame: (

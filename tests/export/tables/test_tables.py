@@ -21,6 +21,7 @@ from nftop.model.topology import Host
 from nftop.store.format.records import Marker
 from tests.frames import HOSTILE, hostile
 from tests.recordings import taken
+from tests.sim.hosts import Frozen, S
 
 HOST = Host("edge", "Xeon", "SKX", simulated=True)
 MARKER = Marker("change", 1_000_000_000, 5, "vpp: L3 0 0f0 -> ff0", {"who": "=cmd()"})
@@ -39,7 +40,10 @@ def frames() -> tuple[Frame, ...]:
     monitor = MonitorRow("m", 7, (), "pqos", {group.caches[0].l3: readings})
     groups = (replace(group, monitors=(monitor,)), *seen[2].groups[1:])
     result = Finding("low-ipc", "core_ipc", "cpu 1,3", "IPC 1.45", 1_000_000_000)
-    return (*seen[:2], replace(seen[2], groups=groups, findings=(result,)))
+    with_devices = Frozen(cpus=6, processor="gold-6230n")
+    devices = [with_devices.tick(S) for _ in range(2)][-1].devices
+    third = replace(seen[2], groups=groups, findings=(result,), devices=devices)
+    return (*seen[:2], third)
 
 
 def written(form: str, name: str, frames: Sequence[Frame]) -> str:
