@@ -63,10 +63,15 @@ MAY: Mapping[str, str] = {
     "socket.AF_INET socket.AF_INET6 socket.SOCK_RAW socket.SOCK_CLOEXEC socket.IPPROTO_TCP "
     "sys.byteorder os.fsencode",
     "sources/pcm/source.py": "socket.socket",
-    # The sensor server, of this host or another, which is asked by GET only.
-    "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
+    # Servers, of this host or another, which are asked by GET only; TLS with the system's CAs.
+    "sources/runtime/http.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
     "http.client.HTTPConnection http.client.HTTPException http.client.HTTPResponse "
-    "http.client.RemoteDisconnected urllib.parse.urlsplit",
+    "http.client.RemoteDisconnected ssl.SSLSocket ssl.create_default_context",
+    "sources/pcm/client.py": "socket.socket urllib.parse.urlsplit",
+    "sources/prometheus.py": "urllib.parse.urlsplit urllib.parse.urlencode",
+    # ssh, of the operator's PATH: another host's recorder.
+    "sources/ssh.py": "subprocess.Popen subprocess.TimeoutExpired subprocess.DEVNULL "
+    "subprocess.PIPE os.dup terminate kill signal.Signals",
     # External programs with a time limit, and helper processes for libraries that may crash or
     # hang: started here and nowhere else in sources.
     "sources/runtime/helper.py": "subprocess.Popen subprocess.TimeoutExpired subprocess.DEVNULL "

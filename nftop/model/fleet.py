@@ -6,13 +6,15 @@ All texts of labels are untrusted.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from nftop.model.incident import Severity
 from nftop.model.missing import Missing, Reading
-from nftop.model.struct import dataclass, field
+from nftop.model.struct import dataclass
 
+HostState: TypeAlias = Literal["up", "down", "gone"]
 # Metrics of network functions that a fleet's frame has; ids of the catalogue.
 FLEET_METRICS = (
     "rx_packets_per_s",
@@ -50,7 +52,7 @@ class FleetLabels(msgspec.Struct, frozen=True, rename={"family": "__name__"}):
     pid: str = ""
     twin: str = ""
     cpus: str = ""
-    direction: str = ""
+    cpp_clock: str = ""
     saturated: str = ""
     group: str = ""
     host: str = ""
@@ -100,14 +102,14 @@ class FleetHost:
 
     Attributes:
         name: its own; `instance` where it is not known.
-        state: `up`; `down` if its scrapes fail; `gone` if Prometheus has no such target any more.
+        state: whether its scrapes succeed, or Prometheus has no such target any more.
         since_ns: CLOCK_MONOTONIC of this nftop's first frame with this state.
         age_s: age of its numbers when the frame was made, or why it is not known.
     """
 
     instance: str
     name: str
-    state: str
+    state: HostState
     since_ns: int
     age_s: Reading
     badge: str = ""
@@ -121,9 +123,11 @@ class FleetNf:
 
     Attributes:
         readings: by id, those of FLEET_METRICS.
+        cpp_clock, saturated: as `NfRow` has them.
         problem: why its counters are not current; None if they are.
-        severity: worst of the open incidents that it is a victim of; None without one.
-        events: these incidents and its findings, the worst first: titles.
+        severity: worst of the open incidents that it is a victim of, and of those of its host
+            without a victim; None without one.
+        events: titles of these incidents and of its findings, the worst first.
     """
 
     host: FleetHost
@@ -133,8 +137,8 @@ class FleetNf:
     twin: str
     readings: Mapping[str, Reading]
     cpus: str = ""
-    direction: str = ""
-    saturated: str = ""
+    cpp_clock: str = ""
+    saturated: bool | None = None
     group: str = ""
     problem: Missing | None = None
     severity: Severity | None = None
@@ -155,7 +159,6 @@ class FleetIncident:
         culprit: "" if unknown. victims: names.
         since_s: Unix time of its begin; None if unknown.
         drops_per_s: packets that its victims drop.
-        alone: none of its victims is a row.
     """
 
     host: FleetHost
@@ -168,7 +171,6 @@ class FleetIncident:
     victims: tuple[str, ...]
     since_s: float | None
     drops_per_s: Reading
-    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,4 +207,3 @@ class FleetFrame:
     findings: tuple[FleetFinding, ...] = ()
     notes: tuple[str, ...] = ()
     problem: str = ""
-    by_state: Mapping[str, int] = field(default_factory=dict)
