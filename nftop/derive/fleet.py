@@ -28,7 +28,7 @@ from nftop.model.fleet import (
 from nftop.model.ids import parse_cpu_list
 from nftop.model.incident import CAUSE_TITLES, Severity
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.struct import dataclass, field
+from nftop.model.struct import dataclass, field, replace
 
 # A target that Prometheus has not any more stays in the frame for so long.
 GONE_FOR_NS = 900_000_000_000
@@ -42,6 +42,8 @@ _AHEAD = Missing(Reason.ERROR, "its clock is ahead of Prometheus' clock")
 _OUTDATED = Missing(Reason.STALE, "its counters are not current")
 
 _FLAGS: Mapping[str, bool] = {"true": True, "false": False}
+
+_SEVERITIES: Mapping[float, Severity] = {float(item): item for item in Severity}
 
 # Labels nf, kind, pid, twin.
 _NfKey: TypeAlias = tuple[str, str, str, str]
@@ -67,6 +69,7 @@ def step(state: FleetState, sample: FleetSample) -> tuple[FleetState, FleetFrame
     """The next state, and the frame of a sample."""
     doubled: Counter[str] = Counter()
     hosts, known = _hosts(state, sample, doubled)
+    hosts = _with_unique_names(hosts)
     incidents = _incidents(hosts, sample, doubled)
     findings = _findings(hosts, sample)
     nfs = _nfs(hosts, sample, incidents, findings, doubled)
@@ -132,6 +135,15 @@ def _hosts(
     return hosts, known
 
 
+def _with_unique_names(hosts: Mapping[str, FleetHost]) -> dict[str, FleetHost]:
+    """Hosts that share a name are called by their instances."""
+    names = Counter(host.name for host in hosts.values())
+    return {
+        instance: host if names[host.name] == 1 else replace(host, name=instance)
+        for instance, host in hosts.items()
+    }
+
+
 def _age(time: FleetSeries | None, sample: FleetSample) -> Reading:
     """Seconds from a host's readings to the evaluation."""
     if time is None or math.isnan(sample.evaluated_s):
@@ -144,11 +156,11 @@ def _incidents(
     hosts: Mapping[str, FleetHost], sample: FleetSample, doubled: Counter[str]
 ) -> tuple[FleetIncident, ...]:
     """Open incidents that are not muted, the worst first; of equal ones what drops most."""
-    values: dict[str, dict[tuple[str, str], float]] = {}
-    for key in ("severity", "begin", "drops"):
-        values[key] = {
-            (row.labels.instance, row.labels.id): row.value for row in sample.series.get(key, ())
-        }
+    values = {
+        name: {(row.labels.instance, row.labels.id): row.value
+               for row in sample.series.get(name, ())}
+        for name in ("severity", "begin", "drops")
+    }  # fmt: skip
     result: dict[tuple[str, str], FleetIncident] = {}
     for row in sample.series.get("incident", ()):
         labels = row.labels
@@ -162,7 +174,7 @@ def _incidents(
         result[key] = FleetIncident(
             host=hosts[labels.instance],
             id=labels.id,
-            severity=Severity(severity) if severity in tuple(Severity) else Severity.WARN,
+            severity=_SEVERITIES.get(severity, Severity.WARN),
             kind=labels.kind,
             culprit=labels.culprit,
             container=labels.container,

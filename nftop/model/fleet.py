@@ -188,7 +188,8 @@ class FleetFrame:
     """All hosts at one time.
 
     Attributes:
-        evaluated_s, wall_ns, monotonic_ns, took_s, size_bytes: of the sample.
+        evaluated_s, wall_ns, monotonic_ns, took_s, size_bytes: of the sample; `evaluated_s` is 0
+            before the first, and NaN if Prometheus has no target of the job.
         hosts: by instance, ascending.
         nfs: by host and name.
         incidents: the worst first, of equal ones the newest.

@@ -201,7 +201,7 @@ def waiting_header(status: FleetStatus, width: int) -> list[Line]:
 
 def _header(frame: FleetFrame, status: FleetStatus, width: int) -> Line:
     """Hosts, mode, sums, the source with the age of its answer; what does not fit is left out."""
-    states = [host.state for host in frame.hosts]
+    states: list[str] = [host.state for host in frame.hosts]
     count = len(states)
     parts = [Span(f"{count} host{'s' * (count != 1)}", Tone.TITLE)]
     for state, tone in (("down", Tone.BAD), ("gone", Tone.WARN)):
@@ -217,8 +217,9 @@ def _header(frame: FleetFrame, status: FleetStatus, width: int) -> Line:
         else line(Span(f" {'STOPPED' if status.ended else status.mode} ", Tone.BADGE))
     )
     age_s = max(0.0, (status.now_ns - frame.monotonic_ns) / 1e9)
+    age_text = f"{short_duration(age_s)} ago" if frame.evaluated_s else "no answer yet"
     late = age_s > 2 * status.interval_s or bool(frame.problem)
-    age = Span(f"{short_duration(age_s)} ago", Tone.BAD if late else Tone.MUTED)
+    age = Span(age_text, Tone.BAD if late else Tone.MUTED)
     source = line(Span(printable(status.source), Tone.MUTED), " ", age)
     totals = line(*_totals(frame))
     clock = line(clock_of(frame.wall_ns), " ")
@@ -260,6 +261,8 @@ def fleet_incidents(frame: FleetFrame, width: int, rows: int) -> list[Line]:
 
 
 def _well(frame: FleetFrame, width: int) -> Line:
+    if not frame.evaluated_s:
+        return BLANK
     if not frame.hosts:
         text = f"{GLYPHS[Severity.INFO]} no target of this scrape job (--job NAME)"
         return crop(line(" ", Span(text, Tone.MUTED)), width)

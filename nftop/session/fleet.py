@@ -30,7 +30,7 @@ class _Reading:
     """What one consumer of frames and its thread share."""
 
     def __init__(self) -> None:
-        self.stopped = False
+        self.stopped = threading.Event()
         self.due = threading.Event()  # the next reading is to begin now
         self.fresh = threading.Event()  # there is a frame that was not given yet
 
@@ -76,7 +76,7 @@ class FleetFeed:
         while True:
             now.fresh.wait()
             now.fresh.clear()
-            if now.stopped:
+            if now.stopped.is_set():
                 return
             with self._lock:
                 frame = self._frame
@@ -85,12 +85,12 @@ class FleetFeed:
 
     def stop(self) -> None:
         """End `frames`; another call begins anew, with what is known."""
-        self._now.stopped = True
+        self._now.stopped.set()
         self._now.due.set()
         self._now.fresh.set()
 
     def _run(self, now: _Reading) -> None:
-        while not now.stopped:
+        while not now.stopped.is_set():
             began_s = time.monotonic()
             try:
                 sample = self._read()
@@ -98,7 +98,7 @@ class FleetFeed:
             except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
                 sample, problem = None, describe_error(error)
             with self._lock:
-                if now.stopped:
+                if now.stopped.is_set():
                     return
                 if isinstance(sample, FleetSample):
                     self._state, self._frame = step(self._state, sample)

@@ -11,6 +11,7 @@ from pathlib import Path
 from nftop.store.folders import Folder, Person, caller, open_file, open_folder
 
 _MOST_BYTES = 1 << 20
+MOST_CONFIG_BYTES = 1 << 18  # of config.toml: 3,000 hosts of a fleet
 
 
 def config_folder(environ: Mapping[str, str]) -> Path:

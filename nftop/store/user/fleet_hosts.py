@@ -12,10 +12,9 @@ from pathlib import Path
 
 from nftop.model.bounded_toml import parse_toml
 from nftop.model.struct import dataclass, field
-from nftop.store.user.config_dir import config_folder, read_text
+from nftop.store.user.config_dir import MOST_CONFIG_BYTES, config_folder, read_text
 
 FLEET = "fleet"
-MOST_HOSTS_BYTES = 1 << 20
 _MOST_INSTANCE = 500
 # No option of ssh, no character with a meaning for a shell.
 _DESTINATION = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9_][A-Za-z0-9_.:%-]*")
@@ -76,7 +75,7 @@ def read_hosts(environ: Mapping[str, str], *configs: Path) -> FleetHosts:
     hosts: dict[str, str] = {}
     for path in configs:
         try:
-            hosts |= parse_hosts(parse_toml(read_text(path, MOST_HOSTS_BYTES)).get(FLEET, {}))
+            hosts |= parse_hosts(parse_toml(read_text(path, MOST_CONFIG_BYTES)).get(FLEET, {}))
         except OSError:
             continue
         except ValueError as error:

@@ -29,7 +29,7 @@ from nftop.model.rule_settings import (
 from nftop.model.struct import dataclass
 from nftop.model.terminal_text import safe_line
 from nftop.store.folders import Person, caller
-from nftop.store.user.config_dir import config_folder, read_text, replace_file
+from nftop.store.user.config_dir import MOST_CONFIG_BYTES, config_folder, read_text, replace_file
 
 MOST_BYTES = 1 << 16
 _MOST_NAME = 200
@@ -195,7 +195,7 @@ def rules_file(environ: Mapping[str, str], *configs: Path, for_session: bool = F
 def _read(path: Path) -> RuleSettings:
     """Settings of a file; none if it is missing or not readable."""
     try:
-        table = parse_toml(read_text(path, MOST_BYTES))
+        table = parse_toml(read_text(path, MOST_CONFIG_BYTES))
         return parse_rules(table["rules"]) if "rules" in table else NO_SETTINGS
     except OSError:
         return NO_SETTINGS
