@@ -13,7 +13,7 @@ from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Metric, is_bound, is_other
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.struct import dataclass
+from nftop.model.struct import dataclass, replace
 from nftop.render.base.format import duration_text, short_duration, worded
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (
@@ -27,7 +27,7 @@ from nftop.render.base.table import (
     rule_line,
     text_cell,
 )
-from nftop.render.base.text import cells, printable
+from nftop.render.base.text import cells, fit, printable
 from nftop.render.cores.harm import SICK, harm_of
 from nftop.render.cores.table import value_tone
 from nftop.render.frame.header import alert_lines
@@ -41,9 +41,10 @@ def _of_metric(key: str, label: str, width: int, priority: float) -> TableColumn
     return TableColumn(key, label, width, priority=priority, metric=_METRICS[key])
 
 
-_HOST = TableColumn("host", "HOST", 15, right=False, priority=0, grows=10)
-_NF = TableColumn("nf", "NF", 14, right=False, priority=0.5, grows=8)
+_HOST = TableColumn("host", "HOST", 15, right=False, priority=0)
+_NF = TableColumn("nf", "NF", 14, right=False, priority=0.5)
 _EVENT = TableColumn("event", "INCIDENT, FINDING", 19, right=False, priority=2.5, grows=40)
+_WIDE_FROM = 100
 _AGE = TableColumn("age", "AGE", 6, priority=4)
 COLUMNS: tuple[TableColumn, ...] = (
     _HOST,
@@ -279,27 +280,46 @@ def _incident_line(frame: FleetFrame, item: FleetIncident, width: int, more: int
     tone = TONES[item.severity]
     age = incident_age(frame, item)
     tail = f" {age:>6}" + (f" +{more}" if more else "")
-    victims = ", ".join(item.victims)
-    effects = f"\u2192 {victims}" if victims else ""
-    if not isinstance(item.drops_per_s, Missing) and item.drops_per_s >= 0.5:
-        effects = f"{effects}  {si(item.drops_per_s)} drop/s".strip()
     head = line(
         " ", Span(GLYPHS[item.severity], tone), " ", Span(item.host.name, Tone.STRONG), "  "
     )
-    cause = _cause(item)
     room = max(0, width - head.width - cells(tail))
-    right = crop(line(Span(printable(effects), tone)), max(room // 2, room - cells(cause) - 2))
-    left = crop(line(cause), max(0, room - right.width - 2))
-    blank = " " * max(0, room - left.width - right.width)
-    shown = crop(line(head, left, blank, right, Span(tail, Tone.MUTED)), width)
+    cause, effects = _fitting(item, room)
+    blank = " " * max(0, room - cells(cause) - cells(effects))
+    shown = crop(line(head, cause, blank, Span(effects, tone), Span(tail, Tone.MUTED)), width)
     return Line(shown.spans, shown.fill, Click("host", item.host.instance))
 
 
-def _cause(item: FleetIncident) -> str:
-    culprit = item.culprit
+def _fitting(item: FleetIncident, room: int) -> tuple[str, str]:
+    """The longest forms of cause and effects that fit side by side; both shrink alike."""
+    causes, effects = _causes(item), _effects(item)
+    pairs = [(left, right) for left in range(len(causes)) for right in range(len(effects))]
+    pairs.sort(key=lambda pair: (sum(pair), pair[1]))
+    for left, right in pairs:
+        if cells(causes[left]) + cells(effects[right]) + 2 <= room:
+            return causes[left], effects[right]
+    return fit(causes[-1], room), ""
+
+
+def _causes(item: FleetIncident) -> list[str]:
+    """`tenant (vm gw1): noisy neighbour`, and shorter."""
+    culprit, title = item.culprit, cause_title(item.kind)
     facts = item.container or (f"class {item.group}" if item.group and culprit else "")
-    name = f"{culprit} ({facts})" if culprit and facts else culprit
-    return printable(f"{name}: {cause_title(item.kind)}" if name else cause_title(item.kind))
+    texts = [f"{culprit} ({facts}): {title}"] if culprit and facts else []
+    texts += [f"{culprit}: {title}"] if culprit else []
+    return [printable(text) for text in (*texts, title)]
+
+
+def _effects(item: FleetIncident) -> list[str]:
+    """`-> vpp, ovs  3.8M drop/s`, and shorter."""
+    lost = item.drops_per_s
+    price = "" if isinstance(lost, Missing) or lost < 0.5 else f"{si(lost)} drop/s"
+    count = len(item.victims)
+    texts = [", ".join(item.victims)]
+    if count > 1:
+        texts += [f"{item.victims[0]} +{count - 1} NF{'s' * (count > 2)}", f"{count} NFs"]
+    forms = [f"→ {text} {price}".rstrip() for text in texts if text]
+    return [printable(text) for text in (*forms, price)]
 
 
 def incident_age(frame: FleetFrame, item: FleetIncident) -> str:
@@ -312,9 +332,42 @@ def incident_age(frame: FleetFrame, item: FleetIncident) -> str:
 # The table
 
 
-def fleet_columns(width: int) -> tuple[TableColumn, ...]:
-    """Host and network function, then what fits, by priority."""
-    return fit_columns(COLUMNS, width, least=2)
+def fleet_columns(width: int, rows: Sequence[FleetRow]) -> tuple[TableColumn, ...]:
+    """Host and network function as wide as their names, then what fits, by priority."""
+    wide = width >= _WIDE_FROM
+    hosts = max((cells(printable(row.host.name)) for row in rows), default=0)
+    nfs = max((cells(_nf_name(row)) for row in rows), default=0)
+    names = {
+        _HOST.key: min(max(hosts + 1, 8), 28 if wide else 16),
+        _NF.key: min(max(nfs + 1, 8), 22 if wide else 15),
+    }
+    return fit_columns(
+        [replace(col, width=names.get(col.key, col.width)) for col in COLUMNS], width, least=2
+    )
+
+
+def _nf_name(row: FleetRow) -> str:
+    """Its name, without the word that all DPDK applications have."""
+    name = Reason.UNDEFINED.mark if row.nf is None else row.nf.name.replace("/dpdk-", "/")
+    return printable(name)
+
+
+def fleet_order_line(rows: Sequence[FleetRow], order: FleetOrder, width: int) -> Line:
+    """Order, filter, and how many rows are sick."""
+    labels = {"": "harm"} | {col.key: col.label for col in COLUMNS}
+    sick = sum(row.harm >= SICK for row in rows)
+    text = f"{labels[order.sort]}{'▼' if order.descending else '▲'}"
+    sort, chosen = Click("sort_menu"), Click("ask_filter")
+    return crop(
+        line(
+            Span(" sort ", Tone.MUTED, sort), Span(text, Tone.PLAIN, sort),
+            Span("  filter ", Tone.MUTED, chosen),
+            Span(printable(order.filter) or "-", Tone.PLAIN, chosen),
+            Span("  sick ", Tone.MUTED),
+            Span(f"{sick} of {len(rows)}", Tone.WARN if sick else Tone.MUTED),
+        ),
+        width,
+    )  # fmt: skip
 
 
 def fleet_table_header(columns: Sequence[TableColumn], order: FleetOrder, width: int) -> Line:
@@ -340,9 +393,7 @@ def fleet_lines(
 
 
 def _name_cell(row: FleetRow, col: TableColumn) -> Span:
-    text = _name(row, col.key)
-    if not text and col.key == "nf":
-        text = Reason.UNDEFINED.mark
+    text = _nf_name(row) if col.key == _NF.key else _name(row, col.key)
     tone = Tone.STRONG if row.harm >= SICK and col.key == "host" else Tone.PLAIN
     return text_cell(text, col.width, tone=tone)
 
@@ -375,7 +426,7 @@ def _age_cell(host: FleetHost, col: TableColumn, passed_s: float) -> Span:
 def _event_cell(row: FleetRow, col: TableColumn, now_ns: int) -> Span:
     if row.host.state != "up":
         since = short_duration((now_ns - row.host.since_ns) / 1e9)
-        return text_cell(f"{row.host.state}, for {since} or more", col.width, tone=Tone.BAD)
+        return text_cell(f"{row.host.state} {since} or more", col.width, tone=Tone.BAD)
     nf = row.nf
     if nf is None:
         return text_cell("no network function", col.width, tone=Tone.MUTED)
@@ -419,7 +470,7 @@ def explain_fleet_lines(frame: FleetFrame, row: FleetRow, width: int) -> list[Li
         lead = line(Span(GLYPHS[item.severity], TONES[item.severity]), " ")
         victims = f" \u2192 {', '.join(item.victims)}" if item.victims else ""
         age = incident_age(frame, item)
-        text = f"{_cause(item)}{printable(victims)} [{item.id}{f', {age}' if age else ''}]"
+        text = f"{_causes(item)[0]}{printable(victims)} [{item.id}{f', {age}' if age else ''}]"
         lines += paragraph(text, width, lead=lead)
     lines += [] if incidents else paragraph("none is open", width, tone=Tone.MUTED)
     return [*lines, BLANK, *_finding_lines(frame, width, host)]
@@ -476,9 +527,9 @@ def unmapped_lines(host: FleetHost, path: str, to_add: Sequence[str], width: int
 
 def fleet_text(frame: FleetFrame, status: FleetStatus, width: int) -> list[Line]:
     """A frame for the batch output: header, all incidents, all rows."""
-    columns = fleet_columns(width)
     order = FleetOrder()
     rows = fleet_rows(frame, order)
+    columns = fleet_columns(width, rows)
     return [
         *fleet_header(frame, status, width, max(1, len(frame.incidents))),
         fleet_table_header(columns, order, width),

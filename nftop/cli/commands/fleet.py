@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nftop import __version__
-from nftop.cli.commands.live import has_screen, screen, style_of
+from nftop.cli.commands.live import has_screen, prepare_screen, screen, style_of
 from nftop.cli.config import open_fleet_hosts, open_rules
 from nftop.cli.signals import leaving_on_signal, stopping
 from nftop.derive.findings.rules import all_rules
@@ -84,6 +84,7 @@ def _live(options: argparse.Namespace) -> int:
     memory = FleetMemory()
     context = FleetContext(url.shown, hosts, RemoteHost, memory)
     style = style_of(options)
+    prepare_screen()
     while True:
         app = FleetApp(feed, context, style)
         with leaving_on_signal(app.leave, sys.stdin.fileno()):

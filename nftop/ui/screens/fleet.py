@@ -15,7 +15,7 @@ from textual.message import Message
 from nftop.model.fleet import FleetFrame, FleetHost
 from nftop.model.struct import dataclass, field, replace
 from nftop.render.base.line import BLANK, Line, clickable, line, selected
-from nftop.render.base.table import scroll
+from nftop.render.base.table import TableColumn, scroll
 from nftop.render.base.text import printable
 from nftop.render.fleet import (
     COLUMNS,
@@ -27,6 +27,7 @@ from nftop.render.fleet import (
     fleet_findings_lines,
     fleet_header,
     fleet_lines,
+    fleet_order_line,
     fleet_rows,
     fleet_table_header,
     matches,
@@ -152,6 +153,7 @@ class FleetScreen(BannerScreen[None]):
         self._frozen: FleetFrame | None = None
         self._arranged: tuple[FleetFrame, FleetOrder] | None = None
         self._rows: list[FleetRow] = []
+        self._columns: dict[int, tuple[TableColumn, ...]] = {}  # of these rows, by width
         self._at, self._page_rows = 0, 1
         self._search, self._ended = "", ""
         self._asking = False
@@ -295,7 +297,7 @@ class FleetScreen(BannerScreen[None]):
         self._memory.order = replace(order, inverted=not order.inverted)
 
     def _cycle_sort(self, step: int) -> None:
-        shown = ["", *(col.key for col in fleet_columns(self.size.width) if col.key != "event")]
+        shown = ["", *(col.key for col in self._columns_for(self.size.width) if col.key != "event")]
         now = self._memory.order.sort
         at = shown.index(now) if now in shown else 0
         self._memory.order = replace(
@@ -325,12 +327,18 @@ class FleetScreen(BannerScreen[None]):
             return
         self._arranged = arranged
         self._rows = fleet_rows(frame, self._memory.order)
+        self._columns = {}
         key = self._memory.key
         at = next((at for at, row in enumerate(self._rows) if row.key == key), None)
         if at is None:
             self._memory.key = None
             at = 0
         self._at = at
+
+    def _columns_for(self, width: int) -> tuple[TableColumn, ...]:
+        if width not in self._columns:
+            self._columns = {width: fleet_columns(width, self._rows)}
+        return self._columns[width]
 
     def _select(self, at: int) -> None:
         if self._rows:
@@ -476,7 +484,11 @@ class FleetScreen(BannerScreen[None]):
         self._arrange(frame)
         incidents = max(_LEAST_INCIDENTS, min(_MOST_INCIDENTS, height // 6 - 1))
         above = fleet_header(frame, status, width, incidents)[: max(1, height - 6)]
-        above.append(self._order_line(width))
+        order = self._memory.order
+        above += [
+            fleet_order_line(self._rows, order, width),
+            fleet_table_header(self._columns_for(width), order, width),
+        ]
         header.show(above, len(above))
         room = max(0, height - 1 - len(above))
         self.query_one(Panels).show(self._table(frame, width, room, status.now_ns), room)
@@ -491,10 +503,6 @@ class FleetScreen(BannerScreen[None]):
             return self._message
         return f"opening {self._attempt.host.name} over ssh; Esc gives up"
 
-    def _order_line(self, width: int) -> Line:
-        columns = fleet_columns(width)
-        return fleet_table_header(columns, self._memory.order, width)
-
     def _table(self, frame: FleetFrame, width: int, height: int, now_ns: int) -> list[Line]:
         """Rows in view."""
         if not self._rows:
@@ -503,7 +511,7 @@ class FleetScreen(BannerScreen[None]):
         self._page_rows = max(1, height)
         self._top = scroll(self._top, self._at, self._at, len(self._rows), height)
         shown = self._rows[self._top : self._top + height]
-        lines = fleet_lines(shown, fleet_columns(width), frame, now_ns)
+        lines = fleet_lines(shown, self._columns_for(width), frame, now_ns)
         lines = [clickable(drawn, "row", self._top + at) for at, drawn in enumerate(lines)]
         at = self._at - self._top
         lines[at : at + 1] = [selected(drawn) for drawn in lines[at : at + 1]]
