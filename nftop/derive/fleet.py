@@ -71,7 +71,7 @@ def step(state: FleetState, sample: FleetSample) -> tuple[FleetState, FleetFrame
     hosts, known = _hosts(state, sample, doubled)
     hosts = _with_unique_names(hosts)
     incidents = _incidents(hosts, sample, doubled)
-    findings = _findings(hosts, sample)
+    findings = _findings(hosts, sample, doubled)
     nfs = _nfs(hosts, sample, incidents, findings, doubled)
     notes = [*sample.notes]
     if doubled:
@@ -191,15 +191,24 @@ def _harm_of_incident(item: FleetIncident) -> tuple[float, float, float, str, st
     return (-item.severity, -drops, -(item.since_s or 0.0), item.host.instance, item.id)
 
 
-def _findings(hosts: Mapping[str, FleetHost], sample: FleetSample) -> tuple[FleetFinding, ...]:
+def _findings(
+    hosts: Mapping[str, FleetHost], sample: FleetSample, doubled: Counter[str]
+) -> tuple[FleetFinding, ...]:
     """Findings by the rank of their rule; those of rules that this version lacks last."""
-    rows = [
-        FleetFinding(hosts[row.labels.instance], row.labels.rule, row.labels.where,
-            row.labels.muted == "true")
-        for row in sample.series.get("finding", ())
-        if row.labels.instance in hosts and row.value == 1.0
-    ]  # fmt: skip
-    return tuple(sorted(rows, key=lambda item: (_rank(item.rule), item.host.instance, item.where)))
+    rows: dict[tuple[str, ...], FleetFinding] = {}
+    for row in sample.series.get("finding", ()):
+        labels = row.labels
+        key = labels.instance, labels.rule, labels.where, labels.muted, labels.twin
+        if labels.instance not in hosts or row.value != 1.0:
+            continue
+        if key in rows:
+            doubled[labels.instance] += 1
+            continue
+        muted = labels.muted == "true"
+        rows[key] = FleetFinding(hosts[labels.instance], labels.rule, labels.where, muted)
+    return tuple(
+        sorted(rows.values(), key=lambda item: (_rank(item.rule), item.host.instance, item.where))
+    )
 
 
 def _rank(rule_id: str) -> float:
