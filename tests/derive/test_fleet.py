@@ -120,9 +120,11 @@ def test_hosts_of_one_name_are_called_by_their_targets() -> None:
 
 
 def test_doubled_series_count_once_with_a_note() -> None:
-    good = sample_of(three_hosts())
-    doubled = replace(good, series={key: (*rows, *rows) for key, rows in good.series.items()})
+    good, again = sample_of(three_hosts()), sample_of(three_hosts())
+    rows_twice = {key: (*rows, *again.series[key]) for key, rows in good.series.items()}
+    doubled = replace(good, series=rows_twice)
     once, twice = frame_of(good), frame_of(doubled)
+    assert len(rows_twice["up"]) == 6
     assert replace(twice, notes=()) == once
     assert not once.notes
     (note,) = twice.notes

@@ -80,6 +80,7 @@ _BEHAVIOURS: dict[str, tuple[int, bytes]] = {
 def _handler(peer: PrometheusPeer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def setup(self) -> None:
             peer.connections += 1

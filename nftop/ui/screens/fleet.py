@@ -68,12 +68,14 @@ class FleetContext(NamedTuple):
     Attributes:
         source: the Prometheus, as shown.
         connect: begins to open the live recording of a host of ssh.
+        clock_ns: CLOCK_MONOTONIC.
     """
 
     source: str
     hosts: FleetHosts
     connect: Callable[[str], RemoteAttempt]
     memory: FleetMemory
+    clock_ns: Callable[[], int] = time.monotonic_ns
 
 
 class OpenedHost(NamedTuple):
@@ -472,13 +474,14 @@ class FleetScreen(BannerScreen[None]):
         status = FleetStatus(
             self._fleet.source,
             self._feed.interval_s,
-            time.monotonic_ns(),
+            self._fleet.clock_ns(),
             "LIVE" if self._frozen is None else "PAUSED",
             self._ended,
         )
         header = self.query_one(HeaderLines)
         if frame is None:
             header.show(waiting_header(status, width), height - 1)
+            self.query_one(Panels).show([], 0)
             self.show_footer(message=self._shown_message, height=int(not self._asking))
             return
         self._arrange(frame)
