@@ -58,7 +58,7 @@ CAUSE_TITLES: Mapping[str, str] = {
     "load": "more packets than its cores take",
     "flows": "more flows than its caches hold",
     "stopped": "packets stopped arriving",
-    "nf": "costs more or loses packets",
+    "nf": "own cost or losses",
     "host": "measurement is in doubt",
 }
 

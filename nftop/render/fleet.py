@@ -223,9 +223,10 @@ def _header(frame: FleetFrame, status: FleetStatus, width: int) -> Line:
     age = Span(age_text, Tone.BAD if late else Tone.MUTED)
     source = line(Span(printable(status.source), Tone.MUTED), " ", age)
     totals = line(*_totals(frame))
+    lost = line(*_totals(frame)[-1:])
     clock = line(clock_of(frame.wall_ns), " ")
     for right in ((totals, source, clock), (totals, line(age), clock), (totals, line(age)),
-                  (line(age),), ()):  # fmt: skip
+                  (lost, line(age)), (line(age),), ()):  # fmt: skip
         end = line(*(item for part in right for item in ("  ", part)))
         start = line(left, "  ", mode)
         if start.width + end.width <= width:
@@ -241,11 +242,11 @@ def _totals(frame: FleetFrame) -> tuple[Span, ...]:
         known = [item for item in readings if not isinstance(item, Missing)]
         sums.append(sum(known) if known else None)
     sent, lost = sums
-    packets = () if sent is None else (Span(f"{sent / 1e6:,.0f} Mpps", Tone.PLAIN),)
+    packets = () if sent is None else (Span(f"{sent / 1e6:,.0f} Mpps  ", Tone.PLAIN),)
     if lost is None:
         return packets
     tone = Tone.BAD if lost >= 0.5 else Tone.MUTED
-    return (*packets, Span(f"{'  ' if packets else ''}{si(lost)} drop/s", tone))
+    return (*packets, Span(f"{si(lost)} drop/s", tone))
 
 
 def fleet_incidents(frame: FleetFrame, width: int, rows: int) -> list[Line]:

@@ -211,6 +211,14 @@ def _closing(remote: RemoteHost) -> Iterator[None]:
         remote.close()
 
 
+def version_text(name: str, version: str) -> str:
+    """That a host runs another nftop than this; "" if it is the same."""
+    if version == __version__:
+        return ""
+    there = f"nftop {printable(version)}" if version else "an nftop of unknown version"
+    return f"{name} runs {there}, this is {__version__}: numbers are computed here"
+
+
 def _show(opened: OpenedHost, options: argparse.Namespace, memory: FleetMemory) -> int:
     """The screens of one host until the operator leaves them; back to the fleet then."""
     remote = opened.attempt
@@ -227,13 +235,9 @@ def _show(opened: OpenedHost, options: argparse.Namespace, memory: FleetMemory) 
     # Settings of rules that are made there are for the visit.
     rules = open_rules(for_session=True)
     remote.feed.set_rules(rules.settings)
-    message = ""
-    if remote.version != __version__:
-        there = remote.version or "of an unknown version"
-        message = f"{name} runs nftop {printable(there)}, this is {__version__}"
     drawn = replace(
         style_of(options), no_gate=_NO_GATE, no_frequencies=_NO_GATE, rules=rules, events=events,
-        message=message,
+        message=version_text(name, remote.version),
     )  # fmt: skip
     with _closing(remote):
         code = screen(remote.feed, history, drawn)
