@@ -22,9 +22,9 @@ _SELECTOR = re.compile(r'(\w*)\{job="([^"]*)"(?:,__name__=~"([^"]*)")?\}')
 
 
 @lru_cache(maxsize=16)
-def host_frame(name: str, scenario: str = "healthy", into_s: int = 15, cpus: int = 0) -> Frame:
+def host_frame(name: str, scenario: str = "healthy", into_s: int = 15) -> Frame:
     """A frame of a simulated host of this name, so many seconds into its scenario's event."""
-    host = Frozen(scenario, traffic=None, **({"cpus": cpus} if cpus else {}))
+    host = Frozen(scenario, traffic=None)
     begin_s = 10 if scenario in ("healthy", "default") else span_s(scenario)[0]
     host.tick(0)
     host.tick((begin_s - 5) * S)

@@ -71,7 +71,7 @@ MAY: Mapping[str, str] = {
     "sources/prometheus.py": "urllib.parse.urlsplit urllib.parse.urlencode",
     # ssh, of the operator's PATH: another host's recorder.
     "sources/ssh.py": "subprocess.Popen subprocess.TimeoutExpired subprocess.DEVNULL "
-    "subprocess.PIPE os.dup terminate kill signal.Signals",
+    "subprocess.PIPE os.dup terminate kill",
     # External programs with a time limit, and helper processes for libraries that may crash or
     # hang: started here and nowhere else in sources.
     "sources/runtime/helper.py": "subprocess.Popen subprocess.TimeoutExpired subprocess.DEVNULL "
@@ -173,6 +173,7 @@ MAY: Mapping[str, str] = {
     "pathlib.Path",
     "store/user/columns.py": "pathlib.Path",
     "store/user/rules.py": "pathlib.Path",
+    "store/user/fleet_hosts.py": "pathlib.Path",
     "store/reading/bytes.py": "os.close os.dup os.pread os.read os.fstat",
     # What waits to be written.
     "store/recording/recorder.py": "queue.SimpleQueue",
@@ -223,7 +224,7 @@ MAY: Mapping[str, str] = {
     "cli/commands/tma.py": "os.fdopen pathlib.Path signal.SIG* sys.stdin sys.stdout",
     "cli/commands/report.py": "os.fdopen pathlib.Path time.thread_time sys.stdout",
     "cli/commands/serve.py": "signal.SIG*",
-    "cli/commands/fleet.py": "sys.stdout",
+    "cli/commands/fleet.py": "pathlib.Path sys.stdin sys.stdout",
     "cli/commands/live.py": "io.TextIOWrapper os.environ shutil.get_terminal_size sys.stdin "
     "sys.stdout sys.__stdout__ sys.__stderr__",
     "__main__.py": "os.environ signal.signal signal.SIG* sys.argv sys.exit sys.excepthook "

@@ -227,7 +227,7 @@ def _header(frame: FleetFrame, status: FleetStatus, width: int) -> Line:
     clock = line(clock_of(frame.wall_ns), " ")
     for right in ((totals, source, clock), (totals, line(age), clock), (totals, line(age)),
                   (lost, line(age)), (line(age),), ()):  # fmt: skip
-        end = line(*(item for part in right for item in ("  ", part)))
+        end = line(*(item for shown in right for item in ("  ", shown)))
         start = line(left, "  ", mode)
         if start.width + end.width <= width:
             return line(start, " " * (width - start.width - end.width), end)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import msgspec
 import pytest
 
@@ -26,7 +28,7 @@ def frame_of(sample: FleetSample) -> FleetFrame:
     return step(FleetState(), sample)[1]
 
 
-def series(value: float = 1.0, **labels: str) -> FleetSeries:
+def series(value: float = 1.0, /, **labels: str) -> FleetSeries:
     return FleetSeries(msgspec.convert(labels, FleetLabels), value)
 
 
@@ -131,7 +133,7 @@ def test_doubled_series_count_once_with_a_note() -> None:
     assert "doubled (instance core-1:9739, edge-07:9739, edge-08:9739)" in note
 
 
-def test_a_network_function_whose_counters_are_old_says_so() -> None:
+def test_a_network_function_whose_counters_are_old_has_a_reason() -> None:
     info = {"instance": "a", "nf": "vpp", "kind": "vpp", "pid": "1"}
     up = series(0.0, **info)
     frame = frame_of(sample(up=(series(instance="a"),), nf=(series(**info),), nf_up=(up,)))
@@ -160,11 +162,11 @@ def test_what_another_version_exports_is_shown_by_its_id() -> None:
 
 
 def test_every_kind_of_cause_has_a_title() -> None:
-    assert set(CAUSE_TITLES) == set(CauseKind.__args__)
+    assert set(CAUSE_TITLES) == set(get_args(CauseKind))
     assert cause_title("neighbour") == CAUSE_TITLES["neighbour"]
 
 
-def test_a_finding_of_a_cpu_concerns_who_polls_there() -> None:
+def test_a_finding_of_a_cpu_concerns_its_pollers() -> None:
     nfs = (series(instance="a", nf="vpp", cpus="1-4"), series(instance="a", nf="ovs", cpus="5"))
     finding = series(instance="a", rule="shared-cpu", where="cpu 3")
     muted = series(instance="a", rule="drops", where="nf ovs", muted="true")

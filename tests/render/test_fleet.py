@@ -78,8 +78,8 @@ def whole(shown: FleetFrame, width: int, order: FleetOrder | None = None) -> lis
     ]
 
 
-def names(shown: FleetFrame, **order: object) -> list[tuple[str, str]]:
-    rows = fleet_rows(shown, replace(FleetOrder(), **order))
+def names(shown: FleetFrame, sort: str, *, inverted: bool = False) -> list[tuple[str, str]]:
+    rows = fleet_rows(shown, FleetOrder(sort, inverted))
     return [(row.host.name, "" if row.nf is None else row.nf.name) for row in rows]
 
 
@@ -135,10 +135,10 @@ def test_rows_without_a_number_are_last_in_both_orders(key: str, inverted: bool)
 
 
 def test_names_are_sorted_from_a_to_z() -> None:
-    hosts = [host for host, _ in names(frame(), sort="host")]
+    hosts = [host for host, _ in names(frame(), "host")]
     assert hosts == sorted(hosts)
-    assert [host for host, _ in names(frame(), sort="host", inverted=True)] == hosts[::-1]
-    nfs = [nf for _, nf in names(frame(), sort="nf")]
+    assert [host for host, _ in names(frame(), "host", inverted=True)] == hosts[::-1]
+    nfs = [nf for _, nf in names(frame(), "nf")]
     assert nfs == sorted(nfs)
 
 
@@ -157,6 +157,7 @@ def test_the_filter_looks_into_names_targets_classes_and_incidents(search: str, 
 def test_incidents_count_those_left_out() -> None:
     shown = frame()
     count = len(shown.incidents)
+    lines: list[Line] = []
     for rows in (1, 2, 4):
         lines = fleet_incidents(shown, 120, rows)
         assert len(lines) == rows

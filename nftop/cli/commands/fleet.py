@@ -215,8 +215,8 @@ def version_text(name: str, version: str) -> str:
     """That a host runs another nftop than this; "" if it is the same."""
     if version == __version__:
         return ""
-    there = f"nftop {printable(version)}" if version else "an nftop of unknown version"
-    return f"{name} runs {there}, this is {__version__}: numbers are computed here"
+    other = f"nftop {printable(version)}" if version else "an nftop of unknown version"
+    return f"{name} runs {other}, this is {__version__}: numbers are computed here"
 
 
 def _show(opened: OpenedHost, options: argparse.Namespace, memory: FleetMemory) -> int:

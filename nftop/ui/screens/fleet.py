@@ -67,13 +67,13 @@ class FleetContext(NamedTuple):
 
     Attributes:
         source: the Prometheus, as shown.
-        connect: begins to open the live recording of a host of ssh.
+        open_remote: begins to open the live recording of a host of ssh.
         clock_ns: CLOCK_MONOTONIC.
     """
 
     source: str
     hosts: FleetHosts
-    connect: Callable[[str], RemoteAttempt]
+    open_remote: Callable[[str], RemoteAttempt]
     memory: FleetMemory
     clock_ns: Callable[[], int] = time.monotonic_ns
 
@@ -456,7 +456,7 @@ class FleetScreen(BannerScreen[None]):
             text = partial(unmapped_lines, row.host, str(hosts.path), to_add)
             self._show_page(lambda: text, "enter", to_add)
             return
-        opened = self._attempt = OpenedHost(row.host, self._fleet.connect(destination))
+        opened = self._attempt = OpenedHost(row.host, self._fleet.open_remote(destination))
         self.run_worker(lambda: self._wait(opened), name="remote", thread=True, exit_on_error=False)
 
     def _wait(self, opened: OpenedHost) -> None:

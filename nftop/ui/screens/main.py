@@ -123,9 +123,8 @@ class MainScreen(BannerScreen[None]):
         self._rule_control = RuleControl(
             feed, options, lambda: self.app, lambda: self._session.frame
         )
-        self._session.message = options.message
-        if options.rules is not None and options.rules.problem:
-            self._session.message = options.rules.problem
+        rules = options.rules
+        self._session.message = options.message or ("" if rules is None else rules.problem)
         self._editing = EditorOpener(self, self._session, options)
         self._recording_keys = RecordingKeys(self._session, options)
         self._prompts = ViewPrompts(self._session, lambda: self._view)

@@ -46,7 +46,7 @@ def test_every_metric_of_the_exporter_has_a_panel() -> None:
             assert re.search(rf"\b{family.sample}{{", exprs), family.sample
 
 
-def test_dashboards_of_two_jobs_do_not_replace_each_other() -> None:
+def test_a_dashboard_does_not_replace_that_of_another_job() -> None:
     models = [json.loads(dashboard(job)) for job in ("nftop", "edge", "core", 'x"\x1b')]
     for name in ("uid", "title"):
         assert len({item[name] for item in models}) == len(models)

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -14,7 +15,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from textual.pilot import Pilot
 
-from nftop.model.fleet import FleetSample
+from nftop.model.fleet import FleetFrame, FleetSample
 from nftop.model.missing import Missing, Reason
 from nftop.session.fleet import FleetFeed
 from nftop.store.user.fleet_hosts import FleetHosts
@@ -78,6 +79,10 @@ class RunningFleet:
         await self.pilot.pause()
 
 
+def is_another(app: FleetApp, frame: FleetFrame | None) -> bool:
+    return app._fleet.frame is not frame
+
+
 @asynccontextmanager
 async def fleet(
     *answers: FleetSample | Missing,
@@ -90,7 +95,7 @@ async def fleet(
     queue: SimpleQueue[FleetSample | Missing] = SimpleQueue()
     attempts: list[Attempt] = []
 
-    def connect(destination: str) -> Attempt:
+    def open_remote(destination: str) -> Attempt:
         attempts.append(Attempt(destination))
         return attempts[-1]
 
@@ -98,7 +103,7 @@ async def fleet(
     feed = FleetFeed(queue.get, 10.0)
     app = FleetApp(
         feed,
-        FleetContext("prom:9090", hosts, connect, memory, lambda: NOW_NS),
+        FleetContext("prom:9090", hosts, open_remote, memory, lambda: NOW_NS),
         options or Options(),
     )
     async with app.run_test(size=size) as pilot:
@@ -107,7 +112,7 @@ async def fleet(
             before = app._fleet.frame
             queue.put(answer)
             feed.refresh()
-            await run.until(lambda before=before: app._fleet.frame is not before)
+            await run.until(partial(is_another, app, before))
         yield run
     queue.put(Missing(Reason.SOURCE))  # the feed's thread ends with it
 
