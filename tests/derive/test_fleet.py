@@ -133,7 +133,7 @@ def test_doubled_series_count_once_with_a_note() -> None:
     assert "doubled (instance core-1:9739, edge-07:9739, edge-08:9739)" in note
 
 
-def test_a_network_function_whose_counters_are_old_has_a_reason() -> None:
+def test_a_network_function_with_old_counters_has_a_reason() -> None:
     info = {"instance": "a", "nf": "vpp", "kind": "vpp", "pid": "1"}
     up = series(0.0, **info)
     frame = frame_of(sample(up=(series(instance="a"),), nf=(series(**info),), nf_up=(up,)))

@@ -77,9 +77,7 @@ def test_it_ends_with_close(tmp_path: Path) -> None:
     assert recorder.ending() == "ssh ended with code -9"
 
 
-def test_a_machine_without_ssh_gets_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_ssh_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     why = record_remote("edge-07")
     assert isinstance(why, Missing)
