@@ -14,7 +14,7 @@ from nftop.model.metrics.metric import Metric, is_bound, is_other
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
-from nftop.render.base.format import duration_text, short_duration, worded
+from nftop.render.base.format import duration_text, worded
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (
     TableCell,
@@ -218,7 +218,7 @@ def _header(frame: FleetFrame, status: FleetStatus, width: int) -> Line:
         else line(Span(f" {'STOPPED' if status.ended else status.mode} ", Tone.BADGE))
     )
     age_s = max(0.0, (status.now_ns - frame.monotonic_ns) / 1e9)
-    age_text = f"{short_duration(age_s)} ago" if frame.evaluated_s else "no answer yet"
+    age_text = f"{duration_text(age_s)} ago" if frame.evaluated_s else "no answer yet"
     late = age_s > 2 * status.interval_s or bool(frame.problem)
     age = Span(age_text, Tone.BAD if late else Tone.MUTED)
     source = line(Span(printable(status.source), Tone.MUTED), " ", age)
@@ -327,7 +327,7 @@ def incident_age(frame: FleetFrame, item: FleetIncident) -> str:
     """Since when it has been open, by Prometheus' clock; "" if unknown."""
     if item.since_s is None or not frame.evaluated_s > 0:
         return ""
-    return short_duration(frame.evaluated_s - item.since_s)
+    return duration_text(frame.evaluated_s - item.since_s)
 
 
 # The table
@@ -421,12 +421,12 @@ def _age_cell(host: FleetHost, col: TableColumn, passed_s: float) -> Span:
         return mark_cell(age.reason, col.width)
     age_s = age + passed_s
     tone = Tone.WARN if age_s >= _HURT_AGE_S else Tone.MUTED
-    return text_cell(short_duration(age_s), col.width, right=True, tone=tone)
+    return text_cell(duration_text(age_s), col.width, right=True, tone=tone)
 
 
 def _event_cell(row: FleetRow, col: TableColumn, now_ns: int) -> Span:
     if row.host.state != "up":
-        since = short_duration((now_ns - row.host.since_ns) / 1e9)
+        since = duration_text((now_ns - row.host.since_ns) / 1e9)
         return text_cell(f"{row.host.state} {since} or more", col.width, tone=Tone.BAD)
     nf = row.nf
     if nf is None:

@@ -39,7 +39,7 @@ from nftop.render.fleet import (
 from nftop.sources.prometheus import PrometheusSource, parse_prometheus_url
 from tests.bench.report import Reached
 from tests.export.http.test_real_prometheus import PROMETHEUS, PROMTOOL, ask
-from tests.fleet import host_frame
+from tests.fleet import WALL_S, host_frame
 from tests.peers.prometheus import prometheus_peer
 from tests.ports import free_port
 
@@ -89,9 +89,9 @@ def changed(text: str, chance: random.Random) -> Iterator[str]:
 def median_ms(run: Callable[[], object]) -> float:
     times = []
     for _ in range(_RUNS):
-        began = time.perf_counter()
+        began = time.thread_time()  # other programs have the CPUs, too
         run()
-        times.append((time.perf_counter() - began) * 1e3)
+        times.append((time.thread_time() - began) * 1e3)
     return sorted(times)[_RUNS // 2]
 
 
@@ -156,7 +156,7 @@ def exporters() -> Iterator[str]:
         def do_GET(self) -> None:
             (host,) = parse_qs(urlsplit(self.path).query)["host"]
             body = ("\n".join(changed(pages[host], chance)) + "\n").replace(
-                f"{int(host_frame('edge-name').wall_ns / 1e9)}.0", f"{time.time():.3f}"
+                repr(WALL_S), f"{time.time():.3f}"
             )
             self.send_response(200)
             self.send_header("Content-Type", TextFormat.TEXT.value)
@@ -168,6 +168,9 @@ def exporters() -> Iterator[str]:
         daemon_threads = True
         block_on_close = False
         request_queue_size = 1024
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Prometheus ends before its connections."""
 
     server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
