@@ -23,7 +23,7 @@ class RemoteAttempt(Protocol):
         """Wait for its beginning; "" if it came, else why not. Ends soon after `cancel`."""
 
     def cancel(self) -> None:
-        """Give up. Safe from any thread, and twice."""
+        """Give up, also what has begun. Safe from any thread, and twice; never waits."""
 
 
 class _Reading:

@@ -47,6 +47,10 @@ class RemoteRecorder:
         last = next((text for text in reversed(texts) if text), "")
         return last or f"ssh ended with code {code}"
 
+    def end(self) -> None:
+        """Tell ssh to end, without waiting for it."""
+        self._process.terminate()
+
     def close(self) -> None:
         """End ssh, with which the far side's nftop ends. Safe to call twice."""
         self._process.terminate()

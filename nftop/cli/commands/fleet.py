@@ -89,7 +89,9 @@ def _live(options: argparse.Namespace) -> int:
         app = FleetApp(feed, context, style)
         with leaving_on_signal(app.leave, sys.stdin.fileno()):
             app.run()
-        if app.opened is None:
+        if app.opened is None or app.return_code:
+            if app.opened is not None:  # a signal came as it opened
+                app.opened.attempt.cancel()
             return app.return_code or OK
         code = _show(app.opened, options, memory)
         if code > 128:  # a signal ended it
@@ -191,6 +193,8 @@ class RemoteHost:
     def cancel(self) -> None:
         self._cancelled = True
         self._news.set()
+        if self._recorder is not None:  # it may have opened just now
+            self._recorder.end()
 
     def close(self) -> None:
         """End ssh and the reading. Safe to call twice."""

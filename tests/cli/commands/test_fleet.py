@@ -168,6 +168,15 @@ def test_a_host_that_is_silent_can_be_given_up(folder: Path) -> None:
     assert remote.ending() != ""
 
 
+def test_an_open_host_that_is_given_up_leaves_no_process(folder: Path) -> None:
+    fake_ssh(folder, RECORDS)
+    remote = RemoteHost("edge-07")
+    assert remote.wait() == ""
+    remote.cancel()
+    until(lambda: remote.ending() != "")
+    remote.close()
+
+
 def test_another_version_is_a_sentence() -> None:
     assert version_text("edge-07", __version__) == ""
     assert "edge-07 runs nftop 9.1" in version_text("edge-07", "9.1")

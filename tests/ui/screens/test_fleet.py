@@ -21,7 +21,7 @@ from nftop.session.fleet import FleetFeed
 from nftop.store.user.fleet_hosts import FleetHosts
 from nftop.ui.app import FleetApp
 from nftop.ui.options import Options
-from nftop.ui.screens.fleet import FleetContext, FleetMemory
+from nftop.ui.screens.fleet import AttemptEnded, FleetContext, FleetMemory
 from tests.fleet import sample_of, three_hosts
 from tests.ui.harness import PATIENCE_S
 
@@ -276,6 +276,17 @@ async def test_why_a_host_can_not_be_opened_is_a_sentence() -> None:
         assert "not opened" in run.footer
         await run.press("enter")
     assert run.attempts[2].cancelled.is_set(), "leaving gives up"
+
+
+async def test_a_host_that_opens_after_it_was_given_up_is_left() -> None:
+    async with fleet(three()) as run:
+        await run.press("slash", *"edge-07", "enter", "enter")
+        opened = run.app._fleet._attempt
+        assert opened is not None
+        run.app._fleet._attempt = None
+        run.app._fleet.post_message(AttemptEnded(opened, ""))
+        await run.until(run.attempts[0].cancelled.is_set)
+        assert run.app.opened is None
 
 
 async def test_clicks() -> None:
