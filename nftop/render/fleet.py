@@ -70,6 +70,7 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("INCIDENT, FINDING", "what is wrong with the row, the worst first; +2: two more"),
     ("\u25cf \u25b2 i", "an incident with packets lost, with harm, information"),
 )
+_MOST_NOTES = 2  # above the table
 _HURT_AGE_S = 60.0  # numbers of this age are old, whatever the interval
 
 
@@ -186,7 +187,10 @@ def _reading(row: FleetRow, key: str) -> Reading:
 
 def fleet_header(frame: FleetFrame, status: FleetStatus, width: int, rows: int) -> list[Line]:
     """Header, what is wrong with the answers, and incidents in `rows` lines."""
-    warnings = (status.ended, frame.problem, *map(printable, frame.notes))
+    notes = list(frame.notes[:_MOST_NOTES])
+    if more := len(frame.notes) - len(notes):
+        notes.append(f"and {more} more (x)")
+    warnings = (status.ended, frame.problem, *map(printable, notes))
     return [
         _header(frame, status, width),
         *alert_lines(*warnings, width=width),
@@ -474,7 +478,11 @@ def explain_fleet_lines(frame: FleetFrame, row: FleetRow, width: int) -> list[Li
         text = f"{_causes(item)[0]}{printable(victims)} [{item.id}{f', {age}' if age else ''}]"
         lines += paragraph(text, width, lead=lead)
     lines += [] if incidents else paragraph("none is open", width, tone=Tone.MUTED)
-    return [*lines, BLANK, *_finding_lines(frame, width, host)]
+    lines += [BLANK, *_finding_lines(frame, width, host)]
+    if frame.notes:
+        lines += [BLANK, rule_line("Prometheus' answers", "", width)]
+        lines += [item for note in frame.notes for item in paragraph(note, width)]
+    return lines
 
 
 def worded_age(host: FleetHost) -> str:

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from tests.fleet import WALL_S, answer
+from tests.fleet import WALL_S, answer, series_of
 
 DEEP = 200_000
 FLOOD_BYTES = 1 << 30
@@ -177,6 +177,8 @@ def prometheus_peer(
 ) -> Iterator[PrometheusPeer]:
     """A running server; with `certificate`, of key and certificate, it speaks HTTPS."""
     peer = PrometheusPeer(pages)
+    for text in filter(None, pages.values()):
+        series_of(text)  # which takes time, that of answers is limited
     server = _Server(("127.0.0.1", 0), _handler(peer))
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

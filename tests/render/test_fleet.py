@@ -189,6 +189,16 @@ def test_the_header_has_states_sums_and_ages() -> None:
     assert "waiting for prom:9090" in waiting_header(STATUS, 80)[0].text
 
 
+def test_many_notes_leave_room_for_the_table() -> None:
+    shown = replace(frame(), notes=tuple(f"note {at}" for at in range(40)))
+    lines = [item.text for item in fleet_header(shown, STATUS, 80, 0)]
+    assert lines[1:] == ["! note 0", "! note 1", "! and 38 more (x)"]
+    page = [
+        item.text for item in explain_fleet_lines(shown, fleet_rows(shown, FleetOrder())[0], 80)
+    ]
+    assert page[-40:] == list(shown.notes)
+
+
 def test_a_bound_and_an_estimate_have_their_marks() -> None:
     shown = frame()
     rows = fleet_rows(shown, FleetOrder())

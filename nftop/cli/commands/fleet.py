@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _MOST_TOKEN_BYTES = 1 << 14
 _TEXT_WIDTH = 160
 # A host that sends nothing for so long is given up; it is looked at so often.
-_OPENS_WITHIN_S, _LOOK_S = 30.0, 0.2
+_OPENS_WITHIN_S, _LOOK_S = 60.0, 0.2
 _NO_GATE = "another host can't be changed from here"
 
 
@@ -245,6 +245,7 @@ def _show(opened: OpenedHost, options: argparse.Namespace, memory: FleetMemory) 
     )  # fmt: skip
     with _closing(remote):
         code = screen(remote.feed, history, drawn)
-        ended = remote.ending()
+        # The end of the screen ends ssh, which is no news.
+        ended = remote.ending() if remote.feed.unfinished else ""
     memory.message = f"{name}: {printable(ended)}" if ended else f"back from {name}"
     return code

@@ -288,3 +288,34 @@ def test_three_hosts_and_a_prometheus_in_tmux(folder: Path) -> None:
             terminal.until(lambda text: "EXIT 0" in text)
             assert (folder / f"errors-{width}").read_text() == ""
         assert (folder / "arguments").read_text().count("edge-07") == 1
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not TMUX, reason="tmux is not installed")
+def test_a_host_whose_connection_breaks_is_stated_on_the_way_back(folder: Path) -> None:
+    # What is cut off has no end.
+    recording = folder / "whole"
+    subprocess.run(
+        ["sh", "-c", f"{RECORDS} --duration 2s -d 0.2 >{recording}"], check=True, timeout=LONGEST_S
+    )
+    size = recording.stat().st_size - 100
+    fake_ssh(
+        folder, f"head -c {size} {recording}; sleep 2; echo 'Connection closed.' >&2; exit 255"
+    )
+    config = folder / "nftop" / "config.toml"
+    config.parent.mkdir()
+    config.write_text('[fleet.hosts]\n"edge-07:9739" = "edge-07"\n')
+    page = {"edge-07:9739": three_hosts()["edge-07:9739"]}
+    with prometheus_peer(page) as peer, ExitStack() as stack:
+        command = shlex.join(
+            ["env", f"PATH={os.environ['PATH']}", f"XDG_CONFIG_HOME={folder}", "LC_ALL=C.UTF-8",
+             sys.executable, "-m", "nftop", "fleet", "--prometheus",
+             f"http://127.0.0.1:{peer.port}"]
+        )  # fmt: skip
+        terminal = Tmux(folder / "tmux", (80, 24), f"{command}; sleep 600")
+        stack.callback(terminal.run, "kill-server")
+        terminal.until(lambda text: "1 host" in text and "q quit" in text)
+        terminal.press("Enter")
+        terminal.until(lambda text: "END" in text.split("\n")[0])
+        terminal.press("q")
+        terminal.until(lambda text: "edge-07: Connection closed." in text)
