@@ -28,6 +28,7 @@ LIMIT_S = 10.0
 MOST_BYTES, MOST_SERIES = 16 << 20, 50_000
 _PORTS = {"http": 80, "https": 443}
 _PATH = "/api/v1/query"
+_LATEST_S = 1e11  # a time after this is none
 _LONGEST_VALUE, _LONGEST_WARNING = 40, 200
 _MOST_WARNINGS = 4
 _OK, _REDIRECTS, _UNAUTHORIZED = 200, range(300, 400), (401, 403)
@@ -142,7 +143,7 @@ class PrometheusSource:
                 size_bytes += len(answer.body)
                 document = self._document(answer)
                 rows = document.data.result if document.data is not None else []
-                if math.isnan(evaluated_s) and rows:
+                if math.isnan(evaluated_s) and rows and 0 < rows[0].value[0] < _LATEST_S:
                     evaluated_s = rows[0].value[0]
                 for warning in document.warnings[:_MOST_WARNINGS]:
                     text = safe_line(warning[:_LONGEST_WARNING])

@@ -6,6 +6,8 @@ from typing import get_args
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from nftop.derive.findings.rules import all_rules
 from nftop.derive.fleet import (
@@ -19,6 +21,17 @@ from nftop.model.fleet import FLEET_METRICS, FleetFrame, FleetLabels, FleetSampl
 from nftop.model.incident import CAUSE_TITLES, CauseKind, Severity
 from nftop.model.missing import Missing, Reason
 from nftop.model.struct import replace
+from nftop.render.fleet import (
+    COLUMNS,
+    FleetOrder,
+    FleetStatus,
+    explain_fleet_lines,
+    fleet_columns,
+    fleet_findings_lines,
+    fleet_header,
+    fleet_lines,
+    fleet_rows,
+)
 from tests.fleet import WALL_S, host_frame, page_of, sample_of, three_hosts
 
 S = 1_000_000_000
@@ -179,6 +192,41 @@ def test_a_finding_of_a_cpu_concerns_its_pollers() -> None:
 def test_muted_incidents_are_left_out() -> None:
     item = series(instance="a", id="x", kind="nf", muted="true")
     assert not frame_of(sample(up=(series(instance="a"),), incident=(item,))).incidents
+
+
+_TEXTS = st.sampled_from(["", "a", "b", "vpp", "nf vpp", "cpu 1-3", "1-4", "cpu x", "true", "drops",
+                          "neighbour", "a, vpp", "\x1b[2J", "x" * 300])  # fmt: skip
+_SERIES = st.builds(
+    FleetSeries,
+    st.builds(FleetLabels, **dict.fromkeys(FleetLabels.__struct_fields__, _TEXTS)),
+    st.sampled_from([0.0, 1.0, 2.0, -1.0, 0.5, 1e9, WALL_S, -1e308, 1e308, 5e-324]),
+)
+_KEYS = ("up", "host", "time", "nf", "nf_up", "finding", "incident", "severity", "begin", "drops",
+         *FLEET_METRICS)  # fmt: skip
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(_KEYS), st.lists(_SERIES, max_size=4)), max_size=3),
+    st.sampled_from([WALL_S, float("nan"), 1.0, 1e11]),
+    st.sampled_from([1, 40, 80, 120]),
+)
+@settings(max_examples=150)
+def test_whatever_the_series_are_there_is_a_frame_and_a_screen(
+    samples: list[dict[str, list[FleetSeries]]], evaluated_s: float, width: int
+) -> None:
+    state = FleetState()
+    status = FleetStatus("prom", 10.0, 3 * S)
+    for parts in samples:
+        read = sample(**{key: tuple(rows) for key, rows in parts.items()})
+        state, frame = step(state, replace(read, evaluated_s=evaluated_s))
+        for sort in ("", *(col.key for col in COLUMNS)):
+            rows = fleet_rows(frame, FleetOrder("" if sort == "event" else sort))
+            assert len({row.key for row in rows if row.nf is not None}) == len(frame.nfs)
+        lines = [*fleet_header(frame, status, width, 3),
+                 *fleet_lines(rows, fleet_columns(width, rows), frame, 3 * S),
+                 *(item for row in rows[:2] for item in explain_fleet_lines(frame, row, width)),
+                 *fleet_findings_lines(frame, width)]  # fmt: skip
+        assert all(item.text.isprintable() for item in lines)
 
 
 def test_nothing_at_all_is_a_frame() -> None:

@@ -63,6 +63,8 @@ _BEHAVIOURS: dict[str, tuple[int, bytes]] = {
     "deep_label": (200, vector([]).replace(b"[]", b'[{"metric":' + b'{"a":' * DEEP)),
     "numbers": (200, vector([{"metric": {"instance": 5}, "value": [0, "1"]}])),
     "text_value": (200, vector([{"metric": {}, "value": "1"}])),
+    "late": (200, vector([_ONE]).replace(b"1795000000.0", b"1e300")),
+    "endless": (200, vector([_ONE]).replace(b"1795000000.0", b"1e999")),
     "matrix": (200, vector([]).replace(b"vector", b"matrix")),
     "no_data": (200, b'{"status":"success"}'),
     "error": (200, b'{"status":"error","error":"it is \\u001b[2J broken"}'),

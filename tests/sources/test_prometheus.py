@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import time
 from collections.abc import Iterator
@@ -64,6 +65,7 @@ WRONG = {
     "deep_label": (Reason.ERROR, "is no Prometheus"),
     "numbers": (Reason.ERROR, "is no Prometheus"),
     "text_value": (Reason.ERROR, "is no Prometheus"),
+    "endless": (Reason.ERROR, "is no Prometheus"),
     "not_utf8": (Reason.ERROR, "is no Prometheus"),
     "matrix": (Reason.ERROR, "matrix"),
     "no_data": (Reason.ERROR, "does not answer"),
@@ -133,6 +135,14 @@ def test_values_that_are_no_finite_numbers_are_counted(peer: PrometheusPeer) -> 
     spoilt = 3 + 5 * (len(QUERIES) - 1)  # three targets only are up
     assert note.startswith(f"{spoilt} values are no finite numbers")
     assert all(abs(row.value) < 1e15 for rows in sample.series.values() for row in rows)
+
+
+def test_a_time_that_is_none_is_not_asked_for(peer: PrometheusPeer) -> None:
+    peer.behaviour = "late"
+    sample = source(peer).read()
+    assert isinstance(sample, FleetSample)
+    assert math.isnan(sample.evaluated_s)
+    assert all("time" not in item for item in peer.requested)
 
 
 def test_series_without_a_target_are_counted(peer: PrometheusPeer) -> None:
