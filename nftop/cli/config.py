@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nftop.export.output import OK, USAGE, fail, put, say
 from nftop.model.terminal_text import safe_line
-from nftop.store.user.config_dir import MOST_CONFIG_BYTES, config_folder, read_text
+from nftop.store.user.config_dir import MOST_CONFIG_BYTES, config_folder, read_text, toml_text
 from nftop.store.user.fleet_hosts import FLEET, FleetHosts, hosts_text, read_hosts
 
 if TYPE_CHECKING:
@@ -219,15 +219,4 @@ def toml_value(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, list):
         return f"[{', '.join(map(toml_value, value))}]"
-    if not isinstance(value, str):
-        return str(value)
-    escaped = "".join(map(_escaped, value))
-    return f'"{escaped}"'
-
-
-def _escaped(char: str) -> str:
-    r"""A character within a TOML text; what is unsafe on a terminal as \u or \U and its code."""
-    if char not in '"\\' and safe_line(char) == char:
-        return char
-    code = ord(char)
-    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
+    return toml_text(value) if isinstance(value, str) else str(value)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nftop.model.bounded_toml import parse_toml
 from nftop.model.struct import dataclass, field
-from nftop.store.user.config_dir import MOST_CONFIG_BYTES, config_folder, read_text
+from nftop.store.user.config_dir import MOST_CONFIG_BYTES, config_folder, read_text, toml_text
 
 FLEET = "fleet"
 _MOST_INSTANCE = 500
@@ -38,7 +38,7 @@ class FleetHosts:
 
     def lines_to_add(self, instance: str) -> tuple[str, ...]:
         """Lines of the file that name one; `instance` is escaped."""
-        return ("[fleet.hosts]", f'{_quoted(instance)} = "HOST"')
+        return ("[fleet.hosts]", f'{toml_text(instance, ascii_only=True)} = "HOST"')
 
 
 def parse_hosts(table: object) -> dict[str, str]:
@@ -85,17 +85,7 @@ def read_hosts(environ: Mapping[str, str], *configs: Path) -> FleetHosts:
 
 def hosts_text(hosts: Mapping[str, str]) -> str:
     """Hosts as TOML that `parse_hosts` reads."""
-    rows = [f"{_quoted(name)} = {_quoted(hosts[name])}" for name in sorted(hosts)]
+    rows = [
+        f"{toml_text(name, ascii_only=True)} = {toml_text(hosts[name])}" for name in sorted(hosts)
+    ]
     return "\n".join(["[fleet.hosts]", *rows]) + "\n"
-
-
-def _quoted(text: str) -> str:
-    """A TOML basic string of ASCII."""
-    return f'"{"".join(map(_escaped, text))}"'
-
-
-def _escaped(char: str) -> str:
-    if char.isascii() and char.isprintable() and char not in '"\\':
-        return char
-    code = ord(char)
-    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
