@@ -32,7 +32,7 @@ BIN := $(VENV)/bin
 # Real parts the tests run against; without them those tests are skipped, with the reason.
 # Where services start when they are installed, Open vSwitch's does, with no bridge.
 TEST_PACKAGES := dpdk-dev fish fuse3 intel-cmt-cat linux-perf mandoc openvswitch-switch \
-  openvswitch-switch-dpdk pcm perl strace zsh zstd
+  openvswitch-switch-dpdk pcm perl strace tmux zsh zstd
 READY := $(VENV)/.ready
 # What tells a folder that `make install` made from any other.
 MARK := .nftop-installed
@@ -43,7 +43,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check release stress coverage bench bench-memory experiments faults soak observer screenshots film docs wheel audit deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench experiments faults soak observer screenshots film docs wheel audit deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -120,6 +120,12 @@ HOURS ?= 8
 
 bench-memory: $(READY)
 	@$(BIN)/python -m tests.bench.memory $(HOURS) 88
+
+# What 1,000 simulated hosts cost a real Prometheus, and the screen that reads it. Three minutes.
+FLEET_SECONDS ?= 150
+
+fleet-bench: $(READY) test-prometheus
+	@NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.bench.fleet $(FLEET_SECONDS)
 
 # What a polling core loses while nftop looks at it: testpmd with and without, by turns; as root.
 observer: $(READY) test-packages

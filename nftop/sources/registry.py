@@ -22,7 +22,7 @@ from nftop.sources.host.topology import TopologySource
 from nftop.sources.netdev.source import NetdevSource
 from nftop.sources.nf_session.discovery import Views
 from nftop.sources.ovs.source import OvsSource
-from nftop.sources.pcm.client import PORT, Address
+from nftop.sources.pcm.client import PORT
 from nftop.sources.pcm.source import PcmSource
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.power.source import PowerSource
@@ -32,6 +32,7 @@ from nftop.sources.pyperf.source import choose
 from nftop.sources.resctrl.source import UARCHS as IIO_REGISTER_UARCHS
 from nftop.sources.resctrl.source import ResctrlSource
 from nftop.sources.runtime.affinity import Affinity
+from nftop.sources.runtime.http import Address
 from nftop.sources.runtime.self_usage import OwnSource
 from nftop.sources.uncore.source import NO_IIO, IioSource, UncoreSource
 from nftop.sources.vpp.source import VppSource

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
+from zlib import crc32
 
 from nftop.export.openmetrics import writer as families
 from nftop.export.openmetrics.writer import MetricFamily
@@ -76,8 +77,9 @@ def dashboard(job: str) -> str:
     return (
         json.dumps(
             {
-                "title": "nftop",
-                "uid": "nftop",
+                "title": "nftop" if job == "nftop" else f"nftop: {job}",
+                # An import replaces the dashboard of the same uid: one for each job.
+                "uid": "nftop" if job == "nftop" else f"nftop-{crc32(job.encode()):08x}",
                 "tags": ["nftop"],
                 "schemaVersion": _SCHEMA_VERSION,
                 "refresh": "30s",
