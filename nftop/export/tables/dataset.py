@@ -149,7 +149,9 @@ class _Part:
         os.fsync(self.folder.handle)
 
     def discard(self) -> None:
-        # What can't be flushed is removed next.
+        # What can't be written is removed next.
+        with contextlib.suppress(OSError, ValueError):
+            self.writer.close()
         with contextlib.suppress(OSError):
             self._file.close()
         with contextlib.suppress(OSError):
