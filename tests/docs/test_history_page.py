@@ -104,7 +104,7 @@ def test_views_come_first_and_every_other_block_has_an_answer(
     assert [bool(rows) for rows in answers] == [False, False, True, True, False, True]
 
 
-def test_a_sample_is_there_once(week: tuple[Path, list[str]]) -> None:
+def test_a_sample_is_in_one_file_once(week: tuple[Path, list[str]]) -> None:
     duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
     pattern = week[0] / "history" / "packages" / "*" / "*" / "*.parquet"
     rows = duckdb.execute(

@@ -60,7 +60,7 @@ class RecordedInterval:
     to_ns: int
 
     @property
-    def part(self) -> str:
+    def stem(self) -> str:
         """`part-20260131T031200Z-0123456789ab`."""
         began = datetime.fromtimestamp(self.began_ns // NS_PER_S, UTC)
         key = f"{self.began_ns} {self.host.name}".encode("utf-8", "replace")
@@ -92,7 +92,7 @@ def host_component(name: str) -> str:
     return f"host={shown}"
 
 
-class _Part:
+class _DayFile:
     """One file, under its temporary name until `publish`."""
 
     def __init__(
@@ -175,7 +175,7 @@ class Dataset:
         self._tables = tables
         self._owner = owner
         self._interval = interval
-        self._parts: dict[tuple[str, str, date], _Part] = {}
+        self._files: dict[tuple[str, str, date], _DayFile] = {}
         self._day: date | None = None
         self._make = writer_maker("parquet")
         self._root = self._tried(lambda: open_folder(path, make_for=owner, make=True))
@@ -205,55 +205,55 @@ class Dataset:
         Raises OutputsError: nothing has changed then, unless it was in renaming.
         """
         self._tried(self._complete)
-        days: dict[tuple[str, date], list[_Part]] = {}
-        for (_, host, day), part in self._parts.items():
-            days.setdefault((host, day), []).append(part)
-            part.folder.close()
+        days: dict[tuple[str, date], list[_DayFile]] = {}
+        for (_, host, day), file in self._files.items():
+            days.setdefault((host, day), []).append(file)
+            file.folder.close()
         self._root.close()
         return tuple(
             AppendedDay(
                 host,
                 day,
-                sum(part.size_bytes for part in parts),
-                sum(part.writer.rows for part in parts),
-                any(part.replaced for part in parts),
+                sum(file.size_bytes for file in files),
+                sum(file.writer.rows for file in files),
+                any(file.replaced for file in files),
             )
-            for (host, day), parts in sorted(days.items())
+            for (host, day), files in sorted(days.items())
         )
 
     def discard(self) -> None:
-        for part in self._parts.values():
-            part.discard()
+        for file in self._files.values():
+            file.discard()
         self._root.close()
 
     def _complete(self) -> None:
         self._take_emptied()
-        for part in self._parts.values():
-            part.finish()
+        for file in self._files.values():
+            file.finish()
         # Another export of the same recording waits, so that none takes over what is replaced.
         fcntl.flock(self._root.handle, fcntl.LOCK_EX)
-        for part in self._parts.values():
-            part.merge(self._interval)
-        for part in self._parts.values():
-            part.publish()
+        for file in self._files.values():
+            file.merge(self._interval)
+        for file in self._files.values():
+            file.publish()
 
     def _take_emptied(self) -> None:
         """Parts that have rows of the interval, of which the export has none."""
-        hosts = {self._interval.host.name, *(host for _, host, _ in self._parts)}
+        hosts = {self._interval.host.name, *(host for _, host, _ in self._files)}
         first, last = (_day(item) for item in (self._interval.from_ns, self._interval.to_ns))
         for days in range((last - first).days + 1):
             for name in self._tables:
                 for host in hosts:
-                    self._take_if_there(name, host, first + timedelta(days=days))
+                    self._take_if_known(name, host, first + timedelta(days=days))
 
-    def _take_if_there(self, name: str, host: str, day: date) -> None:
-        if (name, host, day) in self._parts:
+    def _take_if_known(self, name: str, host: str, day: date) -> None:
+        if (name, host, day) in self._files:
             return
         with contextlib.suppress(FileNotFoundError):
             with open_folder(self._folder(name, host, day)) as folder:
-                there = folder.status(f"{self._interval.part}.parquet") is not None
-            if there:
-                self._part(name, host, day)
+                known = folder.status(f"{self._interval.stem}.parquet") is not None
+            if known:
+                self._file_of(name, host, day)
 
     def _write(self, name: str, host: Host, wall_ns: int, columns: Columns) -> None:
         """Rows of one time, and so of one day."""
@@ -262,18 +262,18 @@ class Dataset:
         day = _day(wall_ns)
         if day != self._day:
             self._day = day
-            for part in self._parts.values():
-                self._tried(part.writer.flush)
-        part = self._tried(lambda: self._part(name, host.name, day))
-        self._tried(lambda: part.writer.write(columns))
+            for file in self._files.values():
+                self._tried(file.writer.flush)
+        file = self._tried(lambda: self._file_of(name, host.name, day))
+        self._tried(lambda: file.writer.write(columns))
 
-    def _part(self, name: str, host: str, day: date) -> _Part:
+    def _file_of(self, name: str, host: str, day: date) -> _DayFile:
         key = (name, host, day)
-        if key not in self._parts:
+        if key not in self._files:
             path = self._folder(name, host, day)
             folder = open_folder(path, make_for=self._owner, make=True)
-            self._parts[key] = _Part(folder, self._interval.part, name, self._make, self._owner)
-        return self._parts[key]
+            self._files[key] = _DayFile(folder, self._interval.stem, name, self._make, self._owner)
+        return self._files[key]
 
     def _folder(self, name: str, host: str, day: date) -> Path:
         return self._path / name / host_component(host) / f"day={day}"

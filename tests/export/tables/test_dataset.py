@@ -183,7 +183,7 @@ def test_columns_of_another_version_are_null(tmp_path: Path, frames: tuple[Frame
     ]  # fmt: skip
 
 
-def test_exports_of_one_recording_wait_for_each_other(
+def test_exports_of_one_recording_at_the_same_time_lose_no_row(
     tmp_path: Path, frames: tuple[Frame, ...]
 ) -> None:
     threads = [
@@ -274,7 +274,7 @@ def test_only_parquet_is_appended_to(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_an_id_is_of_a_recording_and_its_host() -> None:
     ids = {
-        RecordedInterval(Host(name, "", "SKX"), began_ns, 0, 1).part
+        RecordedInterval(Host(name, "", "SKX"), began_ns, 0, 1).stem
         for name in ("a", "b") for began_ns in (1, 2)
     }  # fmt: skip
     assert len(ids) == 4 and all(item.startswith("part-19700101T000000Z-") for item in ids)
