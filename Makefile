@@ -153,6 +153,13 @@ newer-ovs: $(READY)
 experiments: $(READY)
 	@$(BIN)/python -m tests.bench.experiments
 
+# The questions of docs/history.md, asked of a week of three simulated hosts with a sample each
+# WEEK_S seconds: with 60 half an hour.
+WEEK_S ?= 60
+
+history: $(READY)
+	@NFTOP_WEEK_S=$(WEEK_S) $(BIN)/pytest -q --no-cov tests/docs/test_history_page.py
+
 # The kernel's own Python module for perf, which only a newer Debian has: nftop counts with it, on
 # this host and in the lab. As root.
 lab-sid: $(READY) test-packages
