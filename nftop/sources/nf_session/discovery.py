@@ -20,6 +20,7 @@ from typing import ClassVar
 from nftop.model.owner import Owner
 from nftop.model.struct import dataclass
 from nftop.sources.host.sysfs import link_target
+from nftop.sources.runtime.inotify import FolderWatch
 from nftop.sources.trust import trust
 
 SURVEY_NS = 5_000_000_000  # scanning every process and every /run/* is expensive
@@ -240,7 +241,7 @@ class SocketSearch(ABC):
 
 
 class SocketFinder:
-    """Surveys all locations every five seconds, reads the known ones every time.
+    """Surveys all locations every five seconds, and lists the known ones when they change.
 
     `root` is nftop's own file system as in `views`.
     """
@@ -259,13 +260,38 @@ class SocketFinder:
         self._survey_at_ns: int | None = None
         self._locations: tuple[Path, ...] = ()
         self._hidden: tuple[str, ...] = ()
+        self._watch = FolderWatch()
+        self._listed: tuple[tuple[UnixSocket, ...], tuple[str, ...]] = ((), ())
 
     def find(self) -> tuple[tuple[UnixSocket, ...], tuple[str, ...]]:
         """Every socket, and a message for each location that is closed to nftop."""
         now_ns = self._clock()
-        if self._survey_at_ns is None or now_ns - self._survey_at_ns >= SURVEY_NS:
+        due = self._survey_at_ns is None or now_ns - self._survey_at_ns >= SURVEY_NS
+        if due:
             self._survey_at_ns = now_ns
             self._survey()
+        if self._watch.changed() or due:
+            self._watch.watch(self._folders())
+            self._listed = self._list()
+        return self._listed
+
+    def close(self) -> None:
+        """Stop watching the locations."""
+        self._watch.close()
+
+    def _folders(self) -> Iterator[str]:
+        """Folders whose names and modes decide which sockets there are."""
+        for location in self._locations:
+            if location.name == ANY_FOLDER:
+                yield os.fspath(location.parent)
+                for entry in scan(location.parent):
+                    if entry.is_dir(follow_symlinks=False):
+                        yield entry.path
+            else:
+                folders = (path for path in (location, *location.parents) if path.is_dir())
+                yield os.fspath(next(folders, self._root))
+
+    def _list(self) -> tuple[tuple[UnixSocket, ...], tuple[str, ...]]:
         hidden = list(self._hidden)
 
         def on_closed(folder: str) -> None:
