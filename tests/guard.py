@@ -50,7 +50,8 @@ MAY: Mapping[str, str] = {
     "os.dup os.dup2 os.devnull os.O_WRONLY",
     # Unix sockets of NFs, which are asked only what the client has in its allow-list.
     "sources/nf_session/connection.py": "socket.socket socket.AF_UNIX",
-    "sources/nf_session/discovery.py": "os.stat_result",
+    # inotify(7) has no wrapper.
+    "sources/nf_session/discovery.py": "os.stat_result os.fsencode ctypes.*",
     "sources/dpdk/client.py": "socket.socket socket.SOCK_SEQPACKET socket.MSG_*",
     "sources/ovs/jsonrpc.py": "socket.socket socket.SOCK_STREAM socket.MSG_*",
     # What kind each network interface is, asked of the kernel.

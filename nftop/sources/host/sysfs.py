@@ -174,6 +174,43 @@ def _label(path: str, cpu: Cpu | None) -> str:
     return path if cpu is None else path.removeprefix(f"cpu/cpu{cpu}/")
 
 
+class OpenFile:
+    """A file of procfs or sysfs that is read at every tick, so it stays open.
+
+    `records`: the kernel prints it record by record (seq_file with more than one), so a short read
+    need not be its end.
+    """
+
+    def __init__(self, path: str, limit: int = _LIMIT_BYTES, *, records: bool = True) -> None:
+        self._path, self._limit, self._records = path, limit, records
+        self._fd = -1
+        self._size = 0  # of the last text: no larger buffer is made than is needed
+
+    def read(self) -> bytes:
+        """All of it, at most `limit` bytes. Raises OSError; the next call opens it again."""
+        try:
+            if self._fd < 0:
+                self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            data = b""
+            while len(data) < self._limit:
+                room = max(min(2 * self._size, self._limit) - len(data), 4096)
+                chunk = os.pread(self._fd, room, len(data))
+                data += chunk
+                if not chunk or not (self._records or len(chunk) >= room):
+                    break
+        except OSError:
+            self.close()
+            raise
+        self._size = len(data)
+        return data[: self._limit]
+
+    def close(self) -> None:
+        """Close the descriptor; safe to call twice."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
 class OnlineCpus:
     """/sys/devices/system/cpu/online, parsed only when its text changes."""
 

@@ -27,6 +27,7 @@ from nftop.model.sample import Counts
 from nftop.model.struct import dataclass
 from nftop.sources.base import missing_check
 from nftop.sources.host import sysfs
+from nftop.sources.host.sysfs import OpenFile
 from nftop.sources.process.scan import is_nf
 
 _TUN = "/dev/net/tun"
@@ -74,10 +75,12 @@ _SOFTNET_WORDS = 9
 _DEV_WORDS = 16
 
 
-def parse_softnet(text: str, online: Sequence[int]) -> tuple[NDArray[np.int32], Counts]:
+def parse_softnet(
+    text: str, online_cpus: Callable[[], Sequence[int]]
+) -> tuple[NDArray[np.int32], Counts]:
     """CPUs, and uint64 (n, 3) packets processed, dropped and time squeezed.
 
-    One line per online CPU; older kernels do not print the CPU, which `online` then has. Raises
+    One line per online CPU; older kernels do not print the CPU, and `online_cpus` has them. Raises
     ValueError.
     """
     words = [line.split() for line in text.splitlines()]
@@ -85,7 +88,7 @@ def parse_softnet(text: str, online: Sequence[int]) -> tuple[NDArray[np.int32], 
         raise ValueError("it has no lines of CPUs")
     if all(len(word) > _INDEX for word in words):
         cpus = [int(item[_INDEX], 16) for item in words]
-    elif len(words) == len(online):
+    elif len(words) == len(online := online_cpus()):
         cpus = list(online)
     else:
         raise ValueError(f"it has lines of {len(words)} CPUs, and {len(online)} are online")
@@ -197,6 +200,7 @@ def _text(data: bytes) -> str:
     return data.rstrip(b"\0").decode("utf-8", "replace")
 
 
+_RECORDS = frozenset({"proc/net/softnet_stat", "proc/net/dev"})
 _LIMIT_BYTES = 2 << 20  # 4096 CPUs, or ten thousand interfaces
 # An interface may get a master, and a tap another owner, under the same name.
 LOOK_AGAIN_NS = 10_000_000_000
@@ -241,14 +245,14 @@ class NetdevSource:
         self._links = links
         self._net = sysfs.SysTree(root / "sys/class/net")
         self._clock = clock
+        self._files: dict[str, OpenFile] = {}
         self._facts: Mapping[str, _Facts] = {}
         self._checked_at_ns = 0
 
     def read(self) -> NetdevTable | Missing:
         path = "proc/net/softnet_stat"
         try:
-            online = parse_cpu_list(self._text("sys/devices/system/cpu/online").strip() or "0")
-            cpus, softnet = parse_softnet(self._text(path), online)
+            cpus, softnet = parse_softnet(self._text(path), self._online)
             path = "proc/net/dev"
             counts = parse_dev(self._text(path))
             path = "proc/net/snmp"
@@ -257,13 +261,14 @@ class NetdevSource:
             return sysfs.unreadable(f"/{path}", error)
         now_ns = self._clock()
         if counts.keys() != self._facts.keys() or now_ns - self._checked_at_ns >= LOOK_AGAIN_NS:
+            self.close()  # files of interfaces that are gone
             self._facts, self._checked_at_ns = self._look(frozenset(counts)), now_ns
         facts = self._facts
         interfaces = []
         for name, (rx, tx, rx_bytes) in counts.items():
             missed = None
             if facts[name].kind == "nic":
-                missed = self._net.number(f"{name}/statistics/rx_missed_errors")
+                missed = self._number(f"sys/class/net/{name}/statistics/rx_missed_errors")
             own = facts[name]
             interfaces.append(
                 Interface(
@@ -296,10 +301,26 @@ class NetdevSource:
         return (Check(self.name, Reason.PRESENT, text),)
 
     def close(self) -> None:
-        """Nothing is held."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
 
     def _text(self, path: str) -> str:
-        return sysfs.read_up_to(f"{self._root}/{path}", _LIMIT_BYTES).decode("utf-8", "replace")
+        """A file that is kept open; snmp, snmp6 and attributes are one record each."""
+        if path not in self._files:
+            records = path in _RECORDS
+            self._files[path] = OpenFile(f"{self._root}/{path}", _LIMIT_BYTES, records=records)
+        return self._files[path].read().decode("utf-8", "replace")
+
+    def _online(self) -> Sequence[int]:
+        return parse_cpu_list(self._text("sys/devices/system/cpu/online").strip() or "0")
+
+    def _number(self, path: str) -> int | None:
+        """A counter; None if it is absent or can't be read."""
+        try:
+            return int(self._text(path))
+        except (OSError, ValueError):
+            return None
 
     def _or_nothing(self, path: str) -> str:
         try:

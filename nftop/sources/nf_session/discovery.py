@@ -6,6 +6,9 @@ unusual locations are listed in /proc/net/unix (proc_net_unix(5)) with the path 
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import errno
 import os
 import re
 import stat
@@ -23,6 +26,7 @@ from nftop.sources.host.sysfs import link_target, writable_name
 from nftop.sources.trust import trust
 
 SURVEY_NS = 5_000_000_000  # scanning every process and every /run/* is expensive
+_ANEW_EVERY = 6  # surveys, until the namespaces of all processes are read again
 MAX_SOCKETS = 256
 _MAX_SENTENCES = 32
 _MAX_ENTRIES = 1024
@@ -112,6 +116,9 @@ class Views:
         self._lock = threading.Lock()
         self._seen_at_ns: int | None = None
         self._seen: tuple[tuple[FileSystemView, ...], int] = ((), 0)
+        self._surveys = 0
+        self._namespaces: Mapping[str, str] = {}
+        self._settled: Mapping[str, str] = {}
 
     def look(self) -> tuple[tuple[FileSystemView, ...], int]:
         """The views, nftop's own first, and the number of processes closed to nftop."""
@@ -119,38 +126,57 @@ class Views:
             now_ns = self._clock()
             if self._seen_at_ns is None or now_ns - self._seen_at_ns >= SURVEY_NS:
                 self._seen_at_ns = now_ns
-                self._seen = _views(self._root, self._proc)
+                self._seen = self._survey()
             return self._seen
 
+    def _survey(self) -> tuple[tuple[FileSystemView, ...], int]:
+        # A process may enter its namespace a moment after its start, and then seldom another.
+        known = self._settled if self._surveys % _ANEW_EVERY else {}
+        self._surveys += 1
+        namespaces, unseen = _namespaces(self._proc, known)
+        before, self._namespaces = self._namespaces, namespaces
+        self._settled = {pid: ns for pid, ns in namespaces.items() if before.get(pid) == ns}
+        return _views(self._root, self._proc, namespaces), unseen
 
-def _views(root: Path, proc: Path) -> tuple[tuple[FileSystemView, ...], int]:
-    own = link_target(proc / "self" / "ns" / "mnt")
-    first_pid: dict[str, str] = {}
+
+def _namespaces(proc: Path, known: Mapping[str, str]) -> tuple[Mapping[str, str], int]:
+    """Mount namespace by pid, and the number of processes closed to nftop.
+
+    Those in `known` are not read again.
+    """
+    namespaces = {}
     unseen = 0
     for entry in scan(proc):
+        pid = entry.name
         # Some sandboxes close init to everyone, and it is no network function.
-        if not entry.name.isdigit() or entry.name == "1":
+        if not pid.isdigit() or pid == "1":
             continue
         try:
-            namespace = str((proc / entry.name / "ns" / "mnt").readlink())
+            namespaces[pid] = known.get(pid) or str(Path(entry.path, "ns", "mnt").readlink())
         except PermissionError:
             unseen += 1
         except OSError:
             continue
-        else:
-            # Another user may have mounted anything, so a process of root is preferred.
-            if namespace not in first_pid or (
-                namespace != own
-                and not _is_trusted(proc / first_pid[namespace])
-                and _is_trusted(proc / entry.name)
-            ):
-                first_pid[namespace] = entry.name
+    return namespaces, unseen
+
+
+def _views(root: Path, proc: Path, namespaces: Mapping[str, str]) -> tuple[FileSystemView, ...]:
+    own = link_target(proc / "self" / "ns" / "mnt")
+    first_pid: dict[str, str] = {}
+    for pid, namespace in namespaces.items():
+        # Another user may have mounted anything, so a process of root is preferred.
+        if namespace not in first_pid or (
+            namespace != own
+            and not _is_trusted(proc / first_pid[namespace])
+            and _is_trusted(proc / pid)
+        ):
+            first_pid[namespace] = pid
     first_pid.pop(own, None)
     others = [
         FileSystemView(proc / pid / "root", proc / pid / "net" / "unix")
         for pid in first_pid.values()
     ]
-    return (FileSystemView(root, proc / "self" / "net" / "unix"), *others), unseen
+    return (FileSystemView(root, proc / "self" / "net" / "unix"), *others)
 
 
 def _is_trusted(path: Path) -> bool:
@@ -209,6 +235,68 @@ def closed_sentence(path: str, application: str) -> str:
     return f"{what}, so {application} there can't be read{_remedy()}"
 
 
+# linux/inotify.h; a listing depends on the names in a folder, and on who may open it.
+_CHANGES = 0x4 | 0x40 | 0x80 | 0x100 | 0x200 | 0x400 | 0x800  # ATTRIB .. MOVE_SELF
+_ONLY_FOLDERS = 0x1000000
+_READ_BYTES = 1 << 16
+# A path that can't be opened is listed as empty, or as closed, until the caller looks again.
+_NO_FOLDER = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP, errno.ENAMETOOLONG)
+
+
+class FolderWatch:
+    """Reports by inotify(7) whether any of a set of folders changed, in one read(2).
+
+    Without inotify, or at a limit of it, `changed` is always true. What another host changes in a
+    file system of both is not reported.
+    """
+
+    def __init__(self) -> None:
+        self._fd = -1
+        self._watches: set[int] = set()
+        self._complete = False
+
+    def changed(self) -> bool:
+        """Whether anything changed since the last call, or may have."""
+        if not self._complete:
+            return True
+        try:
+            return bool(os.read(self._fd, _READ_BYTES))
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+    def watch(self, folders: Iterable[str]) -> None:
+        """Watch these folders from now on, and no others; absent ones are left out."""
+        self._complete = False
+        libc = ctypes.CDLL(None, use_errno=True)
+        if self._fd < 0:
+            self._fd = libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
+        if self._fd < 0:
+            return
+        with contextlib.suppress(OSError):  # before the folders are listed, so that none is missed
+            os.read(self._fd, _READ_BYTES)
+        watches, complete = set[int](), True
+        for folder in folders:
+            number = libc.inotify_add_watch(
+                self._fd, os.fsencode(folder), ctypes.c_uint32(_CHANGES | _ONLY_FOLDERS)
+            )
+            if number >= 0:
+                watches.add(number)
+            else:
+                complete &= ctypes.get_errno() in _NO_FOLDER
+        for number in self._watches - watches:
+            libc.inotify_rm_watch(self._fd, number)
+        self._watches, self._complete = watches, complete
+
+    def close(self) -> None:
+        """Stop; `changed` is true from now on."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._complete = -1, False
+        self._watches.clear()
+
+
 class SocketSearch(ABC):
     """Where one kind of network function has its sockets.
 
@@ -247,7 +335,7 @@ class SocketSearch(ABC):
 
 
 class SocketFinder:
-    """Surveys all locations every five seconds, reads the known ones every time.
+    """Surveys all locations every five seconds, and lists the known ones when they change.
 
     `root` is nftop's own file system as in `views`.
     """
@@ -266,13 +354,38 @@ class SocketFinder:
         self._survey_at_ns: int | None = None
         self._locations: tuple[Path, ...] = ()
         self._hidden: tuple[str, ...] = ()
+        self._watch = FolderWatch()
+        self._listed: tuple[tuple[UnixSocket, ...], tuple[str, ...]] = ((), ())
 
     def find(self) -> tuple[tuple[UnixSocket, ...], tuple[str, ...]]:
         """Every socket, and a message for each location that is closed to nftop."""
         now_ns = self._clock()
-        if self._survey_at_ns is None or now_ns - self._survey_at_ns >= SURVEY_NS:
+        due = self._survey_at_ns is None or now_ns - self._survey_at_ns >= SURVEY_NS
+        if due:
             self._survey_at_ns = now_ns
             self._survey()
+        if self._watch.changed() or due:
+            self._watch.watch(self._folders())
+            self._listed = self._list()
+        return self._listed
+
+    def close(self) -> None:
+        """Stop watching the locations."""
+        self._watch.close()
+
+    def _folders(self) -> Iterator[str]:
+        """Folders whose names and modes decide which sockets there are."""
+        for location in self._locations:
+            if location.name == ANY_FOLDER:
+                yield os.fspath(location.parent)
+                for entry in scan(location.parent):
+                    if entry.is_dir(follow_symlinks=False):
+                        yield entry.path
+            else:
+                folders = (path for path in (location, *location.parents) if path.is_dir())
+                yield os.fspath(next(folders, self._root))
+
+    def _list(self) -> tuple[tuple[UnixSocket, ...], tuple[str, ...]]:
         hidden = list(self._hidden)
 
         def on_closed(folder: str) -> None:

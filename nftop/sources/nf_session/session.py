@@ -32,6 +32,9 @@ Identity: TypeAlias = tuple[int, int]
 
 GIVE_UP_NS = 60_000_000_000
 _BACKOFF_S = (1, 2, 4, 8, 16, 30)
+# A process between bind(2) and listen(2) refuses connections for a moment; a socket that is left
+# over is not tried again before its folder has been listed again.
+_MOST_REFUSALS = 3
 
 
 class PeerStatus(Enum):
@@ -68,6 +71,7 @@ class SocketSession(ABC, Generic[L, T]):
         self._sent_at_ns = 0
         self._problem: Missing | None = None
         self._failures = 0
+        self._tried, self._refusals = socket, 0
         self._retry_at_ns = 0
 
     @property
@@ -100,7 +104,10 @@ class SocketSession(ABC, Generic[L, T]):
         self._tick += 1
         self._end_lost()
         claimed_before = self.status is PeerStatus.DUPLICATE and self.identity in claimed
-        if not self.connected and self._clock() >= self._retry_at_ns and not claimed_before:
+        if self.socket is not self._tried:
+            self._tried, self._refusals = self.socket, 0
+        idle = claimed_before or self._refusals >= _MOST_REFUSALS
+        if not self.connected and self._clock() >= self._retry_at_ns and not idle:
             self._connect(claimed)
         self._poll()
 
@@ -149,6 +156,7 @@ class SocketSession(ABC, Generic[L, T]):
             link = self._open()
         except NoListenerError:
             self._leave(PeerStatus.NOBODY)
+            self._refusals += 1
         except PermissionError:
             self.status = PeerStatus.FORBIDDEN
             self._wait(_BACKOFF_S[-1])

@@ -181,6 +181,7 @@ class NfSource(ABC, Generic[L, T]):
         for session in self._sessions.values():
             session.close()
         self._sessions.clear()
+        self._finder.close()
 
     @abstractmethod
     def _session(self, socket: UnixSocket) -> SocketSession[L, T]: ...

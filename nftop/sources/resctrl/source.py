@@ -205,6 +205,7 @@ _TASKS_RATIO = 0.02
 _TASKS_OLD_NS = 2_000_000_000
 # Only operators change the register, and reading it runs on a CPU of the package.
 _REGISTER_EVERY_NS = 10_000_000_000
+_ABSENT_EVERY_NS = 5_000_000_000
 # Without the lock, the tree is read this often at most until it is twice the same.
 _LOOKS = 5
 
@@ -250,13 +251,22 @@ class ResctrlSource:
         self._tasks_at_ns, self._tasks_age_ns = 0, 0
         self._registers: Mapping[L3Domain, Cbm] = {}
         self._next_registers_ns = 0
+        self._absent: Missing | None = None
+        self._look_again_ns = 0
         self._cpuid: tuple[str, int, int, int] | None = None
         self.counter_reads = self.counter_interrupts = 0
 
     def read(self) -> ResctrlTable | Missing:
+        now_ns = self._clock()
+        if self._absent is not None and now_ns < self._look_again_ns:
+            return self._absent
         mount = files.find_mount(self._root)
         if isinstance(mount, Missing):
+            # A kernel without resctrl does not get it later, as a rule.
+            self._absent = mount if mount.reason is Reason.HARDWARE else None
+            self._look_again_ns = now_ns + _ABSENT_EVERY_NS
             return mount
+        self._absent = None
         try:
             return self._table(mount)
         except OSError as error:
@@ -279,6 +289,7 @@ class ResctrlSource:
         self._counters, self._next_counters_ns = {}, 0
         self._tasks, self._next_tasks_ns = {}, 0
         self._registers, self._next_registers_ns = {}, 0
+        self._absent = None
 
     def _table(self, mount: files.Mount) -> ResctrlTable | Missing:
         inventory = self._look(mount)

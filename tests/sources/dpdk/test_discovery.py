@@ -127,6 +127,48 @@ def test_surveys_are_seldom_but_known_places_are_observed_every_time(host: Host)
     assert [socket.prefix for socket in finder.find()[0]] == ["a", "b", "c"]
 
 
+def test_between_surveys_nothing_is_listed_that_did_not_change(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = 0
+    views = Views(host.root, host.proc, lambda: now_ns)
+    finder = SocketFinder(TelemetrySearch({}), host.root, views, clock=lambda: now_ns)
+    for name in "abc":
+        host.socket(host.root / "run/dpdk" / name)
+    first = finder.find()
+    calls: list[object] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path: calls.append(path) or scandir(path))
+    assert finder.find() is first
+    assert calls == []
+    (host.root / "run/dpdk/b" / NAME).unlink()
+    assert [socket.prefix for socket in finder.find()[0]] == ["a", "c"]
+    assert calls
+    finder.close()
+
+
+def test_namespaces_of_known_processes_are_seldom_read(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ns = 0
+    views = Views(host.root, host.proc, lambda: now_ns)
+    for pid in range(100, 110):
+        host.process(str(pid), "mnt:[2]", host.root)
+    calls: list[str] = []
+    readlink = os.readlink
+    monkeypatch.setattr(
+        os, "readlink", lambda path, **named: calls.append(str(path)) or readlink(path, **named)
+    )
+    read = []
+    for survey in range(8):
+        calls.clear()
+        now_ns = survey * SURVEY_NS
+        assert len(views.look()[0]) == 2
+        read.append(sum(path.endswith("ns/mnt") and "/1" in path for path in calls))
+    # Twice until they are known, and all again in every sixth survey.
+    assert read == [10, 10, 0, 0, 0, 0, 10, 0]
+
+
 def test_a_host_without_anything_is_no_error(tmp_path: Path) -> None:
     root = tmp_path / "none"
     assert SocketFinder(TelemetrySearch({}), root, Views(root, tmp_path / "no proc")).find() == (

@@ -51,28 +51,28 @@ SNMP6 = "Ip6InReceives                   \t17\nIp6OutForwDatagrams             \
 
 
 def test_softnet_as_captured() -> None:
-    cpus, counts = parse_softnet(BEFORE, [0, 1])
+    cpus, counts = parse_softnet(BEFORE, lambda: [0, 1])
     assert cpus.tolist() == [0, 1]
     assert counts.tolist() == [[0x6A1, 0, 0], [0x1C6F1, 0, 0]]
 
 
 def test_softnet_rows_of_older_kernels_are_the_online_cpus() -> None:
-    cpus, counts = parse_softnet(OLD, [0, 2])
+    cpus, counts = parse_softnet(OLD, lambda: [0, 2])
     assert cpus.tolist() == [0, 2]
     assert counts.tolist() == [[16, 1, 2], [2**32 - 1, 0, 0]]
     with pytest.raises(ValueError, match="lines of 2 CPUs, and 3 are online"):
-        parse_softnet(OLD, [0, 1, 2])
+        parse_softnet(OLD, lambda: [0, 1, 2])
 
 
 @pytest.mark.parametrize("text", ["", "00 00\n", BEFORE + BEFORE, BEFORE.replace("6a1", "xyz")])
 def test_softnet_that_makes_no_sense(text: str) -> None:
     with pytest.raises(ValueError):
-        parse_softnet(text, [0, 1])
+        parse_softnet(text, lambda: [0, 1])
 
 
 @given(st.text())
 def test_no_text_raises_anything_else(text: str) -> None:
-    for parse in (lambda: parse_softnet(text, [0]), lambda: parse_dev(text)):
+    for parse in (lambda: parse_softnet(text, lambda: [0]), lambda: parse_dev(text)):
         with contextlib.suppress(ValueError):
             parse()
 

@@ -432,6 +432,9 @@ def test_not_mounted_absent_not_readable(
     assert sentence(reader.read()) == snapshot
     (root / "proc/filesystems").write_text("nodev\tproc\n")
     assert sentence(reader.read()).startswith("hardware: this kernel has no resctrl")
+    (root / "proc/filesystems").write_text("nodev\tresctrl\n")
+    assert sentence(reader.read()).startswith("hardware:")  # of a moment ago
+    reader.close()
     write(root, {})
     (root / MOUNT).rename(root / "unmounted")
     assert sentence(reader.read()) == snapshot
