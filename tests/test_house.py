@@ -11,7 +11,7 @@ from tests.house import ROOT, Counts, banned, count, modules, names, tree, words
 
 # At most so many. Lines have slack while features are added; their target is 64,000.
 LIMITS = {
-    "lines": 102_000,
+    "lines": 102_800,
     "single_importer": 83,
     "single_importer_in_folder": 28,
     "top_level": 14,

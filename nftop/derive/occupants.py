@@ -259,8 +259,10 @@ def occupants(
             if row is not None:
                 by_row.setdefault(row, Occupant()).cores.append((nf, core))
     for rate in threads:
-        row = topology.row_of.get(rate.cpu) if rate.cpu is not None else None
-        if row is None or not rate.polls:
+        if not rate.polls or rate.cpu is None:
+            continue
+        row = topology.row_of.get(rate.cpu)
+        if row is None:
             continue
         known = by_row.get(row)
         if known is None or rate.thread.pid not in {nf.pid for nf, _ in known.cores}:

@@ -240,6 +240,7 @@ def _poller_columns(
         return total(core.packets_per_s for _, core in poller.cores)
 
     packets = of_pollers(lambda _, poller: packets_of(poller))
+    rooms = {row: _room(poller, own[row]) for row, poller in pollers.items()}
     # On shared CPUs instructions and misses include other threads'.
     own_packets = of_pollers(
         lambda row, poller: poller.uncounted(own[row]) or poller.shared(own[row]) or packets[row]
@@ -257,10 +258,10 @@ def _poller_columns(
         "busy_cpp": where(polled, product(cpp, of_cycles), no_nf),
         "ipp": where(polled, ratio(rates.rate("instructions"), own_packets), no_nf),
         "llc_misses_per_packet": where(polled, per_packet, no_nf),
-        "missed_packets_per_s": of_pollers(lambda _, poller: _missed(poller, packets_of(poller))),
+        "missed_packets_per_s": of_pollers(lambda row, poller: _missed(poller, packets[row])),
         "vector_fill_ratio": of_pollers(lambda _, poller: _of_core(poller, "vector_fill_ratio")),
-        "room_ratio": of_pollers(lambda row, poller: _room(poller, own[row]).ratio),
-        "room_packets_per_s": of_pollers(lambda row, poller: _room(poller, own[row]).packets_per_s),
+        "room_ratio": of_pollers(lambda row, _: rooms[row].ratio),
+        "room_packets_per_s": of_pollers(lambda row, _: rooms[row].packets_per_s),
         "run_ratio": of_pollers(lambda _, poller: _worst(poller, "run_ratio", min)),
         "wait_ratio": of_pollers(lambda _, poller: _worst(poller, "wait_ratio", max)),
     }

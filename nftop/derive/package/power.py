@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from nftop.derive.cpu.counters import COUNTERS, CounterRates, tsc_hz
 from nftop.derive.cpu.deltas import difference
 from nftop.derive.package.table import NOT_HERE, PACKAGES, BoxRates, added_up, box_rates
 from nftop.derive.stage import FoldStage, FoldTick, TopologyChange
-from nftop.model.column import Column, Floats, column, missing, ratio, where, withhold
+from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where, withhold
 from nftop.model.frame import PackageRow
 from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS, COUNTED_POWER_PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
@@ -146,9 +146,12 @@ def _sums(
 ) -> dict[str, Column]:
     """Counts per second by event; `row_of` has the row of each of the table's `numbers`."""
     box = np.array([row_of.get(number, -1) for number in numbers], dtype=np.int64)
-    wanted = [table.events.index(event) for event in events if event in table.events]
-    sums, _ = added_up(table, rates, box, len(row_of), wanted)
+    sums, _ = added_up(table, rates, box, len(row_of), _positions(table, events))
     return {event: sums.get(event, missing(len(row_of), NOT_HERE)) for event in events}
+
+
+def _positions(table: UncoreTable, events: Iterable[str]) -> list[int]:
+    return [table.events.index(event) for event in events if event in table.events]
 
 
 def _of_packages(
@@ -183,8 +186,10 @@ def _of_cpus(
 ) -> dict[str, Column]:
     sums = _sums(table, rates, table.boxes.tolist(), topology.row_of, CORE_POWER_EVENTS)
     hz, one = tsc_hz(counted), np.ones(len(topology.cpus))
+    readers = table.boxes[np.isin(table.event, _positions(table, _CORE_STATES.values()))]
+    known = np.isin([info.cpu for info in topology.cpus], readers)
     states = {
-        name: _share(_of_threads(sums[event], topology), hz, one)
+        name: _share(_of_threads(sums[event], known, topology), hz, one)
         for name, event in _CORE_STATES.items()
     }
     awake = _awake(counted)
@@ -196,15 +201,15 @@ def _of_cpus(
     }
 
 
-def _of_threads(of: Column, topology: Topology) -> Column:
-    """A core's number, which is that of one of its threads, for all of them."""
+def _of_threads(of: Column, known: Bools, topology: Topology) -> Column:
+    """A core's number, which is that of its thread in `known`, for all of its threads."""
     own = of
     for others in topology.sibling_rows.T:
-        known = (others >= 0) & (own.reasons == NOT_HERE.reason)
         rows = np.maximum(others, 0)
+        replaced = (others >= 0) & ~known & known[rows]
         details = {row: of.details[at] for row, at in enumerate(rows.tolist()) if at in of.details}
         sibling = Column(of.values[rows], of.reasons[rows], details, of.by_reason)
-        own = where(known, sibling, own)
+        own = where(replaced, sibling, own)
     return own
 
 

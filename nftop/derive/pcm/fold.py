@@ -272,6 +272,7 @@ def differ(readings: Floats, pace_s: float) -> Bools:
 
 
 ORIGIN = "pcm"
+_ORIGINS = np.array([None, ORIGIN], np.object_)  # by whether a number is the server's
 _SETTLED = (Reason.IDLE, Reason.UNDEFINED)
 _KNOWN = np.array([Reason.PRESENT, *_SETTLED], np.uint8)
 _CPU_PAIRS = ("ipc", "frequency_hz")
@@ -347,7 +348,7 @@ def _with_second_choice(
         used = fills[row] if name in table.columns else second[name].present
         columns[name] = where(replaced[row], second[name], columns[name])
         if used.any():
-            origins[name] = tuple(ORIGIN if item else None for item in used.tolist())
+            origins[name] = tuple(_ORIGINS[used.astype(np.intp)].tolist())
     rows = tuple(
         _package(row, index, rates, alone="uncore" not in others)
         for index, row in enumerate(packages)

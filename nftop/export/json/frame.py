@@ -8,6 +8,7 @@ An absent number is null, its reason stands in `missing`. Ratios are 0..1.
   `uncore_imc_3`.
 - `origins` of a CPU or package: the source of numbers that are not from their metric's first
   choice, `{"ipc": "pcm"}`; `links` stands for the package's links.
+- `sampled_s` of a CPU or package: age in seconds of numbers that are read now and then.
 - `findings`: facts beyond a limit, the most severe first, for all CPUs; see `nftop explain RULE`.
 - `incidents`, `past_incidents`: findings by cause, the most harmful and the newest first, muted
   ones too. `severity` is `bad` (packets are lost), `warn` or `info`. `dropped_packets` is a lower
@@ -422,6 +423,7 @@ def _cpu(
         "saturated_by": list(table.saturated_by.get(info.cpu, ())),
         "attribution": table.attribution[row] or None,
         "origins": {name: of[row] for name, of in table.origins.items() if of[row] is not None},
+        "sampled_s": dict(table.sampled_s),
     }
     group = table.group[row]
     named["group_of"] = None if isinstance(group, Missing) else group.of

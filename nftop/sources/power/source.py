@@ -25,7 +25,13 @@ from nftop.sources.base import RETRY_AFTER_NS
 from nftop.sources.host.sysfs import OnlineCpus, SysTree
 from nftop.sources.host.topology import read_topology
 from nftop.sources.perf import pmu as pmus
-from nftop.sources.perf.abi import READ_HEADER_WORDS, Kernel, close_events, host_kernel
+from nftop.sources.perf.abi import (
+    READ_HEADER_WORDS,
+    Kernel,
+    close_events,
+    host_kernel,
+    raise_open_files,
+)
 from nftop.sources.perf.group import Costs, CounterGroup, open_group
 from nftop.sources.perf.problems import CAME_BACK, QUIET, CounterProblem, explain
 
@@ -168,6 +174,7 @@ class PowerSource:
     def _open(self, topology: Topology, now_ns: int) -> None:
         """Open everything anew: at the start, after hotplug, and after a failure that may pass."""
         self._close_groups()
+        raise_open_files()
         self._slow_due_ns = now_ns
         online = [info for info in topology.cpus if info.online and info.package is not None]
         for kind in COUNTED:
@@ -222,9 +229,12 @@ class PowerSource:
         counted, encodings = [], []
         for row in rows:
             row.problem = QUIET if info.cpu in self._quiet else self._refused(pmu, kind, row.event)
-            if row.problem is None:
-                counted.append(row)
-                encodings.append(pmus.encode(pmu, pmu.events[kind.events[row.event]]))
+            try:
+                if row.problem is None:
+                    encodings.append(pmus.encode(pmu, pmu.events[kind.events[row.event]]))
+                    counted.append(row)
+            except pmus.PmuError as error:
+                row.problem = CounterProblem(Reason.ERROR, str(error))
         if not counted:
             return
         try:

@@ -12,7 +12,7 @@ from nftop.derive.package.power import UNREAD
 from nftop.model.frame import Frame
 from nftop.model.missing import Missing, Reason
 from nftop.model.topology import Host
-from nftop.model.uncore import POWER_EVENTS, UncoreTable
+from nftop.model.uncore import NOT_ON_POLLERS, POWER_EVENTS, UncoreTable
 from nftop.sim.power import power_counts
 from nftop.sources.power.source import SLOW_NS
 from tests.frames import topology
@@ -140,3 +140,18 @@ def test_the_simulated_hosts_numbers_are_those_of_its_model(scenario: str) -> No
         assert np.sum(states) == pytest.approx(1.0) and np.min(states) >= 0
         assert states[3] > 0.5
     assert 0 <= last.cpus.sampled_s.get("c6_ratio", 0.0) < SLOW_NS / 1e9
+
+
+def test_a_core_that_polls_has_its_reason_on_every_thread() -> None:
+    host = Frozen("default", 8)
+    host.tick(0)
+    frame = host.tick(6 * S)
+    polled = {cpu for placed in host.simulated.model.layout.placed for cpu in placed.cpus}
+    counted = next(item.read() for item in host.simulated.sources if item.name == "power")
+    alone = fold(
+        FoldState(frame.host, frame.topology), sample(S, power=counted),
+        sample(2 * S, power=counted),
+    )[-1]  # fmt: skip
+    for cpu in frame.topology.with_siblings(polled):
+        why = alone.cpus.columns["c6_ratio"][cpu]
+        assert isinstance(why, Missing) and why.message == NOT_ON_POLLERS, cpu
