@@ -70,8 +70,9 @@ def target_of(
 
 
 def named(nfs: Collection[NfRow], name: str) -> NfRow | None:
-    """The NF of this name, else the only one with it as a component: `north` or, as screens name
-    it, `l3fwd` of `north/dpdk-l3fwd`.
+    """The NF of this name, else the only one with it as a component.
+
+    `north` or, as screens name it, `l3fwd` of `north/dpdk-l3fwd`.
     """
     exact = [nf for nf in nfs if nf.name == name]
     component = [
