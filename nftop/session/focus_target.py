@@ -70,9 +70,17 @@ def target_of(
 
 
 def named(nfs: Collection[NfRow], name: str) -> NfRow | None:
-    """The NF of this name, else the only one with it as a component: `l3fwd` of `north/l3fwd`."""
+    """The NF of this name, else the only one with it as a component.
+
+    `north` or, as screens name it, `l3fwd` of `north/dpdk-l3fwd`.
+    """
     exact = [nf for nf in nfs if nf.name == name]
-    component = [nf for nf in nfs if name in nf.name.split("/")]
+    component = [
+        nf
+        for nf in nfs
+        for parts in (nf.name.split("/"),)
+        if name in (*parts, parts[-1].removeprefix("dpdk-"))
+    ]
     return exact[0] if exact else component[0] if len(component) == 1 else None
 
 

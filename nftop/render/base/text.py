@@ -12,7 +12,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 
 from rich.cells import cell_len
@@ -160,9 +160,10 @@ def locale_is_utf8(environ: Mapping[str, str]) -> bool:
 
 @lru_cache(maxsize=16)  # network functions seldom change
 def name_forms(names: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
-    """Forms of names of network functions, the longest first; short ones only if they are unique.
+    """The name of each network function, and its end if that is unique: a table has one or other.
 
-    `north/dpdk-l3fwd`, `north/l3fwd`, `l3fwd`. Names with other characters have no short form.
+    `north/dpdk-l3fwd`, `l3fwd`; `north/l3fwd` if another one ends so. Names with other characters
+    have no short form.
     """
     known = [name for name in dict.fromkeys(names) if _USUAL_NAME.fullmatch(name)]
     plain = {name: name.replace("/dpdk-", "/") for name in known}
@@ -172,16 +173,19 @@ def name_forms(names: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
     for name in known:
         unique = (
             forms[name]
-            for forms, count in zip((plain, short), counts, strict=True)
+            for forms, count in zip((short, plain), reversed(counts), strict=True)
             if count[forms[name]] == 1
         )
-        result[name] = tuple(dict.fromkeys((name, *unique)))
+        result[name] = tuple(dict.fromkeys((name, next(unique, name))))
     return result
 
 
 _USUAL_NAME = re.compile(r"[\w./@:,-]+")
 
 
-def fitting_name(forms: Sequence[str], width: int) -> str:
-    """The first form that fits in `width` cells, else the last one."""
-    return next((form for form in forms if cells(form) <= width), forms[-1])
+@lru_cache(maxsize=16)
+def fitting_names(names: tuple[str, ...], width: int) -> Mapping[str, str]:
+    """By whole name, what one table shows: whole names if all fit in `width` cells, else ends."""
+    forms = name_forms(names)
+    whole = all(cells(name) <= width for name in forms)
+    return {name: form[0 if whole else -1] for name, form in forms.items()}

@@ -288,13 +288,8 @@ def _effects(frame: Frame, incident: Incident, tight: int, room: int) -> str:
     return fit(forms[-1], max(tight, room)).rstrip() if max(tight, room) >= _LEAST_EFFECTS else ""
 
 
-def short_names(frame: Frame, *, plain: bool = False) -> Mapping[str, str]:
-    """By `NfRow.key`, names without prefix and `dpdk-`, where these are unique.
-
-    `plain`: with the prefix.
-    """
-    if plain:
-        return {nf.key: nf.name.replace("/dpdk-", "/") for nf in frame.nfs}
+def short_names(frame: Frame) -> Mapping[str, str]:
+    """By `NfRow.key`, names without prefix and `dpdk-`, where these are unique."""
     forms = name_forms(tuple(nf.name for nf in frame.nfs))
     return {nf.key: forms[nf.name][-1] for nf in frame.nfs}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -173,12 +174,12 @@ def test_cost_is_a_bound_unless_the_core_is_known_to_be_saturated(busy: Reading)
     assert drawn("ipp", True)[0] == "   302 "
     assert drawn("ipp", None)[0] == "  <302 "
     assert drawn("busy_cpp", False)[0] == "   186 ", "empty polls are not in it"
-    assert drawn("ipc", False)[0] == "1.05 "
+    assert drawn("ipc", False)[0] == " 1.05 "
 
 
 def test_estimates_are_marked_in_the_cell_after_the_digits() -> None:
     cpus = frame(8).cpus
-    assert _cell(cpus, 3, "ipc")[0] == "1.55~", "its counters shared the hardware"
+    assert _cell(cpus, 3, "ipc")[0] == " 1.55~", "its counters shared the hardware"
     assert _cell(cpus, 3, "packets_per_s")[0] == "  8.40 ", "packets are counted by the NF"
     tsc = replace(cpus, cpp_clock=("tsc",) * 8)
     unsure = replace(tsc, saturated=(None,) * 8)
@@ -189,10 +190,20 @@ def test_estimates_are_marked_in_the_cell_after_the_digits() -> None:
     assert _cell(tsc, 0, "cpp")[0] == "     - ", "there is nothing to estimate"
 
 
+@pytest.mark.parametrize("width", [60, 80, 120, 160, 200])
+@pytest.mark.parametrize("trends", [False, True])
+def test_ipc_does_not_touch_the_mark_before_it(width: int, trends: bool) -> None:
+    cpus = frame(8).cpus
+    columns = columns_for(width, cpus, trends=trends)
+    lines = body_lines(cpus, arrange(cpus, CpuView(folded=False)), columns, 0, 8)
+    assert any("~ " in item.text for item in lines)
+    assert not [item.text for item in lines if re.search(r"~\d\.\d\d\b", item.text)]
+
+
 def test_waiting_is_bad_from_five_percent() -> None:
     cpus = frame(8).cpus
-    assert _cell(cpus, 3, "wait_ratio") == ("7.0% ", Tone.BAD)
-    assert _cell(cpus, 2, "wait_ratio") == (" 0+% ", Tone.PLAIN)
+    assert _cell(cpus, 3, "wait_ratio") == (" 7.0% ", Tone.BAD)
+    assert _cell(cpus, 2, "wait_ratio") == ("  0+% ", Tone.PLAIN)
 
 
 def test_idle_rows_step_back_behind_polled_ones() -> None:
