@@ -30,7 +30,7 @@ def _cell(cpus: CpuTable, row: int, key: str, width: int = 200) -> tuple[str, To
     columns = columns_for(width)
     start = sum(col.width for col in columns[: [col.key for col in columns].index(key)])
     wanted = next(col for col in columns if col.key == key)
-    drawn = body_lines(cpus, CpuRows((row,), 1), columns, 0, 1)[0]
+    drawn = body_lines(cpus, CpuRows((row,)), columns, 0, 1)[0]
     at = 0
     for span in drawn.spans:
         if start + wanted.width - 2 < at + len(span.text):
@@ -77,11 +77,11 @@ def test_attached_rows_come_first_then_values_in_order_then_missing(
     rows = arrange(cpus, CpuView("busy_ratio", inverted=inverted, folded=folded))
 
     assert sorted((*rows.shown, *rows.folded)) == list(range(8))
-    assert set(rows.shown[: rows.first_unattached]) == {1, 2, 3}
+    assert set(rows.shown[:3]) == {1, 2, 3} and rows.idle == set(rows.shown[3:])
     assert bool(rows.folded) is folded
     for component in (
-        rows.shown[: rows.first_unattached],
-        rows.shown[rows.first_unattached :],
+        rows.shown[:3],
+        rows.shown[3:],
         rows.folded,
     ):
         known = [value for row in component if (value := values[row]) is not None]
@@ -137,12 +137,12 @@ def test_only_rows_with_a_usual_value_are_well() -> None:
     change = np.full(len(cpus), np.nan)
     change[list(hidden[:2])] = 0.01
     facts = RowFacts(RowTrends(cpu_change=change), np.zeros(len(cpus)))
-    assert rest_line(cpus, CpuRows(hidden, len(hidden)), hidden, facts).text.split("   + ")[1:] == [
+    assert rest_line(cpus, CpuRows(hidden), hidden, facts).text.split("   + ")[1:] == [
         "2 pollers well: within 3% of usual",
         "1 poller more, not compared",
     ]
     unknown = RowFacts(RowTrends(), np.zeros(len(cpus)))
-    assert "well" not in rest_line(cpus, CpuRows(hidden, len(hidden)), hidden, unknown).text
+    assert "well" not in rest_line(cpus, CpuRows(hidden), hidden, unknown).text
 
 
 @pytest.mark.parametrize("width", [200, 80, 60, 52])
@@ -154,7 +154,7 @@ def test_all_counts_of_rows_out_of_view_fit(width: int) -> None:
     change = np.full(len(cpus), np.nan)
     change[[1, 5]] = 0.01
     facts = RowFacts(RowTrends(cpu_change=change), harm)
-    rows = CpuRows(hidden, len(hidden), tuple(range(15, 88)))
+    rows = CpuRows(hidden, folded=tuple(range(15, 88)))
     drawn = rest_line(cpus, rows, hidden, facts, width)
     assert drawn.width <= width
     counts = [int(item.split()[0]) for item in drawn.text.split("   + ")[1:]]
@@ -186,7 +186,7 @@ def test_estimates_are_marked_in_the_cell_after_the_digits() -> None:
     assert _cell(unsure, 1, "cpp")[0] == "   188~", "in turbo the core has more cycles: no bound"
     assert _cell(unsure, 1, "ipp")[0] == "  <302 ", "instructions are what they are"
     assert _cell(tsc, 1, "cpp")[0] == "   188~"
-    assert _cell(tsc, 1, "ipc")[0] == "1.05 ", "the clock says nothing about instructions"
+    assert _cell(tsc, 1, "ipc")[0] == " 1.05 ", "the clock says nothing about instructions"
     assert _cell(tsc, 0, "cpp")[0] == "     - ", "there is nothing to estimate"
 
 
