@@ -8,10 +8,8 @@ in every terminal and columns stay aligned.
 from __future__ import annotations
 
 import locale
-import re
 import sys
 import unicodedata
-from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -156,36 +154,3 @@ def locale_is_utf8(environ: Mapping[str, str]) -> bool:
     """
     by_itself = sys.flags.utf8_mode and environ.get("PYTHONUTF8") != "1"
     return not by_itself and locale.nl_langinfo(locale.CODESET).upper() == "UTF-8"
-
-
-@lru_cache(maxsize=16)  # network functions seldom change
-def name_forms(names: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
-    """The name of each network function, and its end if that is unique: a table has one or other.
-
-    `north/dpdk-l3fwd`, `l3fwd`; `north/l3fwd` if another one ends so. Names with other characters
-    have no short form.
-    """
-    known = [name for name in dict.fromkeys(names) if _USUAL_NAME.fullmatch(name)]
-    plain = {name: name.replace("/dpdk-", "/") for name in known}
-    short = {name: plain[name].rpartition("/")[2].removeprefix("dpdk-") for name in known}
-    counts = [Counter(forms.values()) for forms in (plain, short)]
-    result: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
-    for name in known:
-        unique = (
-            forms[name]
-            for forms, count in zip((short, plain), reversed(counts), strict=True)
-            if count[forms[name]] == 1
-        )
-        result[name] = tuple(dict.fromkeys((name, next(unique, name))))
-    return result
-
-
-_USUAL_NAME = re.compile(r"[\w./@:,-]+")
-
-
-@lru_cache(maxsize=16)
-def fitting_names(names: tuple[str, ...], width: int) -> Mapping[str, str]:
-    """By whole name, what one table shows: whole names if all fit in `width` cells, else ends."""
-    forms = name_forms(names)
-    whole = all(cells(name) <= width for name in forms)
-    return {name: form[0 if whole else -1] for name, form in forms.items()}

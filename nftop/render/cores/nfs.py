@@ -25,7 +25,6 @@ from nftop.render.base.table import (
     number_cell,
     text_cell,
 )
-from nftop.render.base.text import fitting_names
 from nftop.render.cache.panel import class_spans
 from nftop.render.cache.way_cells import looks_of
 from nftop.render.cores.harm import (
@@ -204,9 +203,8 @@ def _metric_cells(
     ]
 
 
-def _name_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
-    names = fitting_names(tuple(item.name for item in frame.nfs), col.width - 1)
-    return (text_cell(names[nf.name], col.width),)
+def _name_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
+    return (text_cell(nf.name, col.width),)
 
 
 def _cpus_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:

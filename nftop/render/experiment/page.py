@@ -18,7 +18,7 @@ from nftop.render.base.format import duration_text
 from nftop.render.base.graph import Scale, scale_of
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import rule_line
-from nftop.render.base.text import cells, fit, name_forms, printable, truncate
+from nftop.render.base.text import cells, fit, printable, truncate
 from nftop.render.experiment.text import (
     WORST,
     count_text,
@@ -256,7 +256,7 @@ def _graph(
     facts: CourseFacts, key: str, metric: GraphMetric, width: int, height: int
 ) -> list[Line]:
     plan, curve = facts.plan, facts.curve
-    name = truncate(name_forms(tuple(plan.watch.values()))[plan.watch[key]][-1], _MOST_NAME)
+    name = truncate(plan.watch[key], _MOST_NAME)
     points = [
         _CurvePoint(item.setting, estimate, _TONES[item.nfs[key].effect])
         for item in curve.results
@@ -453,7 +453,7 @@ def _columns(facts: CourseFacts, results: Mapping[int, SettingResult]) -> list[_
     ]  # fmt: skip
     name = class_name(plan.group)
     for rank, key in enumerate(keys):
-        label = truncate(name_forms(tuple(plan.watch.values()))[plan.watch[key]][-1], _MOST_NAME)
+        label = truncate(plan.watch[key], _MOST_NAME)
         columns.append(
             _PageColumn(
                 f"{label} Mpps",

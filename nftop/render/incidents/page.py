@@ -45,7 +45,6 @@ from nftop.render.incidents.line import (
     culprit_text,
     past_text,
     price_text,
-    short_names,
     title_text,
 )
 from nftop.render.timeline.axis import Cells, TimeAxis
@@ -291,10 +290,7 @@ def _victims(view: IncidentView, width: int) -> Iterator[Line]:
     own_label = len(labels) > 1  # each row then has its own
     cost_width = 19 + 5 * own_label
     room = width - 33 - cost_width
-    names = short_names(view.frame)
     called = [item.party.name for item in victims]
-    if any(cells(name) > room for name in called):
-        called = [names.get(item.party.key, item.party.name) for item in victims]
     name_width = max(12, min(max(map(cells, called)), room))
     head = f"{'Mpps':>18} {' or '.join(labels):>{cost_width}} {'DROP/s':>9}"
     yield crop(line(" " * (name_width + 4), Span(head, Tone.MUTED)), width)

@@ -16,7 +16,6 @@ from nftop.render.base.bars import bar
 from nftop.render.base.line import Line, Span, Tone, crop
 from nftop.render.base.table import TableColumn, chosen_columns, fit_columns, header_line, text_cell
 from nftop.render.base.text import cells as text_cells
-from nftop.render.base.text import fitting_names
 from nftop.render.cache.panel import class_spans, group_name
 from nftop.render.cache.way_cells import looks_of
 from nftop.render.cores.harm import RowTrend, RowTrends, nfs_by_harm
@@ -184,8 +183,10 @@ def nf_line(
         elif col.metric is not None:
             spans.append(_metric_cell(nf, col.metric, col.width, partial))
         else:
-            text = _name(frame, nf, col.width - 1) if col.key == "name" else _label(nf, col)
-            spans.append(text_cell(text, col.width))
+            text = _label(nf, col)
+            # A part of its process id is none.
+            whole = col.key != "name" or text_cells(text) < col.width
+            spans.append(text_cell(text if whole else nf.name, col.width))
     return crop(Line(tuple(spans)), width)
 
 
@@ -197,19 +198,12 @@ def _metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str])
 
 def _label(nf: NfRow, col: TableColumn) -> str:
     if col.key == "name":
-        return nf.name
+        return f"{nf.name} {nf.pid or ''}".rstrip()
     if col.key == "kind":
         return nf.kind
     if col.key == "cpus":
         return format_cpu_list(nf.cpus) or Reason.UNDEFINED.mark
     return class_text(nf) or Reason.UNDEFINED.mark
-
-
-def _name(frame: Frame, nf: NfRow, width: int) -> str:
-    """Its name as in the other tables, with the process id if it fits whole."""
-    name = fitting_names(tuple(item.name for item in frame.nfs), width)[nf.name]
-    text = f"{name} {nf.pid}" if nf.pid else name
-    return text if text_cells(text) <= width else name
 
 
 def _class_cell(frame: Frame, nf: NfRow, width: int) -> tuple[Span, ...]:

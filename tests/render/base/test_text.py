@@ -12,8 +12,6 @@ from nftop.render.base.line import Line, Span, Tone, crop, line
 from nftop.render.base.text import (
     ascii_only,
     fit,
-    fitting_names,
-    name_forms,
     printable,
     truncate,
     wrap,
@@ -87,15 +85,3 @@ def test_equal_tones_are_one_span() -> None:
         Span("ab", Tone.PLAIN),
         Span("c", Tone.BAD),
     )
-
-
-def test_names_of_network_functions_have_short_forms_as_far_as_they_are_unique() -> None:
-    names = ("north/dpdk-l3fwd", "south/dpdk-l3fwd", "loop/dpdk-testpmd", "vpp", "[x/] y")
-    forms = name_forms(names)
-    assert forms["north/dpdk-l3fwd"] == ("north/dpdk-l3fwd", "north/l3fwd")
-    assert forms["loop/dpdk-testpmd"] == ("loop/dpdk-testpmd", "testpmd")
-    assert forms["vpp"] == ("vpp",) and forms["[x/] y"] == ("[x/] y",)
-    # One long name and all are short: a table has one form.
-    short = {**{name: forms[name][-1] for name in names}}
-    assert fitting_names(names, 17) == {name: name for name in names}
-    assert [fitting_names(names, width) == short for width in (16, 11, 3)] == [True] * 3
