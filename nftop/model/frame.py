@@ -45,8 +45,9 @@ class Finding:
         metric: catalogue id of its metric.
         where: `cpu 12`, `cpu 12,56` (one core), `nf vpp`, `package 0`, `class vpp, L3 0` (untrusted
             text: names of groups and network functions).
-        text: numbers of the last tick beyond the limit, then the current ones if they no longer are
-            (untrusted text).
+        text: numbers of the last tick beyond the limit, then `current` (untrusted text).
+        brief: the begin of `text`, without limit and names (untrusted text).
+        current: that it is no longer beyond its limit, with its number if it has one; else "".
         since_ns: wall time of the first tick beyond the limit. began_ns: CLOCK_MONOTONIC of it, by
             which ages are computed.
         is_note: nothing is wrong; it explains a misleading number.
@@ -63,6 +64,8 @@ class Finding:
     is_ending: bool = False
     is_muted: bool = False
     began_ns: int = 0
+    brief: str = ""
+    current: str = ""
 
 
 SCHEMA = "nftop.frame/1"

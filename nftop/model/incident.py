@@ -154,6 +154,7 @@ class EvidenceLink:
         text: its numbers (untrusted text).
         source: what measured it: a metric's id or a source.
         value_ns: when its numbers were measured, where that is later; else 0.
+        current: `Finding.current`, at the last tick at which the incident was open.
     """
 
     wall_ns: int
@@ -161,6 +162,7 @@ class EvidenceLink:
     text: str
     source: str
     value_ns: int = 0
+    current: str = ""
 
     @property
     def valued_ns(self) -> int | None:

@@ -88,7 +88,7 @@ def incident_object(incident: Incident) -> dict[str, Any]:
                     "at": rfc3339(item.wall_ns),
                     "value_at": rfc3339(item.valued_ns or item.wall_ns),
                     "step": item.step,
-                    "text": item.text,
+                    "text": item.text + item.current,
                     "source": item.source,
                 }
                 for item in incident.chain

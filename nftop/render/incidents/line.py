@@ -13,7 +13,7 @@ from nftop.model.incident import Incident, Party, Severity, Victim
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import replace
-from nftop.render.base.format import short_duration
+from nftop.render.base.format import duration_text
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, printable
 
@@ -126,45 +126,9 @@ def culprit_name(incident: Incident) -> str:
     return culprit.name
 
 
-# What titles and evidence say of the present, and of what has ended.
-_PAST = (
-    (re.compile(r"^takes "), "took "),
-    (re.compile(r"^keeps a poller "), "kept a poller "),
-    (re.compile(r"^runs beside "), "ran beside "),
-    (re.compile(r"^has (?=[0-9])"), "had "),
-    (
-        re.compile(r"^disagree: one of the two numbers is "),
-        "disagreed: one of the two numbers was ",
-    ),
-    (re.compile(r"(?<= of device writes) miss (?=the cache )"), " missed "),
-    (re.compile(r"^devices' writes miss "), "devices' writes missed "),
-    (re.compile(r"^needs (?=[<0-9])"), "needed "),
-    (re.compile(r"(?<=, )moves (?=[0-9])"), "moved "),
-    (re.compile(r"^stopped or goes "), "stopped or went "),
-    (re.compile(r"^is gone: its source does not list it any more"), "was gone"),
-    # Texts of findings, with the place before them; what they end with is of the time after.
-    (re.compile(r"(: its sibling, cpu [0-9,-]+,) is "), r"\1 was "),
-    (re.compile(r"(: IPC [0-9.]+) is of "), r"\1 was of "),
-    (re.compile(r" spins (?=here beside )"), " spun "),
-    (re.compile(r" polls (?=here beside )"), " polled "),
-    (re.compile(r": forwards (?=[0-9])"), ": forwarded "),
-    (re.compile(r"; packets still arrive$"), "; packets still arrived"),
-    (re.compile(r"(?<= of its usual packets) arrive,"), " arrived,"),
-    (re.compile(r"; now [^;]*$|; no longer so[^;]*$|; its conditions are no longer met[^;]*$"), ""),
-)
-
-
-def past_text(text: str) -> str:
-    """A title or a text of evidence, of an incident that ended."""
-    for pattern, past in _PAST:
-        text = pattern.sub(past, text)
-    return text
-
-
 def title_text(incident: Incident) -> str:
     """What the culprit does or did; or the victim, of which no cause is known."""
-    title = incident.title if incident.until_ns is None else past_text(incident.title)
-    return f"{title}{', cause not known' if incident.culprit is None else ''}"
+    return f"{incident.title}{', cause not known' if incident.culprit is None else ''}"
 
 
 def _is_of_victim(incident: Incident) -> bool:
@@ -211,8 +175,8 @@ def incident_age(incident: Incident, now_ns: int) -> str:
     `now_ns`: CLOCK_MONOTONIC.
     """
     if incident.ended_ns is None:
-        return short_duration(incident.lasted_s(now_ns))
-    return f"ended {short_duration((now_ns - incident.ended_ns) / 1e9)} ago"
+        return duration_text(incident.lasted_s(now_ns))
+    return f"ended {duration_text((now_ns - incident.ended_ns) / 1e9)} ago"
 
 
 def change_text(change: Reading) -> str:
@@ -362,7 +326,7 @@ def _last(frame: Frame) -> str:
     past = frame.past_incidents
     ends = [item.ended_ns for item in past if item.ended_ns and item.severity > Severity.INFO]
     if ends:
-        return f"no harm for {short_duration((frame.monotonic_ns - max(ends)) / 1e9)}"
+        return f"no harm for {duration_text((frame.monotonic_ns - max(ends)) / 1e9)}"
     return "" if past or frame.incidents else "no incident so far"
 
 

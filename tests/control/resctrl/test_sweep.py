@@ -18,6 +18,7 @@ from nftop.model.change import Cell, State
 from nftop.model.experiment import Experiment
 from nftop.model.frame import Frame
 from nftop.model.ids import L3Domain
+from nftop.model.struct import replace
 from tests.sim.hosts import Frozen, S
 
 RULES = Rules(masks={"L3": MaskRule(20)}, closids=16)
@@ -190,6 +191,17 @@ def test_ways_of_io_that_are_set_are_the_present_ones() -> None:
     assert masks(plan)[1] == 0x600
     assert [change.cell.number for change in plan.settings[0].changes] == [0]
     assert set_command(plan, 2, "nftop") == f"nftop cat io set --l3 0={masks(plan)[2]:x}"
+
+
+def test_a_cache_whose_ways_of_io_are_unknown_is_swept_too_or_nothing_is() -> None:
+    frame, state = noisy()
+    rules = replace(IO_RULES, io={0: (0xC0000, "hint")})
+    host = {**state, IO: "disabled"}
+    with pytest.raises(SweepError, match="L3 1 are not known"):
+        plan_sweep(SweepRequest("", (1, 6), ("vpp",), of_io=True), frame, host, rules, "here")
+    everywhere = SweepRequest("", (1, 6), ("vpp",), (L3, L3Domain(1)), of_io=True)
+    plan = plan_sweep(everywhere, frame, host, rules, "here")
+    assert all(set(setting.masks) == {0, 1} for setting in plan.settings)
 
 
 def test_without_io_alloc_such_a_sweep_is_refused() -> None:
