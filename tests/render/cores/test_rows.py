@@ -105,7 +105,7 @@ def test_rows_move_up_to_the_end_of_the_view_and_all_stay_once() -> None:
     up = rows.lifted((9, 7), 6)
     assert up.shown == (0, 1, 2, 3, 9, 7, 4, 5, 6, 8, 10, 11)
     # A culprit is not dim; the rows behind stay as they were.
-    assert (up.idle, up.folded) == ({8, 10, 11}, (12, 13))
+    assert (up.idle, up.folded) == (frozenset({8, 10, 11}), (12, 13))
     assert rows.without({8, 3, 13}).idle == {9, 10, 11}
     assert rows.lifted((9, 7, 8), 6).shown[:6] == (0, 1, 2, 3, 9, 7), "a third of the view"
     assert rows.lifted((9,), 2).shown == rows.shown, "the victims are the view"
