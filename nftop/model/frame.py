@@ -11,6 +11,7 @@ from nftop.model.column import Column
 from nftop.model.ids import Cpu, L3Domain, Package
 from nftop.model.incident import Incident
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.nf.kinds import DPDK_PROGRAM
 from nftop.model.nf.netdev import InterfaceRow
 from nftop.model.nf.parts import (
     NOT_REPORTED,
@@ -28,6 +29,7 @@ from nftop.model.pcie import RootPort
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.recording_loss import RecordingLoss
+from nftop.model.rule_settings import base_name
 from nftop.model.sample import ProcessFacts
 from nftop.model.sst import NOT_READ, CpufreqTable, CpuSetting
 from nftop.model.struct import dataclass, field
@@ -185,7 +187,8 @@ class NfRow:
 
     Attributes:
         key: identity across ticks: pid and start time, or the socket's path until those are known.
-        name: program and, unless it is the default, EAL prefix (untrusted text).
+        name: program and, unless it is the default, EAL prefix (untrusted text), as on all screens:
+            `north/l3fwd` of the program dpdk-l3fwd.
         kind: `dpdk`, `ovs`, `vpp`, `kernel`.
         cpus: CPUs on which its threads poll.
         direction: whether its CPP divides by packets received or, if it only sends, sent.
@@ -230,6 +233,18 @@ class NfRow:
     owner: Owner | None = None
     shared: Missing | None = None
     saturated_by: tuple[str, ...] = ()
+
+
+def is_named(nf: NfRow, name: str) -> bool:
+    """Whether an option's `name` means this NF: its name, a component of it, its program or kind.
+
+    `north/l3fwd` is `north`, `l3fwd`, `dpdk-l3fwd` and `dpdk`. An unprivileged user chooses the
+    prefix of an NF, so that one has its whole name only.
+    """
+    if name == nf.name or (nf.owner is not None and not nf.owner.privileged):
+        return name == nf.name
+    parts = base_name(nf.name).split("/")
+    return name in (*parts, DPDK_PROGRAM + parts[-1], nf.kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,7 +206,7 @@ def _switch(
     model: Model, placed: Placed, order: int, counts: tuple[Counts, Counts | None], at_ns: int
 ) -> OvsSwitch:
     pid, start_ticks = identity(order)
-    rundir = f"/var/run/{placed.name}"
+    rundir = "/var/run/openvswitch"
     nodes = [model.layout.topology.cpus[cpu].node for cpu in placed.cpus]
     return OvsSwitch(
         pid=pid,

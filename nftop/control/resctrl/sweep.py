@@ -18,7 +18,7 @@ from nftop.control.wording import counted
 from nftop.derive.cache.ways import in_use
 from nftop.model.change import Cell, Proposal, SetIoWays, SetSchemata, State
 from nftop.model.experiment import Experiment, HarmLimits, Setting, Timing
-from nftop.model.frame import CacheClass, Frame, NfRow
+from nftop.model.frame import CacheClass, Frame, NfRow, is_named
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.rdt.rdt import EXCLUSIVE, LOCKED, NO_IO_ALLOC, ROOT, IoWays, class_name
 from nftop.model.struct import dataclass, field, replace
@@ -293,11 +293,8 @@ def _watched(
 
 
 def named_nfs(frame: Frame, names: Sequence[str]) -> tuple[NfRow, ...]:
-    """Network functions of these names, whole or up to the `/`. Raises SweepError."""
-    named = {
-        name: [nf for nf in frame.nfs if name in (nf.name, nf.name.partition("/")[0])]
-        for name in names
-    }
+    """Network functions of these names, as `is_named` has them. Raises SweepError."""
+    named = {name: [nf for nf in frame.nfs if is_named(nf, name)] for name in names}
     unknown = [name for name, nfs in named.items() if not nfs]
     if unknown:
         known = ", ".join(dict.fromkeys(nf.name for nf in frame.nfs)) or "none"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from nftop.derive.findings.rule import si
 from nftop.derive.findings.rules import all_rules
@@ -16,7 +15,7 @@ from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import replace
 from nftop.render.base.format import duration_text
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
-from nftop.render.base.text import cells, fit, name_forms, printable
+from nftop.render.base.text import cells, fit, printable
 
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 
@@ -79,7 +78,7 @@ def incident_line(
         return crop(short, width)
     least = cells(printable(f"{culprit_text(incident, 0)} {title_text(incident)}"))
     own = cells(printable(culprit_text(incident, 0)))
-    right = _effects(frame, incident, room - least - 1, min(room // 2, room - own - 2))
+    right = _effects(incident, room - least - 1, min(room // 2, room - own - 2))
     left = _cause(incident, room - cells(right) - 1)
     blank = " " * max(room - cells(left) - cells(right), 1)
     strong = Tone.MUTED if quiet else Tone.STRONG
@@ -96,9 +95,9 @@ def incident_line(
     return replace(shown, click=Click("incident", incident.id))
 
 
-def incident_text(frame: Frame, incident: Incident) -> str:
+def incident_text(incident: Incident) -> str:
     """One incident in a sentence of any length, with its id and begin."""
-    effects = _effects(frame, incident, 1 << 20, 1 << 20)
+    effects = _effects(incident, 1 << 20, 1 << 20)
     text = f"{culprit_text(incident)} {title_text(incident)} {effects}".rstrip()
     return f"{text} [{incident.id}, since {clock_of(incident.since_ns)}]"
 
@@ -110,7 +109,7 @@ def incident_text_lines(frame: Frame, width: int) -> list[Line]:
         if item.muted:
             continue
         lead = line(Span(GLYPHS[item.severity], TONES[item.severity]), " ")
-        lines += paragraph(incident_text(frame, item), width, lead=lead)
+        lines += paragraph(incident_text(item), width, lead=lead)
     return lines
 
 
@@ -217,13 +216,12 @@ def _cause(incident: Incident, room: int) -> str:
     return fit(printable(f"{culprit_name(incident)} {title_text(incident)}"), room).rstrip()
 
 
-def _effects(frame: Frame, incident: Incident, tight: int, room: int) -> str:
+def _effects(incident: Incident, tight: int, room: int) -> str:
     """Victims and price, in `tight` cells if one victim fits there, else in at most `room`."""
     price = price_text(incident)
-    names = short_names(frame)
     harmed = [item for item in incident.victims if _is_harmed(item)] or incident.victims
     changes = [_change(item) for item in harmed]
-    called = [names.get(item.party.key, item.party.name) for item in harmed]
+    called = [item.party.name for item in harmed]
     victims = [f"{name} {change}".rstrip() for name, change in zip(called, changes, strict=True)]
     own = _is_of_victim(incident) or (
         incident.culprit is not None
@@ -250,17 +248,6 @@ def _effects(frame: Frame, incident: Incident, tight: int, room: int) -> str:
     if short and cells(short) <= max(tight, room):
         return short
     return fit(forms[-1], max(tight, room)).rstrip() if max(tight, room) >= _LEAST_EFFECTS else ""
-
-
-def short_names(frame: Frame, *, plain: bool = False) -> Mapping[str, str]:
-    """By `NfRow.key`, names without prefix and `dpdk-`, where these are unique.
-
-    `plain`: with the prefix.
-    """
-    if plain:
-        return {nf.key: nf.name.replace("/dpdk-", "/") for nf in frame.nfs}
-    forms = name_forms(tuple(nf.name for nf in frame.nfs))
-    return {nf.key: forms[nf.name][-1] for nf in frame.nfs}
 
 
 def _change(victim: Victim) -> str:

@@ -44,7 +44,6 @@ from nftop.render.incidents.line import (
     culprit_name,
     culprit_text,
     price_text,
-    short_names,
     title_text,
 )
 from nftop.render.timeline.axis import Cells, TimeAxis
@@ -289,9 +288,8 @@ def _victims(view: IncidentView, width: int) -> Iterator[Line]:
     labels = {cost_label(item): None for item in victims}
     own_label = len(labels) > 1  # each row then has its own
     cost_width = 19 + 5 * own_label
-    names = short_names(view.frame, plain=True)
-    called = [names.get(item.party.key, item.party.name) for item in victims]
     room = width - 33 - cost_width
+    called = [item.party.name for item in victims]
     name_width = max(12, min(max(map(cells, called)), room))
     head = f"{'Mpps':>18} {' or '.join(labels):>{cost_width}} {'DROP/s':>9}"
     yield crop(line(" " * (name_width + 4), Span(head, Tone.MUTED)), width)

@@ -2,7 +2,7 @@
 
     [rules.low-ipc]
     muted = true                  # for all network functions
-    [rules.drops.nf."north/dpdk-l3fwd"]
+    [rules.drops.nf."north/l3fwd"]
     limit = 1000                  # for this one, in the rule's unit
 
 `config.toml` is the operator's and never written; what is set on screen is in `rules.toml` beside

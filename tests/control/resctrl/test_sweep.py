@@ -152,7 +152,7 @@ def test_the_command_sets_the_mask() -> None:
         SweepRequest("tenant", (3, 3)),
         SweepRequest("tenant", (21, 25)),
         SweepRequest("tenant", caches=(7,)),
-        SweepRequest("tenant", watch=("loop/dpdk-testpmd",)),
+        SweepRequest("tenant", watch=("loop/testpmd",)),
     ],
 )
 def test_no_plan_without_two_settings_and_a_network_function(request_: SweepRequest) -> None:
@@ -217,7 +217,7 @@ def test_classes_of_network_functions_that_share_ways_with_a_mask_are_named() ->
         classes = {"vpp": mask & vpp, "switch": mask & switch}
         assert setting.shared.get(L3, {}) == {name: both for name, both in classes.items() if both}
     assert plan.polled["vpp"] == ("vpp",)
-    assert set(plan.polled["switch"]) == {"north/dpdk-l3fwd", "ovs/ovs-vswitchd"}
+    assert set(plan.polled["switch"]) == {"north/l3fwd", "ovs-vswitchd"}
     assert plan.ends == (1, 20)
 
 

@@ -79,7 +79,7 @@ def test_devices_of_a_socket_are_most_likely_those_of_the_nf_with_two_thirds_of_
 ):
     finding = Finding("partial-writes", "pcie.rfo.total_per_s", "package 1", "66% of writes", 0)
     [cause] = causes(quiet(), finding)
-    assert cause.culprit is not None and cause.culprit.name == "south/dpdk-l3fwd"
+    assert cause.culprit is not None and cause.culprit.name == "south/l3fwd"
     assert cause.likely and "72%" in cause.basis
     [cause] = causes(quiet(), replace(finding, where="package 0"))
     assert cause.culprit is not None and cause.culprit.name == "devices of socket 0"
