@@ -24,8 +24,8 @@ from nftop.model.pcm import PcmTable
 from nftop.session.live import Sampler
 from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.ovs.source import OvsSource
-from nftop.sources.pcm.client import Address
 from nftop.sources.pcm.source import PcmSource
+from nftop.sources.runtime.http import Address
 from nftop.sources.vpp.source import VppSource
 from tests.faults import FAULTS, Fault
 from tests.peers.dpdk_telemetry import telemetry_peer

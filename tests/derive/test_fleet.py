@@ -211,7 +211,7 @@ _KEYS = ("up", "host", "time", "nf", "nf_up", "finding", "incident", "severity",
     st.sampled_from([1, 40, 80, 120]),
 )
 @settings(max_examples=150)
-def test_whatever_the_series_are_there_is_a_frame_and_a_screen(
+def test_any_series_give_a_frame_and_a_screen(
     samples: list[dict[str, list[FleetSeries]]], evaluated_s: float, width: int
 ) -> None:
     state = FleetState()

@@ -32,11 +32,11 @@ BLOCKS = re.findall(r"(?ms)^```sql\n(.*?)^```$", PAGE.read_text())
 # what is offered, less what is taken with 10 % and 6 % more cycles a packet.
 DROPS_PER_S = {
     "vpp": 10.5e6 * (1 - 1 / 1.10),
-    "ovs/ovs-vswitchd": 8.18e6 * (1 - 1 / 1.06),
-    "north/dpdk-l3fwd": 24.5e6 * (1 - 1 / 1.06),
+    "ovs-vswitchd": 8.18e6 * (1 - 1 / 1.06),
+    "north/l3fwd": 24.5e6 * (1 - 1 / 1.06),
 }
 DROPPING_S = (ROLLED_OUT_AT - WIDENED_AT).total_seconds()
-NFS = sorted((*DROPS_PER_S, "loop/dpdk-testpmd"))
+NFS = sorted((*DROPS_PER_S, "loop/testpmd"))
 
 
 @pytest.fixture(scope="module")

@@ -137,7 +137,7 @@ def test_values_that_are_no_finite_numbers_are_counted(peer: PrometheusPeer) -> 
     assert all(abs(row.value) < 1e15 for rows in sample.series.values() for row in rows)
 
 
-def test_a_time_that_is_none_is_not_asked_for(peer: PrometheusPeer) -> None:
+def test_no_query_has_a_time_that_is_no_number(peer: PrometheusPeer) -> None:
     peer.behaviour = "late"
     sample = source(peer).read()
     assert isinstance(sample, FleetSample)

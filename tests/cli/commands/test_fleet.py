@@ -292,7 +292,7 @@ def test_three_hosts_and_a_prometheus_in_tmux(folder: Path) -> None:
 
 @pytest.mark.real
 @pytest.mark.skipif(not TMUX, reason="tmux is not installed")
-def test_a_host_whose_connection_breaks_is_stated_on_the_way_back(folder: Path) -> None:
+def test_a_broken_connection_is_stated_on_the_way_back(folder: Path) -> None:
     # What is cut off has no end.
     recording = folder / "whole"
     subprocess.run(

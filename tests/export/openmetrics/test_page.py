@@ -106,7 +106,7 @@ def test_devices_have_their_root_port_and_network_functions() -> None:
             result[OF_DEVICES["dma_write_bytes_per_s"].sample], root_port=row.port.address
         )
         assert wrote == row.readings["dma_write_bytes_per_s"]
-    assert known["0000:90:00.0"]["nfs"] == "loop/dpdk-testpmd"
+    assert known["0000:90:00.0"]["nfs"] == "loop/testpmd"
     missed = where(result[writer.MISSING.sample], metric=OF_DEVICES["dma_miss_per_s"].sample)
     assert [(labels["reason"], count) for labels, count in missed] == [("hardware", 6)]
     taking_turns = where(result[writer.DEVICE_ESTIMATE.sample])

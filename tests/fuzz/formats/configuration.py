@@ -28,7 +28,7 @@ def seeds() -> list[bytes]:
             b'theme = "dark"\n'
             b'queue_map = ["north:(0,0,1)"]\ncolor = "never"\nascii = true\nutc = false\n'
             b'pqos = "off"\n'
-            b'[rules.low-ipc]\nmuted = true\n[rules.drops.nf."north/dpdk-l3fwd"]\nlimit = 1000\n'
+            b'[rules.low-ipc]\nmuted = true\n[rules.drops.nf."north/l3fwd"]\nlimit = 1000\n'
         ),
         b'[rules]\nacknowledged = ["a", "b"]\n[rules.drops]\nlimit = 1.5\nmuted = false\n',
         b'[columns]\ncores = ["cpu", "thread", "cpp"]\nnfs = ["name"]\n',
