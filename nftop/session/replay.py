@@ -18,6 +18,7 @@ from nftop.session.markers import marker_before, next_marker
 from nftop.session.reader import WARM_UP_NS, NoMomentError, NoRecordingError, ReplayedTick, Tape
 from nftop.session.time_spec import counts_from_end, moment_ns, not_kept, outside
 from nftop.store.format.records import Marker
+from nftop.store.history.events import EventHistory
 from nftop.store.reading.bytes import Readable
 from nftop.store.reading.seek import SeekPosition, last_position, next_position
 from nftop.store.reading.seekpoint import SIZE
@@ -345,6 +346,7 @@ class Replay:
         self._banner.quiet = quiet
         self._shown: ReplayedTick | None = None
         self._marker: Marker | None = None
+        self._events: EventHistory | None = None
         self._first_ns = at_ns
         self.unfinished = ""
 
@@ -371,6 +373,10 @@ class Replay:
     def on_frame(self, consume: Callable[[Frame], None]) -> None:
         """Call this with every frame folded, as `on_frame` of `__init__`; before `frames`."""
         self._tape.on_frame = consume
+
+    def set_events(self, events: EventHistory) -> None:
+        """Events of the recording besides its markers, that `to_marker` stops at too."""
+        self._events = events
 
     def set_rules(self, settings: RuleSettings) -> None:
         # No order: these come after the first tick.
@@ -588,9 +594,20 @@ class Replay:
     def _to_marker(self, step: int) -> tuple[ReplayedTick, ...]:
         self._banner.turn(paused=True)
         find = next_marker if step > 0 else marker_before
-        marker = find(self._data, self._banner.requested_ns)
-        if marker is None:
-            self._banner.answer("no marker behind this" if step > 0 else "no marker before this")
+        here_ns = self._banner.requested_ns
+        candidates = [find(self._data, here_ns), self._event(here_ns, step)]
+        known = [item for item in candidates if item is not None]
+        if not known:
+            self._banner.answer(f"no {'later' if step > 0 else 'earlier'} event")
             return self._again()
-        self._marker = marker
-        return self._go(marker.wall_ns)
+        self._marker = min(known, key=lambda item: step * item.wall_ns)
+        return self._go(self._marker.wall_ns)
+
+    def _event(self, wall_ns: int, step: int) -> Marker | None:
+        """The next or previous event known of the recording, if it begins within it."""
+        event = None if self._events is None else self._events.next_event(wall_ns, step)
+        position = self._banner.position
+        if event is None or not position.first_ns <= event.begin_ns <= position.last_ns:
+            return None
+        text = event.text or ("" if event.incident is None else event.incident.title)
+        return Marker(event.kind, event.begin_ns, 0, text)

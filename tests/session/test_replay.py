@@ -35,6 +35,7 @@ from nftop.session.reader import NoMomentError, NoRecordingError
 from nftop.session.replay import Replay
 from nftop.store.format.encoder import Chunk, Encoder
 from nftop.store.format.records import Marker
+from nftop.store.history.events import EventHistory
 from nftop.store.reading.bytes import Readable
 from tests.bench.scenes import Clocked
 from tests.recordings import Taken, header_of, joined, same, taken
@@ -246,9 +247,25 @@ def test_markers_are_gone_to_in_both_directions() -> None:
         reports.append((here.number, here.remark))
     # A marker set within a tick belongs to the one that was on screen.
     assert reports == [
-        (29, "mark 30"), (30, "mark 31"), (84, "mark 85"), (84, "no marker behind this"),
-        (30, "mark 31"), (29, "mark 30"), (29, "no marker before this"),
+        (29, "mark 30"), (30, "mark 31"), (84, "mark 85"), (84, "no later event"),
+        (30, "mark 31"), (29, "mark 30"), (29, "no earlier event"),
     ]  # fmt: skip
+
+
+def test_events_that_are_no_markers_of_the_recording_are_gone_to_too() -> None:
+    events, walls = EventHistory(), [sample.wall_ns for sample in session().samples]
+    for wall_ns in (walls[50] + S // 4, walls[60], walls[0] - S, walls[-1] + S):
+        events.mark(f"at {wall_ns}", wall_ns)
+    feed = replaying(paced=False)
+    feed.set_events(events)
+    frames = feed.frames()
+    next(frames)
+    numbers = []
+    for step in (1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1):
+        feed.to_marker(step)
+        next(frames)
+        numbers.append(number(feed))
+    assert numbers == [29, 30, 50, 60, 84, 84, 60, 50, 30, 29, 29]
 
 
 def at_borders() -> tuple[bytes, list[int]]:
@@ -292,8 +309,8 @@ def test_all_markers_at_the_border_of_two_frames_are_reached() -> None:
         assert here is not None
         reports.append((here.number, here.remark))
     present = [(9, "mark 1"), (10, "mark 2"), (19, "mark 3"), (19, "mark 4"), (19, "mark 5")]
-    back = [*reversed(present[:-1]), (9, "no marker before this")]
-    assert reports == [*present, (19, "no marker behind this"), *back]
+    back = [*reversed(present[:-1]), (9, "no earlier event")]
+    assert reports == [*present, (19, "no later event"), *back]
 
 
 @pytest.mark.parametrize("direction", [next_marker, marker_before])
@@ -369,7 +386,7 @@ def test_an_answer_goes_with_the_next_key() -> None:
     next(frames)
     feed.to_marker(-1)
     next(frames)
-    assert feed.position is not None and feed.position.remark == "no marker before this"
+    assert feed.position is not None and feed.position.remark == "no earlier event"
     feed.step(1)
     next(frames)
     assert feed.position.remark == ""

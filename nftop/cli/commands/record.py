@@ -364,6 +364,7 @@ def _on_screen(feed: Replay, data: Readable, options: argparse.Namespace, rules:
         events.append(frame, incidents=data.piped)
 
     feed.on_frame(seen)
+    feed.set_events(events)
     drawn = replace(style_of(options), no_gate=_NO_GATE, no_frequencies=_NO_GATE, rules=rules)
     with _survey(data, events, rules):
         code = screen(feed, history, replace(drawn, events=events))
