@@ -9,26 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nftop.model.missing import Missing, Reason
+from nftop.model.pci_device import PcieDevice
 from nftop.model.struct import dataclass
 from nftop.model.uncore import UncoreTable
 
 UNIT_BYTES = 4  # of a count: "Number of DWs (4 bytes)", vendor's event files
 UNKNOWN = -1  # package, stack or number that is not known
-
-
-@dataclass(frozen=True, slots=True)
-class PcieDevice:
-    """A network device behind a root port.
-
-    Attributes:
-        address: `0000:3b:00.0`.
-        driver: the kernel's driver, `vfio-pci` if a program drives it; "" for none.
-        interfaces: the kernel's names of its interfaces (untrusted text); none if a program has it.
-    """
-
-    address: str
-    driver: str
-    interfaces: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

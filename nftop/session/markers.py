@@ -1,4 +1,4 @@
-"""Markers of a recording: all, or one without reading the whole file.
+"""Markers of a recording: all, or one without reading the whole file; the next event.
 
 A seek point has the time of the first sample after it. A marker that was set while that sample was
 taken may be before the seek point, and one after the last sample of a frame may be in the next. So
@@ -11,8 +11,10 @@ import threading
 from collections.abc import Iterator
 
 from nftop.model.recording_loss import RecordingLoss
+from nftop.model.replay_position import Position
 from nftop.model.struct import replace
 from nftop.store.format.records import Marker
+from nftop.store.history.events import EventHistory
 from nftop.store.reading.bytes import Readable
 from nftop.store.reading.scan import Scan
 from nftop.store.reading.seek import SeekPosition, last_before, next_position
@@ -105,3 +107,20 @@ def _markers(data: Readable, at: int) -> list[Marker]:
         if isinstance(item, Marker):
             markers.append(replace(item, detail={}))  # only time and text are used
     return markers
+
+
+def next_event(
+    data: Readable, events: EventHistory | None, position: Position, wall_ns: int, step: int
+) -> Marker | None:
+    """The next marker or known event after this time (`step` 1), or the last before it (-1).
+
+    `events`: of the recording, as far as they are known; those outside of it do not count.
+    Raises OSError.
+    """
+    candidates = [(next_marker if step > 0 else marker_before)(data, wall_ns)]
+    event = None if events is None else events.next_event(wall_ns, step)
+    if event is not None and position.first_ns <= event.begin_ns <= position.last_ns:
+        text = event.text or ("" if event.incident is None else event.incident.title)
+        candidates.append(Marker(event.kind, event.begin_ns, 0, text))
+    known = [item for item in candidates if item is not None]
+    return min(known, key=lambda item: step * item.wall_ns, default=None)

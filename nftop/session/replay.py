@@ -14,7 +14,7 @@ from nftop.model.replay_position import FASTEST, SLOWEST, Position
 from nftop.model.rule_settings import RuleSettings
 from nftop.session.interval import last_tick_ns
 from nftop.session.live import SessionClock, SystemClock
-from nftop.session.markers import marker_before, next_marker
+from nftop.session.markers import next_event
 from nftop.session.reader import WARM_UP_NS, NoMomentError, NoRecordingError, ReplayedTick, Tape
 from nftop.session.time_spec import counts_from_end, moment_ns, not_kept, outside
 from nftop.store.format.records import Marker
@@ -375,8 +375,7 @@ class Replay:
         self._tape.on_frame = consume
 
     def set_events(self, events: EventHistory) -> None:
-        """Events of the recording besides its markers, that `to_marker` stops at too."""
-        self._events = events
+        self._events = events  # `to_marker` stops at them too
 
     def set_rules(self, settings: RuleSettings) -> None:
         # No order: these come after the first tick.
@@ -593,21 +592,9 @@ class Replay:
 
     def _to_marker(self, step: int) -> tuple[ReplayedTick, ...]:
         self._banner.turn(paused=True)
-        find = next_marker if step > 0 else marker_before
-        here_ns = self._banner.requested_ns
-        candidates = [find(self._data, here_ns), self._event(here_ns, step)]
-        known = [item for item in candidates if item is not None]
-        if not known:
+        at, here_ns = self._banner.position, self._banner.requested_ns
+        self._marker = next_event(self._data, self._events, at, here_ns, step)
+        if self._marker is None:
             self._banner.answer(f"no {'later' if step > 0 else 'earlier'} event")
             return self._again()
-        self._marker = min(known, key=lambda item: step * item.wall_ns)
         return self._go(self._marker.wall_ns)
-
-    def _event(self, wall_ns: int, step: int) -> Marker | None:
-        """The next or previous event known of the recording, if it begins within it."""
-        event = None if self._events is None else self._events.next_event(wall_ns, step)
-        position = self._banner.position
-        if event is None or not position.first_ns <= event.begin_ns <= position.last_ns:
-            return None
-        text = event.text or ("" if event.incident is None else event.incident.title)
-        return Marker(event.kind, event.begin_ns, 0, text)

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from nftop.model.ids import Cpu, Package
 from nftop.model.missing import Reason
-from nftop.model.pcie import PcieDevice, PcieTable, RootPort
+from nftop.model.pci_device import PcieDevice
+from nftop.model.pcie import PcieTable, RootPort
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass
 from nftop.model.uncore import UNWANTED, UncoreTable

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from nftop.model.pcie import PcieDevice
+from nftop.model.pci_device import PcieDevice
 from nftop.model.struct import dataclass, field
 from nftop.sources.host.sysfs import SysTree, link_target
 

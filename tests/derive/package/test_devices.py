@@ -13,7 +13,8 @@ from nftop.model.frame import DeviceRow
 from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.missing import Missing, Reason
 from nftop.model.nf.parts import NfPort
-from nftop.model.pcie import PcieDevice, PcieTable, RootPort
+from nftop.model.pci_device import PcieDevice
+from nftop.model.pcie import PcieTable, RootPort
 from nftop.model.sample import SourceReading
 from nftop.model.struct import replace
 from nftop.model.uncore import NO_COUNTS, UncoreTable

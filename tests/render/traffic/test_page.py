@@ -18,7 +18,8 @@ from nftop.model.metrics.device import DEVICE_EVENTS, NO_MISSES
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.pcie import UNKNOWN, PcieDevice, RootPort
+from nftop.model.pci_device import PcieDevice
+from nftop.model.pcie import UNKNOWN, RootPort
 from nftop.render.pages.batch_text import frame_text
 from nftop.render.pages.help import explain_device_lines
 from nftop.render.traffic.page import (
