@@ -6,6 +6,7 @@ import asyncio
 import difflib
 import re
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -62,6 +63,7 @@ def _reversed(style: Style) -> Style:
 
 _NO_COLOR = GroundAsReverse()
 _COUNT_DOWN_S = 0.5
+_SWITCH_S = 0.0005
 _FEED = "feed"
 
 
@@ -236,6 +238,8 @@ class NftopApp(App[None]):
 
     def on_mount(self) -> None:
         self._loop = asyncio.get_running_loop()
+        # The feed's thread computes frames: it gives way to a key sooner than in 5 ms.
+        sys.setswitchinterval(_SWITCH_S)
         if not self.is_headless:
             # Python runs handlers in this thread only, and the kernel may give a signal to another,
             # as it does with SIGCONT. With one handler of its own the loop wakes for all signals.
