@@ -7,7 +7,6 @@ import signal
 import sys
 
 from nftop.cli import first_frame
-from nftop.sources.host.first_facts import FirstFacts
 
 TYPE_CHECKING = False  # `typing` takes as long to import as Python to start
 if TYPE_CHECKING:
@@ -21,7 +20,10 @@ def main() -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.excepthook = _write_traceback
     try:
-        first_frame.show(sys.argv[1:], FirstFacts)
+        if first_frame.is_wanted(sys.argv[1:]):
+            from nftop.sources.host.first_facts import FirstFacts  # noqa: PLC0415 - only then
+
+            first_frame.show(FirstFacts())
         return _run()
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

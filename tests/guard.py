@@ -201,8 +201,6 @@ MAY: Mapping[str, str] = {
     # The event loop: the end of the session, and waking for signals.
     "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop signal.SIGURG "
     "sys.setswitchinterval",
-    # Keys come before frames.
-    "ui/screens/main.py": "asyncio.sleep",
     # Whether standard output is a terminal, and what is on it before the screen.
     "cli/first_frame.py": "os.environ os.get_terminal_size sys.stdin sys.stdout",
     "cli/signals.py": "os._exit signal.signal signal.SIG* queue.SimpleQueue",

@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import sys
 
-from nftop.sources.host.first_facts import FirstFacts
+TYPE_CHECKING = False  # `typing` takes as long to import as Python to start
+if TYPE_CHECKING:
+    from nftop.sources.host.first_facts import FirstFacts
 
 _LEAST_INTERVAL_S, _MOST_INTERVAL_S = 0.1, 3600.0
 _FLAGS = ("--rw", "--utc")
@@ -18,16 +20,21 @@ _MEASURING = "measuring"
 _written: list[int] = []  # lines on the terminal, if any
 
 
-def show(arguments: list[str], facts_of: type[FirstFacts]) -> None:
-    """Write it if these arguments begin the live screen on a terminal."""
+def is_wanted(arguments: list[str]) -> bool:
+    """Whether these arguments begin the live screen on a terminal."""
     streams = (sys.stdin, sys.stdout)  # None where nftop was started with it closed
-    if not _is_plain(arguments) or not all(item is not None and item.isatty() for item in streams):
-        return
-    if os.environ.get("TERM", "dumb") == "dumb":
-        return
+    return (
+        _is_plain(arguments)
+        and all(item is not None and item.isatty() for item in streams)
+        and os.environ.get("TERM", "dumb") != "dumb"
+    )
+
+
+def show(facts: FirstFacts) -> None:
+    """Write it; nothing if the terminal can't be written."""
     try:
         width, height = os.get_terminal_size(sys.stdout.fileno())
-        lines = lines_of(facts_of(), width - 1, height - 1)
+        lines = lines_of(facts, width - 1, height - 1)
         sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
     except (OSError, ValueError):

@@ -7,7 +7,7 @@ from typing import Generic, ParamSpec, TypeVar
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_KEPT = 2  # of the frame on screen, and of the next one while it is prepared
+_KEPT = 2  # of the frame on screen, and of the one before, which a way back shows again
 
 
 class LastResults(Generic[_P, _R]):

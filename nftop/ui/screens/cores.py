@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from nftop.render.base.table import TableColumn
 from nftop.render.cache.way_cells import MARKS
 from nftop.render.cores.columns import BY_HARM, EVERY_COLUMN, HARM, CpuTableKind, columns_for
 from nftop.render.cores.detail import trend_metric
-from nftop.render.cores.layout import Histories, ScreenSections, below_head, share_out
+from nftop.render.cores.layout import ScreenSections, below_head, share_out
 from nftop.render.cores.map import MARKS as MAP_MARKS
 from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_lines
@@ -37,18 +37,6 @@ class CoresView(ScreenView):
         super().__init__(session)
         self._columns: tuple[TableColumn, ...] = ()
         self._below = LastResults(below_head)
-        self._drawn: tuple[tuple[int, int], int] | None = None  # size, and lines of the head
-
-    def prepare(self, frame: Frame) -> Iterator[None]:
-        session = self.session
-        session.facts_of(frame)
-        yield
-        _, rows = session.rows_of(frame, merged=True)
-        yield
-        if self._drawn is not None:
-            past = session.histories(frame)
-            self._below(frame, past, rows.lines, *self._drawn, session.view.filter)
-            yield
 
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         session = self.session
@@ -64,24 +52,12 @@ class CoresView(ScreenView):
             width=layout.width,
             height=layout.height,
             search=session.view.filter,
-            below=self._sections,
+            below=self._below,
         )
         session.settle(parts.table - 1)
         self._paint_parts(frame, parts, layout)
         spot = where(session.cursor.top, session.page, len(session.rows.shown))
         return spot, bool(parts.footer)
-
-    def _sections(  # noqa: PLR0917 - as `Below`
-        self,
-        frame: Frame,
-        past: Histories,
-        rows: int,
-        size: tuple[int, int],
-        head: int,
-        search: str,
-    ) -> ScreenSections:
-        self._drawn = size, head
-        return self._below(frame, past, rows, size, head, search)
 
     @property
     def focus(self) -> Focus:

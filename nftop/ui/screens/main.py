@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import ClassVar, Literal
@@ -196,10 +195,7 @@ class MainScreen(BannerScreen[None]):
 
     # Messages
 
-    async def on_frame_ready(self, message: FrameReady) -> None:
-        if self._session.frame is self._session.newest and self.is_current:
-            for _ in self._view.prepare(message.frame):
-                await asyncio.sleep(0)  # keys come before frames
+    def on_frame_ready(self, message: FrameReady) -> None:
         before, self._session.newest = self._session.newest, message.frame
         news = before is None or before.notice != message.frame.notice
         if self._session.frozen is None or news:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
 from nftop.model.frame import CacheClass, Focus, Frame, NfRow
@@ -82,10 +82,6 @@ class ScreenView(Protocol):
 
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         """Draw the frame; returns the position text and whether there is a footer."""
-
-    def prepare(self, frame: Frame) -> Iterator[None]:  # noqa: ARG002 - optional
-        """Compute in steps what `paint` needs of the next frame; keys are handled between them."""
-        return iter(())
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
         """Page for `x` by width; None: nothing to explain."""

@@ -138,7 +138,9 @@ def test_between_surveys_nothing_is_listed_that_did_not_change(
     first = finder.find()
     calls: list[object] = []
     scandir = os.scandir
-    monkeypatch.setattr(os, "scandir", lambda path: (calls.append(path), scandir(path))[1])
+    monkeypatch.setattr(
+        os, "scandir", lambda path: ([*map(calls.append, [path])], scandir(path))[1]
+    )
     assert finder.find() is first
     assert calls == []
     (host.root / "run/dpdk/b" / NAME).unlink()
@@ -157,7 +159,9 @@ def test_namespaces_of_known_processes_are_seldom_read(
     calls: list[str] = []
     readlink = os.readlink
     monkeypatch.setattr(
-        os, "readlink", lambda path, **named: (calls.append(str(path)), readlink(path, **named))[1]
+        os,
+        "readlink",
+        lambda path, **named: ([*map(calls.append, [str(path)])], readlink(path, **named))[1],
     )
     read = []
     for survey in range(8):

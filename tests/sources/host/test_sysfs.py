@@ -36,9 +36,11 @@ def test_an_absent_file_is_opened_later(path: Path, file: OpenFile) -> None:
 
 
 def test_files_of_one_record_take_one_call(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
+    calls: list[object] = []
     pread = os.pread
-    monkeypatch.setattr(os, "pread", lambda *words: (calls.append(words), pread(*words))[1])
+    monkeypatch.setattr(
+        os, "pread", lambda *words: ([*map(calls.append, [words])], pread(*words))[1]
+    )
     path.write_bytes(b"x" * 3000)
     for records, expected in ((False, 1), (True, 2)):
         file = OpenFile(os.fspath(path), records=records)

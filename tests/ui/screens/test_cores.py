@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,6 @@ from nftop.render.base.line import Tone
 from nftop.render.cores.harm import SICK
 from nftop.render.cores.layout import ScreenSections, below_head
 from nftop.ui.screens import cores
-from nftop.ui.screens.cores import CoresView
 from tests.frames import frame, with_cells
 from tests.sim.hosts import Frozen, S
 from tests.ui.harness import Running, running
@@ -46,28 +44,6 @@ async def test_without_a_selection_the_worst_row_is_selected_and_on_top() -> Non
             await run.give(waiting(tick, cpu))
             assert (session.cpu, session.cursor.index, session.cursor.held) == (cpu, 0, False)
             assert session.rows.shown[0] == cpu
-
-
-async def test_a_key_is_handled_while_the_next_frame_is_prepared(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    shown: list[tuple[int, Frame | None]] = []
-    async with running(frame(8), size=(80, 24)) as run:
-        session = run.app._main._session
-        first = session.frame
-
-        def prepare(_view: CoresView, _frame: Frame) -> Iterator[None]:
-            run.app.simulate_key("j")
-            for _ in range(1000):
-                yield
-                if session.cursor.index:
-                    break
-            shown.append((session.cursor.index, session.frame))
-
-        monkeypatch.setattr(CoresView, "prepare", prepare)
-        await run.give(frame(8, 1))
-        assert shown == [(1, first)]
-        assert session.frame is not first
 
 
 async def test_a_key_draws_again_only_what_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
