@@ -32,7 +32,7 @@ BIN := $(VENV)/bin
 # Real parts the tests run against; without them those tests are skipped, with the reason.
 # Where services start when they are installed, Open vSwitch's does, with no bridge.
 TEST_PACKAGES := dpdk-dev fish fuse3 intel-cmt-cat linux-perf mandoc openvswitch-switch \
-  openvswitch-switch-dpdk pcm perl strace zsh zstd
+  openvswitch-switch-dpdk pcm perl strace tmux zsh zstd
 READY := $(VENV)/.ready
 # What tells a folder that `make install` made from any other.
 MARK := .nftop-installed
@@ -43,7 +43,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check stress coverage bench bench-memory experiments fuzz-pcm observer screenshots film docs wheel deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench experiments faults soak observer screenshots film docs wheel audit deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -93,10 +93,23 @@ lab: $(READY) test-packages
 	@echo "events that it doesn't know count 0: cat /sys/fs/lab/live/ctl/unknown"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tests.lab $(LAB) -- $${SHELL:-/bin/sh}
 
-# What a sensor server may send: 100000 documents, and a third as many real ones spoilt, of JSON and
-# of text each. Ten minutes.
-fuzz-pcm: $(READY)
-	@NFTOP_PCM_DOCUMENTS=100000 $(BIN)/pytest -q --no-cov tests/sources/pcm/test_document.py
+# Everything that is too long for `check`, with a report of what ran and what was skipped: hours. As root.
+release: $(READY)
+	@$(BIN)/python -m tests.release
+
+# Inputs that no honest program writes, for everything that nftop reads; adds to
+# tests/fuzz/counts.json. One process at nice 19.
+SECONDS ?= 600
+
+soak: $(READY)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[fuzz]' || \
+	  echo "atheris can't be installed, so inputs are made at random"
+	@$(BIN)/python -m tests.fuzz.soak --seconds $(SECONDS)
+
+# Sources that are killed, hang, are slow, lie or restart: every pair. Some minutes.
+faults: $(READY)
+	@$(BIN)/python -m tests.faults
+	@NFTOP_FAULT_PAIRS=all $(BIN)/pytest -q --no-cov tests/test_fault_peers.py
 
 # What nftop costs, beside its targets. ONLY=start,threads runs some sections, ONLY=list names them.
 bench: $(READY)
@@ -107,6 +120,12 @@ HOURS ?= 8
 
 bench-memory: $(READY)
 	@$(BIN)/python -m tests.bench.memory $(HOURS) 88
+
+# What 1,000 simulated hosts cost a real Prometheus, and the screen that reads it. Three minutes.
+FLEET_SECONDS ?= 150
+
+fleet-bench: $(READY) test-prometheus
+	@NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.bench.fleet $(FLEET_SECONDS)
 
 # What a polling core loses while nftop looks at it: testpmd with and without, by turns; as root.
 observer: $(READY) test-packages
@@ -133,6 +152,13 @@ newer-ovs: $(READY)
 # effect. Some minutes.
 experiments: $(READY)
 	@$(BIN)/python -m tests.bench.experiments
+
+# The questions of docs/history.md, asked of a week of three simulated hosts with a sample each
+# WEEK_S seconds: with 60 half an hour.
+WEEK_S ?= 60
+
+history: $(READY)
+	@NFTOP_WEEK_S=$(WEEK_S) $(BIN)/pytest -q --no-cov tests/docs/test_history_page.py
 
 # The kernel's own Python module for perf, which only a newer Debian has: nftop counts with it, on
 # this host and in the lab. As root.
@@ -161,6 +187,14 @@ wheel: $(READY)
 	@packaging/share.sh $(BIN)/nftop build/share
 	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
 	@ls dist/*.whl
+
+# Known holes of nftop's dependencies in the versions of .venv, direct and indirect. Fails if the data
+# of a package can't be had.
+audit: $(READY)
+	@$(call venv,build/audit)
+	@build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
+	@$(BIN)/python packaging/locked.py > build/audit/requirements.txt
+	@build/audit/bin/pip-audit --strict --no-deps --disable-pip -r build/audit/requirements.txt
 
 # Of the system's Python, so for the distribution it is made on.
 deb: wheel

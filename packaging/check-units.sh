@@ -37,6 +37,7 @@ for unit in serve record; do
   expect "Seccomp of nftop-$unit is" "$(sed -n 's/^Seccomp:\t//p' /proc/$pid/status)" 2 $unit
   echo "nftop-$unit: $(sed -n 's/^VmRSS:[ \t]*//p' /proc/$pid/status) of memory," \
     "capabilities $(sed -n 's/^CapEff:\t//p' /proc/$pid/status)"
+  systemd-analyze security --no-pager nftop-$unit | tail -n 1
   begin=$(date +%s%N)
   systemctl stop nftop-$unit
   echo "nftop-$unit: stopped in $((($(date +%s%N) - begin) / 1000000)) ms"

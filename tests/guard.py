@@ -64,10 +64,15 @@ MAY: Mapping[str, str] = {
     "socket.AF_INET socket.AF_INET6 socket.SOCK_RAW socket.SOCK_CLOEXEC socket.IPPROTO_TCP "
     "sys.byteorder os.fsencode",
     "sources/pcm/source.py": "socket.socket",
-    # The sensor server, of this host or another, which is asked by GET only.
-    "sources/pcm/client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
+    # Servers, of this host or another, which are asked by GET only; TLS with the system's CAs.
+    "sources/runtime/http.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
     "http.client.HTTPConnection http.client.HTTPException http.client.HTTPResponse "
-    "http.client.RemoteDisconnected urllib.parse.urlsplit",
+    "http.client.RemoteDisconnected ssl.SSLSocket ssl.create_default_context",
+    "sources/pcm/client.py": "socket.socket urllib.parse.urlsplit",
+    "sources/prometheus.py": "urllib.parse.urlsplit urllib.parse.urlencode",
+    # ssh, of the operator's PATH: another host's recorder.
+    "sources/ssh.py": "subprocess.Popen subprocess.TimeoutExpired subprocess.DEVNULL "
+    "subprocess.PIPE os.dup terminate kill",
     # External programs with a time limit, and helper processes for libraries that may crash or
     # hang: started here and nowhere else in sources.
     "sources/runtime/helper.py": "subprocess.Popen subprocess.TimeoutExpired subprocess.DEVNULL "
@@ -169,6 +174,7 @@ MAY: Mapping[str, str] = {
     "pathlib.Path",
     "store/user/columns.py": "pathlib.Path",
     "store/user/rules.py": "pathlib.Path",
+    "store/user/fleet_hosts.py": "pathlib.Path",
     "store/reading/bytes.py": "os.close os.dup os.pread os.read os.fstat",
     # What waits to be written.
     "store/recording/recorder.py": "queue.SimpleQueue",
@@ -179,9 +185,14 @@ MAY: Mapping[str, str] = {
     "export/json/encode.py": "getattr",
     # Text in memory.
     "export/csv.py": "io.StringIO",
+    # A dashboard's id, of its job.
+    "export/fleet/dashboard.py": "zlib.crc32",
     # The files of an export: new ones, and those go again where it fails.
     "export/tables/outputs.py": "io.StringIO os.fdopen pathlib.Path sys.stdout",
     "export/tables/parquet.py": "pyarrow.*",
+    # New files, which replace those of the same recording; the lock is on the folder of all.
+    "export/tables/dataset.py": "os.fdopen os.fsync fcntl.flock fcntl.LOCK_EX hashlib.sha256 "
+    "secrets.token_hex urllib.parse.quote pathlib.Path",
     "cli/commands/export.py": "os.environ pathlib.Path",
     "cli/commands/compare.py": "shutil.get_terminal_size sys.stdout",
     "cli/cuts.py": "signal.SIG*",
@@ -220,7 +231,7 @@ MAY: Mapping[str, str] = {
     "cli/commands/tma.py": "os.fdopen pathlib.Path signal.SIG* sys.stdin sys.stdout",
     "cli/commands/report.py": "os.fdopen pathlib.Path time.thread_time sys.stdout",
     "cli/commands/serve.py": "signal.SIG*",
-    "cli/commands/fleet.py": "sys.stdout",
+    "cli/commands/fleet.py": "pathlib.Path sys.stdin sys.stdout",
     "cli/commands/live.py": "io.TextIOWrapper os.environ shutil.get_terminal_size sys.stdin "
     "sys.stdout sys.__stdout__ sys.__stderr__",
     "__main__.py": "os.environ signal.signal signal.SIG* sys.argv sys.exit sys.excepthook "

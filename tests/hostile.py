@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import fields, is_dataclass, replace
@@ -13,6 +14,8 @@ from msgspec.structs import force_setattr
 
 from nftop.export.csv import frame_csv
 from nftop.export.json.frame import frame_json
+from nftop.export.openmetrics.page import Tally, page
+from nftop.export.openmetrics.writer import TextFormat
 from nftop.model.sample import Sample
 from nftop.render.pages.batch_text import frame_text
 from nftop.session.reader import Tape
@@ -149,6 +152,9 @@ def honest(ticks: int = 3, cpus: int = 2) -> tuple[Header, tuple[Sample, ...]]:
     return session.header, session.samples
 
 
+_NO_NUMBER = re.compile(r"^.* -?(?:inf|nan)$", re.MULTILINE)
+
+
 def fold_all() -> int:
     """Fold and write sessions with a hostile number in each field of each payload, by turns."""
     header, (first, second, third) = honest()
@@ -161,4 +167,6 @@ def fold_all() -> int:
             frame_json(shown.frame)
             frame_csv(shown.frame)
             frame_text(shown.frame, 240, ascii_only=True, mode="REPLAY")
+            text = page(shown.frame, Tally(), TextFormat.OPENMETRICS)
+            assert not _NO_NUMBER.findall(text), field
     return len(results)

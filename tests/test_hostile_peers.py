@@ -113,6 +113,8 @@ def environ() -> Iterator[Mapping[str, str]]:
         )
         with telemetry_peer(runtime / "dpdk" / f"{MARK}-gone{HOSTILE}", capture=capture):
             pass  # its socket is left over
+        bytes_name = os.fsdecode(f"{MARK}-bytes".encode() + b"\xff\xfe")  # no UTF-8
+        stack.enter_context(telemetry_peer(runtime / "dpdk" / bytes_name, capture=capture))
         stack.enter_context(hostile_process())
         yield clean_environ(XDG_RUNTIME_DIR=name)
 
@@ -170,7 +172,7 @@ def test_json_of_a_frame_has_it_escaped_and_whole(environ: Mapping[str, str]) ->
     done = run(environ, *BATCH, "--json")
     frame = json.loads(safe(done.stdout).splitlines()[-1])
     texts = set(_texts(frame))
-    starts = (PREFIX, COMM.decode(), hostile("net_null0"))
+    starts = (PREFIX, COMM.decode(), hostile("net_null0"), f"{MARK}-bytes\\xff\\xfe")
     missing = [start for start in starts if not any(start in text for text in texts)]
     assert missing == [], [text for text in texts if MARK in text]
 

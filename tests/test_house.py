@@ -11,9 +11,9 @@ from tests.house import ROOT, Counts, banned, count, modules, names, tree, words
 
 # At most so many. Lines have slack while features are added; their target is 64,000.
 LIMITS = {
-    "lines": 106_500,
-    "single_importer": 84,
-    "single_importer_in_folder": 28,
+    "lines": 107_500,
+    "single_importer": 82,
+    "single_importer_in_folder": 25,
     "top_level": 14,
     "duplicate_class_names": 0,
     "banned_names": 0,

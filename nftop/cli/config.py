@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nftop.export.output import OK, USAGE, fail, put, say
 from nftop.model.terminal_text import safe_line
-from nftop.store.user.config_dir import config_folder, read_text
+from nftop.store.user.config_dir import MOST_CONFIG_BYTES, config_folder, read_text, toml_text
+from nftop.store.user.fleet_hosts import FLEET, FleetHosts, hosts_text, read_hosts
 
 if TYPE_CHECKING:
     from nftop.store.user.rules import RulesFile
 
-MAX_BYTES = 1 << 16
+MAX_BYTES = MOST_CONFIG_BYTES
 HOST_FILE = Path("/etc/nftop/config.toml")
 
 
@@ -55,8 +56,8 @@ KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("pmu", "--pmu", "text", '"auto"', hardware=True),
     ConfigKey("pqos", "--pqos", "text", '"auto"', hardware=True),
 )
-# A table with settings of rules: `store.user.rules`.
-RULES = "rules"
+# Tables that have readers of their own: `store.user.rules`, `store.user.fleet_hosts`.
+TABLES = ("rules", FLEET)
 _BY_NAME = {key.name: key for key in KEYS}
 
 
@@ -97,7 +98,7 @@ def read_config(
         except ValueError as error:
             raise ConfigError(f"{path}: {error}") from None
         for name, value in table.items():
-            if name != RULES:
+            if name not in TABLES:
                 settings[name] = _setting(path, name, value, taken)
     return list(settings.values())
 
@@ -159,13 +160,21 @@ def open_rules(*, for_session: bool = False) -> RulesFile:
         raise ConfigError(str(error)) from None
 
 
+def open_fleet_hosts() -> FleetHosts:
+    """The operator's hosts of a fleet. Raises ConfigError."""
+    try:
+        return read_hosts(os.environ, *files(os.environ))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
 def show(options: argparse.Namespace) -> int:
     """The command `config`: the files have been read and checked with the command line."""
     from nftop.store.user.columns import columns_file, columns_text  # noqa: PLC0415 - seldom
     from nftop.store.user.rules import rules_text  # noqa: PLC0415 - it imports all rules
 
     try:
-        rules = open_rules()
+        rules, fleet = open_rules(), open_fleet_hosts()
     except ConfigError as error:
         return fail(str(error), USAGE)
     if rules.problem:
@@ -173,6 +182,8 @@ def show(options: argparse.Namespace) -> int:
     put(sys.stdout, shown(options.settings, files(os.environ)))
     if rules.settings.rows or rules.settings.acknowledged:
         put(sys.stdout, rules_text(rules.settings, head=safe_line(f"# {rules.path}") + "\n"))
+    if fleet.hosts:
+        put(sys.stdout, hosts_text(fleet.hosts))
     columns = columns_file(os.environ)
     if columns.chosen:
         put(sys.stdout, safe_line(f"# {columns.path}") + "\n" + columns_text(columns.chosen))
@@ -208,15 +219,4 @@ def toml_value(value: Any) -> str:
         return str(value).lower()
     if isinstance(value, list):
         return f"[{', '.join(map(toml_value, value))}]"
-    if not isinstance(value, str):
-        return str(value)
-    escaped = "".join(map(_escaped, value))
-    return f'"{escaped}"'
-
-
-def _escaped(char: str) -> str:
-    r"""A character within a TOML text; what is unsafe on a terminal as \u or \U and its code."""
-    if char not in '"\\' and safe_line(char) == char:
-        return char
-    code = ord(char)
-    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
+    return toml_text(value) if isinstance(value, str) else str(value)

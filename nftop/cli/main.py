@@ -21,7 +21,13 @@ from typing import NoReturn, TextIO, cast
 from nftop import __version__
 from nftop.cli import first_frame
 from nftop.cli.parsers import cat, record, sst
-from nftop.cli.parsers.common import DEFAULTS, add_batch, add_sampling, count_of
+from nftop.cli.parsers.common import (
+    DEFAULTS,
+    add_batch,
+    add_sampling,
+    count_of,
+    fleet_interval,
+)
 from nftop.export.output import (
     FAILURE,
     USAGE,
@@ -81,6 +87,7 @@ examples:
   nftop explain cpp                meaning of a metric
   sudo nftop record -o FILE        record; nftop replay FILE plays it back
   ssh HOST sudo nftop record -o - | nftop replay -    another host, live
+  nftop fleet --prometheus URL     all hosts of a Prometheus, the worst first
   perf stat -j ... 2>&1 >/dev/null | nftop tma --uarch SPR -    top-down of perf's counts
 """
 
@@ -344,15 +351,30 @@ def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _add_fleet(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     fleet = commands.add_parser(
         "fleet",
-        help="a dashboard for Grafana, and alerts for Prometheus",
-        description="Files for many hosts that run nftop serve: a Grafana dashboard with a panel "
-        "for each metric, and Prometheus alerting rules, one for each finding. Both are printed, "
-        "and read nothing of this host.",
+        help="many hosts: a screen, a dashboard for Grafana, alerts for Prometheus",
+        description="Many hosts that run nftop serve. With --prometheus a screen of all of them, "
+        "by harm; Enter opens one over ssh. Else files, which are printed: a Grafana dashboard "
+        "with a panel for each metric, and Prometheus alerting rules, one for each finding. "
+        "Nothing of this host is read.",
     )
-    fleet.add_argument("output", choices=("dashboard", "alerts"), metavar="dashboard|alerts")
+    fleet.add_argument(
+        "output", choices=("dashboard", "alerts"), nargs="?", metavar="dashboard|alerts"
+    )
     fleet.add_argument(
         "--job", default="nftop", metavar="NAME", help="job_name of the scrapes (default nftop)"
     )
+    fleet.add_argument(
+        "--prometheus", metavar="URL",
+        help="show the hosts of the Prometheus at http://HOST:PORT or https://HOST:PORT",
+    )  # fmt: skip
+    fleet.add_argument(
+        "--prometheus-token-file", metavar="FILE", dest="token_file",
+        help="file with a bearer token for it; sent over https, or to this machine, only",
+    )  # fmt: skip
+    fleet.add_argument(
+        "-d", dest="fleet_interval_s", metavar="S", type=fleet_interval, default=10.0,
+        help="seconds between queries (default 10, at least 2)",
+    )  # fmt: skip
     fleet.set_defaults(command="fleet")
 
 

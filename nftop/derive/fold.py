@@ -17,6 +17,7 @@ from nftop.derive.incidents.lifecycle import INCIDENTS
 from nftop.derive.nf.netdev import NETDEV
 from nftop.derive.nf.recent import RECENT
 from nftop.derive.occupants import NFS, POLLERS
+from nftop.derive.package.devices import DEVICES
 from nftop.derive.package.power import POWER
 from nftop.derive.package.table import PACKAGES
 from nftop.derive.pcm.fold import SERVER
@@ -58,6 +59,7 @@ STAGES: list[AnyStage] = [
     CPUS,
     SERVER,
     NF_ROWS,
+    DEVICES,
     RELATIVE,
     BASELINES,
     OWN_COST,

@@ -17,6 +17,7 @@ from nftop.derive.nf.netdev import NETDEV, kernel_row, with_kernel_parts
 from nftop.derive.nf.rates import NfRates
 from nftop.derive.nf.row import nf_row
 from nftop.derive.occupants import NFS, POLLERS
+from nftop.derive.package.devices import DEVICES, with_users
 from nftop.derive.package.relative import class_memory, package_loads, per_packet, utilisation
 from nftop.derive.pcm.fold import SERVER
 from nftop.derive.stage import FoldStage, FoldTick, stateless
@@ -107,6 +108,7 @@ def _frame(tick: FoldTick) -> Frame:
         baselines=baseline.kept,
         frequencies=tick.output(FREQUENCIES).table,
         interfaces=kernel.interfaces,
+        devices=with_users(tick.output(DEVICES), tick.output(NF_ROWS)),
         processes=_processes(sample.readings.get("processes")),
     )
 

@@ -201,7 +201,8 @@ class Occupant:
         spin. A thread reported by two sources counts once.
         """
         cores = {
-            (nf.pid, core.thread): f"{_pid_text(nf.pid)}{nf.name} polls" for nf, core in self.cores
+            (nf.pid, core.thread): f"{_pid_text(nf.pid)}{nf.name} polling"
+            for nf, core in self.cores
         }
         texts = list(cores.values())[1:]
         other_threads = self.other_threads
@@ -209,7 +210,7 @@ class Occupant:
             first = next((item for item in other_threads if item.thread.role in NF_KINDS), None)
             other_threads = [item for item in other_threads if item is not first]
         for rate in other_threads:
-            does = "polls" if rate.thread.role in NF_KINDS else "spins"
+            does = "polling" if rate.thread.role in NF_KINDS else "spinning"
             texts.append(f"{_pid_text(rate.thread.pid)}{rate.thread.label} {does}")
         return tuple(texts)
 

@@ -79,6 +79,7 @@ SMT_THREADS = 1 << 8  # 8 at most in hardware; hypervisors give whole sockets as
 _VPP = "VPP, src/vlib/threads.h: VLIB_MAX_CPUS is 256"
 _VPP_ERRORS = "VPP has some 3000 error counters with every plugin, of which dozens ever count"
 _EVENT_ROWS = "events of a CPU's table: below 1000 for the largest"
+_PCI = "PCI: 65536 functions to a segment; hosts have some hundreds"
 _L3 = "Linux, CPU topology: a cache has a CPU at least"
 _RESCTRL = "resctrl: a control group has a class of service (CLOSID)"
 
@@ -169,6 +170,12 @@ BOUNDS: Mapping[str, Mapping[str, Bound]] = {
         "events": _rows(EVENTS, _EVENT_ROWS), "packages": KERNEL_ID,
         "event": _up_to(EVENTS, _EVENT_ROWS),
     },
+    "RootPort": {
+        "package": KERNEL_ID, "stack": KERNEL_ID, "number": KERNEL_ID,
+        "devices": _rows(1 << 16, _PCI), "others": _up_to(1 << 16, _PCI),
+    },
+    "PcieDevice": {"interfaces": _rows(1 << 16, "Linux: ifindex; some thousands")},
+    "PcieTable": {"ports": _rows(1 << 16, _PCI)},
     "Interface": {"node": NODE, "owner": TASK},
     "NetdevTable": {
         "cpus": CPU.of(MAX_CPUS), "interfaces": _rows(1 << 16, "Linux: ifindex; some thousands"),

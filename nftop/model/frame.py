@@ -11,6 +11,7 @@ from nftop.model.column import Column
 from nftop.model.ids import Cpu, L3Domain, Package
 from nftop.model.incident import Incident
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.nf.kinds import DPDK_PROGRAM
 from nftop.model.nf.netdev import InterfaceRow
 from nftop.model.nf.parts import (
     NOT_REPORTED,
@@ -24,9 +25,11 @@ from nftop.model.nf.parts import (
     NfXstat,
 )
 from nftop.model.owner import Owner
+from nftop.model.pcie import RootPort
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import CacheDomain, L2Mask, Limits, MbaUnit
 from nftop.model.recording_loss import RecordingLoss
+from nftop.model.rule_settings import base_name
 from nftop.model.sample import ProcessFacts
 from nftop.model.sst import NOT_READ, CpufreqTable, CpuSetting
 from nftop.model.struct import dataclass, field
@@ -43,8 +46,9 @@ class Finding:
         metric: catalogue id of its metric.
         where: `cpu 12`, `cpu 12,56` (one core), `nf vpp`, `package 0`, `class vpp, L3 0` (untrusted
             text: names of groups and network functions).
-        text: numbers of the last tick beyond the limit, then the current ones if they no longer are
-            (untrusted text).
+        text: numbers of the last tick beyond the limit, then `current` (untrusted text).
+        brief: the begin of `text`, without limit and names (untrusted text).
+        current: that it is no longer beyond its limit, with its number if it has one; else "".
         since_ns: wall time of the first tick beyond the limit. began_ns: CLOCK_MONOTONIC of it, by
             which ages are computed.
         is_note: nothing is wrong; it explains a misleading number.
@@ -61,6 +65,8 @@ class Finding:
     is_ending: bool = False
     is_muted: bool = False
     began_ns: int = 0
+    brief: str = ""
+    current: str = ""
 
 
 SCHEMA = "nftop.frame/1"
@@ -165,6 +171,15 @@ class CpuTable:
     def __len__(self) -> int:
         return len(self.topology.cpus)
 
+    def sampled_of(self, row: int) -> dict[str, float]:
+        """`sampled_s` of the row's own numbers: not of absent ones, nor of another source's."""
+        return {
+            name: age_s
+            for name, age_s in self.sampled_s.items()
+            if not self.columns[name].reasons[row]
+            and (name not in self.origins or self.origins[name][row] is None)
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class NfRow:
@@ -172,7 +187,8 @@ class NfRow:
 
     Attributes:
         key: identity across ticks: pid and start time, or the socket's path until those are known.
-        name: program and, unless it is the default, EAL prefix (untrusted text).
+        name: program and, unless it is the default, EAL prefix (untrusted text), as on all screens:
+            `north/l3fwd` of the program dpdk-l3fwd.
         kind: `dpdk`, `ovs`, `vpp`, `kernel`.
         cpus: CPUs on which its threads poll.
         direction: whether its CPP divides by packets received or, if it only sends, sent.
@@ -219,6 +235,18 @@ class NfRow:
     saturated_by: tuple[str, ...] = ()
 
 
+def is_named(nf: NfRow, name: str) -> bool:
+    """Whether an option's `name` means this NF: its name, a component of it, its program or kind.
+
+    `north/l3fwd` is `north`, `l3fwd`, `dpdk-l3fwd` and `dpdk`. An unprivileged user chooses the
+    prefix of an NF, so that one has its whole name only.
+    """
+    if name == nf.name or (nf.owner is not None and not nf.owner.privileged):
+        return name == nf.name
+    parts = base_name(nf.name).split("/")
+    return name in (*parts, DPDK_PROGRAM + parts[-1], nf.kind)
+
+
 @dataclass(frozen=True, slots=True)
 class BoxTraffic:
     """Traffic of one box of a package: a memory channel, or a link to another package.
@@ -253,6 +281,31 @@ class PackageRow:
     links: tuple[BoxTraffic, ...] = ()
     origins: Mapping[str, str] = field(default_factory=dict)
     sampled_s: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """A PCIe root port, and the network devices behind it.
+
+    Attributes:
+        port: the root port, with its devices and where it is counted.
+        nfs: network functions that have one of the devices as a port (untrusted text).
+        readings: by metric id, all metrics of scope `device`.
+        estimates: ids of metrics whose counters ran for less than `metric.ESTIMATE_BELOW` of the
+            time.
+    """
+
+    port: RootPort
+    nfs: tuple[str, ...]
+    readings: Mapping[str, Reading]
+    estimates: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        """Interfaces of the devices; the address of a device that has none (untrusted text)."""
+        return ", ".join(
+            name for item in self.port.devices for name in item.interfaces or (item.address,)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,6 +475,8 @@ class Frame:
             without the oldest of many.
         notice: message for the operator of this host; never recorded.
         interfaces: the kernel's network interfaces.
+        devices: root ports with network devices; empty if there are none or `sources["iio"]` has a
+            reason.
         baselines: reference values, or None.
         lost: data that a replay lacks between the previous tick and this one.
         processes: those with threads on the selected CPU; empty if none is selected.
@@ -449,6 +504,7 @@ class Frame:
     frequencies: CpufreqTable | Missing = NOT_READ
     baselines: Baselines | None = None
     interfaces: tuple[InterfaceRow, ...] = ()
+    devices: tuple[DeviceRow, ...] = ()
     findings: tuple[Finding, ...] = ()
     incidents: tuple[Incident, ...] = ()
     past_incidents: tuple[Incident, ...] = ()

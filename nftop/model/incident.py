@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Literal, TypeAlias
 
@@ -41,6 +42,25 @@ CauseKind: TypeAlias = Literal[
     "nf",  # the network function itself, or a cause that is not known
     "host",  # of the measurement
 ]
+
+# What each is, without its numbers: where an incident is known by its kind alone.
+CAUSE_TITLES: Mapping[str, str] = {
+    "gone": "network function is gone",
+    "cpu": "poller waits for its CPU",
+    "neighbour": "noisy neighbour in the cache",
+    "clock": "pollers on slower cores",
+    "sibling": "busy hyper-thread sibling",
+    "remote": "memory of another socket",
+    "ddio": "device writes miss the cache",
+    "channels": "uneven memory channels",
+    "registers": "many device register accesses",
+    "descriptors": "partial writes of devices",
+    "load": "more packets than its cores take",
+    "flows": "more flows than its caches hold",
+    "stopped": "packets stopped arriving",
+    "nf": "own cost or losses",
+    "host": "measurement is in doubt",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +174,7 @@ class EvidenceLink:
         text: its numbers (untrusted text).
         source: what measured it: a metric's id or a source.
         value_ns: when its numbers were measured, where that is later; else 0.
+        current: `Finding.current`, at the last tick at which the incident was open.
     """
 
     wall_ns: int
@@ -161,6 +182,7 @@ class EvidenceLink:
     text: str
     source: str
     value_ns: int = 0
+    current: str = ""
 
     @property
     def valued_ns(self) -> int | None:

@@ -6,6 +6,7 @@ number can be missing; `Missing` adds a message.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import TypeAlias
@@ -94,6 +95,7 @@ class Missing:
 
 Reading: TypeAlias = float | Missing
 _UNDEFINED, _IDLE = Missing(Reason.UNDEFINED), Missing(Reason.IDLE)
+_BEYOND = Missing(Reason.ERROR, "larger than any number")
 
 
 def total(readings: Iterable[Reading], of_nothing: Missing | None = None) -> Reading:
@@ -107,12 +109,15 @@ def total(readings: Iterable[Reading], of_nothing: Missing | None = None) -> Rea
 
 
 def quotient(numerator: Reading, denominator: Reading) -> Reading:
-    """numerator / denominator; IDLE if the denominator is 0."""
+    """numerator / denominator; IDLE if the denominator is 0, ERROR if the result is not finite."""
     if isinstance(numerator, Missing):
         return numerator
     if isinstance(denominator, Missing):
         return denominator
-    return numerator / denominator if denominator > 0 else _IDLE
+    if not denominator > 0:
+        return _IDLE
+    ratio = numerator / denominator
+    return ratio if math.isfinite(ratio) else _BEYOND
 
 
 def product(one: Reading, other: Reading) -> Reading:

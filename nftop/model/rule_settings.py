@@ -16,7 +16,7 @@ _ON = "@"
 
 
 def name_on_cpus(name: str, cpus: Sequence[Cpu]) -> str:
-    """Name of an NF among several with the same name: `dpdk-testpmd@3-4`."""
+    """Name of an NF among several with the same name: `testpmd@3-4`."""
     return f"{name}{_ON}{format_cpu_list(cpus)}"
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from nftop.model.nf.netdev import NetdevTable
 from nftop.model.nf.ovs import OvsTable
 from nftop.model.nf.vpp import VppTable
+from nftop.model.pcie import PcieTable
 from nftop.model.pcm import PcmTable
 from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.sample import CounterTable, CpuTimes, DpdkTable, SelfUse, ThreadTable
@@ -69,6 +70,7 @@ _ROOT = "root, or CAP_PERFMON"
 for _kind in (
     SourceKind("perf", CounterTable, "hardware counters of each CPU", _ROOT),
     SourceKind("uncore", UncoreTable, "counters of memory controllers, links and devices", _ROOT),
+    SourceKind("iio", PcieTable, "traffic of devices by root port", _ROOT, shown=False),
     SourceKind("kernel", CpuTimes, "time of each CPU by use, from /proc/stat"),
     SourceKind("netdev", NetdevTable, "counters of network interfaces", "netlink"),
     SourceKind("processes", ThreadTable, "polling threads and their run time", "root for all"),

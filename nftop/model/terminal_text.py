@@ -42,5 +42,9 @@ def escaped_json(text: str) -> str:
 
 
 def _escape(hit: re.Match[str]) -> str:
-    units = hit[0].encode("utf-16-be").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    # Without the codec: Python loads it at its first use, when root's files may be out of reach.
+    text = ""
+    for code in map(ord, hit[0]):
+        high, low = divmod(code - 0x10000, 0x400)
+        text += f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}" if high >= 0 else f"\\u{code:04x}"
+    return text

@@ -12,7 +12,8 @@ class CpuUse:
 
     Attributes:
         name: its program, or the kernel thread (untrusted text).
-        run_ns: run time of its threads that were last on this CPU.
+        run_ns: run time of its threads that were last on this CPU, at least: for a process that was
+            quiet at the first scan it is known by clock ticks.
         over_ns: time between the scans.
     """
 

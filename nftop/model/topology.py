@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -177,6 +178,14 @@ class Topology:
         return frozenset(cpu for info in rows for cpu in (info.cpu, *info.siblings))
 
 
+# Values of the options of `nftop demo` that a recording may name.
+_DEMO_VALUES = {
+    "--scenario": re.compile(r"[a-z0-9][a-z0-9-]{0,31}"),
+    "--host": re.compile(r"[a-z0-9][a-z0-9-]{0,31}"),
+    "--cpus": re.compile(r"[1-9][0-9]{0,3}"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """The host that is observed.
@@ -198,8 +207,20 @@ class Host:
 
     @property
     def program(self) -> str:
-        """First words of command lines for this host."""
-        return shlex.join(("nftop", "demo", *self.demo_options)) if self.simulated else "nftop"
+        """First words of command lines for this host.
+
+        Options that `nftop demo` does not have are left out, all of them: a recording may hold any.
+        """
+        if not self.simulated:
+            return "nftop"
+        words = self.demo_options
+        names, values = words[::2], words[1::2]
+        valid = (
+            len(names) == len(values) == len(set(names))
+            and all(name in _DEMO_VALUES for name in names)
+            and all(map(lambda name, value: _DEMO_VALUES[name].fullmatch(value), names, values))
+        )
+        return shlex.join(("nftop", "demo", *words)) if valid else "nftop demo"
 
     @property
     def lab(self) -> bool:

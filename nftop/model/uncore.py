@@ -77,3 +77,10 @@ class UncoreTable:
                 where = "" if everywhere else f" on package {packages}"
                 names.append((name, where))
         return "; ".join(filter(None, (event_gaps(names, self.details), self.warning)))
+
+
+_NO_NUMBERS, _NO_CLOCKS = np.zeros(0, np.int32), np.zeros(0, np.uint64)
+NO_COUNTS = UncoreTable(
+    (), _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_CLOCKS, np.zeros(0, np.uint8), _NO_CLOCKS,
+    _NO_CLOCKS,
+)  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator
 from contextlib import closing
 
-from nftop.model.frame import Focus, Frame, NfRow
+from nftop.model.frame import Focus, Frame, NfRow, is_named
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing
 from nftop.model.struct import dataclass, replace
@@ -70,10 +70,10 @@ def target_of(
 
 
 def named(nfs: Collection[NfRow], name: str) -> NfRow | None:
-    """The NF of this name, else the only one with it as a component: `l3fwd` of `north/l3fwd`."""
+    """The NF of exactly this name, else the only one that is `is_named` so."""
     exact = [nf for nf in nfs if nf.name == name]
-    component = [nf for nf in nfs if name in nf.name.split("/")]
-    return exact[0] if exact else component[0] if len(component) == 1 else None
+    others = [nf for nf in nfs if is_named(nf, name)]
+    return exact[0] if exact else others[0] if len(others) == 1 else None
 
 
 class FocusFrames:

@@ -24,6 +24,7 @@ from nftop.sim import workloads
 from nftop.sim.layout import Placed
 from nftop.sim.model import Model
 from nftop.sim.payloads import identity, main_cpu, placed_as
+from nftop.sim.uncore import nic_bus
 from nftop.sim.workloads import INDEX
 
 DPDK_VERSION = "DPDK 24.11.1"
@@ -125,10 +126,9 @@ _APPS: Mapping[str, Callable[[Model, Placed, int, Counts], DpdkApp]] = MappingPr
 
 def _port(order: int, port: int, packets: int, missed: int) -> DpdkPort:
     """A port that sends what it receives, named by a fictitious PCI address."""
-    bus = 0x18 + order % 0x80
     return DpdkPort(
         port=port,
-        name=f"0000:{bus:02x}:{port // 8:02x}.{port % 8}",
+        name=f"0000:{nic_bus(order):02x}:{port // 8:02x}.{port % 8}",
         rx_queues=1,
         rx_packets=packets,
         tx_packets=packets,
@@ -206,7 +206,7 @@ def _switch(
     model: Model, placed: Placed, order: int, counts: tuple[Counts, Counts | None], at_ns: int
 ) -> OvsSwitch:
     pid, start_ticks = identity(order)
-    rundir = f"/var/run/{placed.name}"
+    rundir = "/var/run/openvswitch"
     nodes = [model.layout.topology.cpus[cpu].node for cpu in placed.cpus]
     return OvsSwitch(
         pid=pid,

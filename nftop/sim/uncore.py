@@ -15,13 +15,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.ids import Cpu, Package
 from nftop.model.missing import Reason
+from nftop.model.pcie import PcieDevice, PcieTable, RootPort
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass
 from nftop.model.uncore import UNWANTED, UncoreTable
 from nftop.sim.events import nth_share, share
 from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX, QUANTITIES
+from nftop.uarch.events import port_event
+from nftop.uarch.sections import Iio
 from nftop.uarch.table import PmuTerms, Uarch
 
 # Quantities of a package beyond the sum over its CPUs: lines over its links, and clock ticks of
@@ -32,6 +36,11 @@ OF_PACKAGE_INDEX: Mapping[str, int] = MappingProxyType({n: i for i, n in enumera
 LINE_BYTES = 64
 # Ticks in ns of uncore clocks at 2.4 GHz.
 _UNCORE_CLOCK = (12, 5)
+# Mask of the root ports of a stack that an event counts.
+_PORTS = "ch_mask"
+# Network functions whose devices are behind port 0 of stacks, and those stacks, in turn.
+_FORWARDERS = frozenset({"testpmd", "l3fwd", "ovs", "vpp"})
+_STACKS = (1, 2, 3)
 # Microarchitectures with the boxes of another.
 _SAME_BOXES: Mapping[str, str] = MappingProxyType({"CLX": "SKX", "HSX": "BDX", "EMR": "SPR"})
 
@@ -44,7 +53,102 @@ class _Unit:
     numbers: tuple[int, ...]
     weights: tuple[int, ...]
     memory: bool
+    stacks: bool
     events: Mapping[frozenset[tuple[str, int]], Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedPort:
+    """Root port `number` of a stack, with devices whose traffic is that of `cpus`."""
+
+    package: Package
+    stack: int
+    number: int
+    devices: tuple[PcieDevice, ...]
+    cpus: tuple[Cpu, ...]
+
+    @property
+    def bus(self) -> str:
+        """The stack's root bus."""
+        return f"0000:{(0x80 * self.package + 0x10 * self.stack) % 0x100:02x}"
+
+    def address(self, first_device: int) -> str:
+        return f"{self.bus}:{first_device + self.number:02x}.0"
+
+
+def nic_bus(order: int) -> int:
+    """Bus of the devices of the network function that is placed in this order; fictitious."""
+    return 0x18 + order % 0x80
+
+
+def simulated_ports(model: Model) -> tuple[SimulatedPort, ...]:
+    """Root ports by address: port 0 of a stack has devices of network functions.
+
+    Port 2 of the first such stack has the kernel's device, which is idle.
+    """
+    topology = model.layout.topology
+    devices: dict[tuple[Package, int], list[PcieDevice]] = {}
+    cpus: dict[tuple[Package, int], list[Cpu]] = {}
+    placed_in: dict[Package, int] = {}
+    for order, placed in enumerate(model.layout.placed):
+        package = topology.cpus[placed.cpus[0]].package
+        if placed.task.kind not in _FORWARDERS or package is None:
+            continue
+        stack = _STACKS[placed_in.setdefault(package, 0) % len(_STACKS)]
+        placed_in[package] += 1
+        address = f"0000:{nic_bus(order):02x}:00.0"
+        devices.setdefault((package, stack), []).append(PcieDevice(address, "vfio-pci", ()))
+        of_stack = (topology.cpus[cpu].package == package for cpu in placed.cpus)
+        mine = [cpu for cpu, near in zip(placed.cpus, of_stack, strict=True) if near]
+        cpus.setdefault((package, stack), []).extend(mine)
+    ports = [
+        SimulatedPort(*at, 0, tuple(listed), tuple(dict.fromkeys(cpus[at])))
+        for at, listed in devices.items()
+    ]
+    kernel = PcieDevice("0000:12:00.0", "i40e", ("eno1",))
+    ports.append(SimulatedPort(topology.packages[0], _STACKS[0], 2, (kernel,), ()))
+    return tuple(sorted(ports, key=lambda port: port.address(0)))
+
+
+def pcie_table(model: Model, t_ns: int, uarch: Uarch, iio: Iio) -> PcieTable:
+    """Root ports and their counts at `t_ns`, the ports of a stack in exact turns."""
+    ports = simulated_ports(model)
+    of_box = box_counts(model, t_ns, iio.pmu, uarch.name)
+    row_of = {package: row for row, package in enumerate(model.layout.topology.packages)}
+    names = [port_event(event, number) for number in range(iio.ports) for event in iio.events]
+    rows: list[tuple[int, int, int, int, int]] = []  # package, stack, event, count, time running
+    for port in ports:
+        turns = [item.number for item in ports if item.bus == port.bus]
+        turn = turns.index(port.number)
+        ran_ns = int(share(t_ns, len(turns))[turn])
+        unit = iio.unit(port.package, port.stack, (port.number,))
+        for name, event in unit.events.items():
+            parts = parts_of_box(event, uarch.name) or {}
+            counted = sum(
+                factor * int(of_box[row_of[port.package], port.stack, OF_PACKAGE_INDEX[quantity]])
+                for quantity, factor in parts.items()
+            )
+            whole = np.array([counted], np.uint64)
+            count = int(nth_share(whole, turn, len(turns))[0])
+            rows.append((port.package, port.stack, names.index(name), count, ran_ns))
+    table = np.array(rows, np.uint64).reshape(-1, 5)
+    counts = UncoreTable(
+        events=tuple(names),
+        packages=table[:, 0].astype(np.int32),
+        boxes=table[:, 1].astype(np.int32),
+        event=table[:, 2].astype(np.int32),
+        values=table[:, 3],
+        reasons=np.zeros(len(table), np.uint8),
+        enabled_ns=np.full(len(table), t_ns, np.uint64),
+        running_ns=table[:, 4],
+    )
+    shown = (
+        RootPort(
+            port.address(iio.first_device), port.package, port.stack, port.number, port.devices
+        )
+        for port in ports
+    )
+    return PcieTable(tuple(shown), counts)
 
 
 def pmus(uarch: str) -> tuple[str, ...]:
@@ -71,7 +175,12 @@ def parts_of_box(event: PmuTerms, uarch: str) -> Mapping[str, int] | None:
     None: unknown event. KeyError: unknown microarchitecture.
     """
     unit = _units(uarch).get(event.pmu)
-    return None if unit is None else unit.events.get(_terms(event.terms))
+    if unit is None:
+        return None
+    terms = dict(_terms(event.terms))
+    mask = terms.pop(_PORTS, 1) if unit.stacks else 1
+    counted = unit.events.get(frozenset(terms.items()))
+    return counted if counted is None or mask & 1 else {}
 
 
 def package_counts(model: Model, t_ns: int) -> Counts:
@@ -97,10 +206,24 @@ def package_counts(model: Model, t_ns: int) -> Counts:
 def box_counts(model: Model, t_ns: int, pmu: str, uarch: str) -> Counts:
     """Counts of each box until `t_ns`: uint64 (packages, boxes, k); k as in `OF_PACKAGE`."""
     total = package_counts(model, t_ns)
-    weights = box_weights(model, pmu, uarch)
-    shares = weighted(total, weights)
+    if _units(uarch)[pmu].stacks:
+        shares = _of_stacks(model, t_ns, total, len(boxes(model, pmu, uarch)))
+    else:
+        shares = weighted(total, box_weights(model, pmu, uarch))
     for name in _CLOCKS:
         shares[:, :, OF_PACKAGE_INDEX[name]] = total[:, None, OF_PACKAGE_INDEX[name]]
+    return shares
+
+
+def _of_stacks(model: Model, t_ns: int, total: Counts, stacks: int) -> Counts:
+    """Counts of stacks: of the devices behind each; what is no device's is of the first stack."""
+    counts = model.counts(t_ns)
+    shares = np.zeros((len(total), stacks, len(OF_PACKAGE)), np.uint64)
+    row_of = {package: row for row, package in enumerate(model.layout.topology.packages)}
+    for port in simulated_ports(model):
+        mine = counts[list(port.cpus)].sum(axis=0, dtype=np.uint64)
+        shares[row_of[port.package], port.stack, : len(QUANTITIES)] += mine
+    shares[:, 0] = total - shares.sum(axis=1)
     return shares
 
 
@@ -145,6 +268,7 @@ def _unit(row: Mapping[str, Any]) -> _Unit:
         numbers=tuple(row.get("numbers", ())),
         weights=tuple(row.get("weights", ())),
         memory=row.get("memory", False),
+        stacks=row.get("stacks", False),
         events={
             _terms(terms): MappingProxyType({counted: 1} if isinstance(counted, str) else counted)
             for terms, counted in row["events"].items()

@@ -22,7 +22,7 @@ from nftop.sources.host.topology import TopologySource
 from nftop.sources.netdev.source import NetdevSource
 from nftop.sources.nf_session.discovery import Views
 from nftop.sources.ovs.source import OvsSource
-from nftop.sources.pcm.client import PORT, Address
+from nftop.sources.pcm.client import PORT
 from nftop.sources.pcm.source import PcmSource
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.power.source import PowerSource
@@ -32,8 +32,9 @@ from nftop.sources.pyperf.source import choose
 from nftop.sources.resctrl.source import UARCHS as IIO_REGISTER_UARCHS
 from nftop.sources.resctrl.source import ResctrlSource
 from nftop.sources.runtime.affinity import Affinity
+from nftop.sources.runtime.http import Address
 from nftop.sources.runtime.self_usage import OwnSource
-from nftop.sources.uncore.source import UncoreSource
+from nftop.sources.uncore.source import NO_IIO, IioSource, UncoreSource
 from nftop.sources.vpp.source import VppSource
 from nftop.uarch.table import Uarch
 
@@ -112,6 +113,16 @@ def _open_pqos(setup: Setup) -> Source | None:
     return PqosSource(setup.root, setup.topology, way=setup.pqos, quiet_cpus=setup.quiet_cpus)
 
 
+def _open_iio(setup: Setup) -> Source | None:
+    if setup.uarch.iio is None:
+        setup.checks.append(NO_IIO.check("iio"))
+        return None
+    return IioSource(
+        setup.uarch, setup.uarch.iio, topology=setup.topology, root=setup.root,
+        quiet_cpus=setup.quiet_cpus,
+    )  # fmt: skip
+
+
 def _open_self(setup: Setup) -> Source:
     return OwnSource(
         [source for source in setup.opened if isinstance(source, Counting)],
@@ -125,6 +136,7 @@ _OPENERS: dict[str, Opener] = {
     "perf": _open_perf,
     # Packages are counted whole: only quiet CPUs are left out.
     "uncore": lambda at: UncoreSource(at.uarch, root=at.root, quiet_cpus=at.quiet_cpus),
+    "iio": _open_iio,
     "kernel": lambda at: KernelSource(at.root),
     "netdev": lambda at: NetdevSource(at.root),
     "processes": lambda at: ProcessSource(at.root),

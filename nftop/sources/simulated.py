@@ -23,7 +23,7 @@ from nftop.sim.network_functions import dpdk_table, ovs_table, vpp_table
 from nftop.sim.pcm import pcm_table
 from nftop.sim.power import power_table
 from nftop.sim.rdt import Rdt, rdt_of, resctrl_table
-from nftop.sim.uncore import uncore_table
+from nftop.sim.uncore import pcie_table, uncore_table
 from nftop.sim.world import World
 from nftop.uarch import table as uarch_table
 
@@ -171,6 +171,7 @@ def _payloads(
 
         return at_clock
 
+    iio = uarch.iio
     return {
         "perf": now(
             lambda rdt, t_ns, _: payloads.focused_table(
@@ -188,6 +189,11 @@ def _payloads(
         "vpp": now(lambda rdt, t_ns, at_ns: vpp_table(rdt.model, t_ns, at_ns)),
         "uncore": now(
             lambda rdt, t_ns, _: uncore_table(rdt.model, t_ns, uarch, detailed=view.detailed)
+        ),
+        **(
+            {}
+            if iio is None
+            else {"iio": now(lambda rdt, t_ns, _: pcie_table(rdt.model, t_ns, uarch, iio))}
         ),
         "resctrl": now(lambda rdt, t_ns, _: resctrl_table(rdt, t_ns)),
         "power": now(lambda rdt, t_ns, _: power_table(rdt.model, t_ns)),
@@ -221,6 +227,7 @@ def _texts(model: Model, uarch: uarch_table.Uarch, *, turns: bool) -> dict[str, 
         "ovs": _listed("vswitchds", (switch.rundir for switch in switches)),
         "vpp": _listed("segments", (item.socket for item in vpp_table(model, 0, 0).instances)),
         "uncore": f"counts {', '.join(event for turn in boxes for event in turn)}",
+        "iio": "traffic of network devices by root port",
         "resctrl": f"cache classes {', '.join(group.name for group in scenario.groups)}",
         "power": "energy of packages and memory, C-states, throttling",
         "pcm": "a pcm-sensor-server: power, temperatures, C-states, hit ratios, memory and links",

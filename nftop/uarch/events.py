@@ -80,3 +80,8 @@ def _compose(name: str, fields: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(f"event {name}: {field} is not a number of {width} bits")
         config |= value << low
     return {"config": config} | {key: fields[key] for key in fields if key not in RAW_FIELDS}
+
+
+def port_event(event: str, number: int) -> str:
+    """Name of an event of one root port of a stack: `inbound_read_0`."""
+    return f"{event}_{number}"

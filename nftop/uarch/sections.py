@@ -10,7 +10,7 @@ from typing import Any
 
 from nftop.model.struct import dataclass
 from nftop.uarch import grammar
-from nftop.uarch.events import EventSpec, PmuTerms, parse_event
+from nftop.uarch.events import EventSpec, PmuTerms, parse_event, port_event
 
 # Constants of formulas, set by `topdown`.
 THREADS = "threads"
@@ -107,6 +107,7 @@ class Uncore:
         on_demand: further groups, which take time from the others.
         first_share: share of the time for the first turn; None: equal shares.
         links: its boxes are links to other packages.
+        only: its boxes by package and number; None: all.
     """
 
     name: str
@@ -117,6 +118,46 @@ class Uncore:
     on_demand: tuple[tuple[str, ...], ...] = ()
     first_share: float | None = None
     links: bool = False
+    only: frozenset[tuple[int, int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Iio:
+    """The stacks between devices and the mesh, a box each.
+
+    Attributes:
+        pmu: its PMU in sysfs is `pmu`_0, `pmu`_1, ...
+        counters: of a box.
+        ports: root ports of a stack.
+        first_device: device number of port 0; those of the others follow.
+        events: terms without `ch_mask`, whose bit N is port N.
+    """
+
+    pmu: str
+    counters: int
+    ports: int
+    first_device: int
+    events: Mapping[str, PmuTerms]
+
+    def unit(self, package: int, stack: int, ports: Iterable[int]) -> Uncore:
+        """One box as a unit that counts these ports in turns."""
+        turns = {
+            number: {
+                port_event(name, number): PmuTerms(
+                    self.pmu, f"{event.terms},ch_mask={1 << number:#x}"
+                )
+                for name, event in self.events.items()
+            }
+            for number in sorted(ports)
+        }
+        return Uncore(
+            f"stack {stack} of package {package}",
+            self.pmu,
+            self.counters,
+            {name: event for turn in turns.values() for name, event in turn.items()},
+            tuple(tuple(turn) for turn in turns.values()),
+            only=frozenset({(package, stack)}),
+        )
 
 
 def parse_model(spec: Mapping[str, Any]) -> CpuModel:
@@ -232,6 +273,18 @@ def parse_uncore(name: str, spec: Mapping[str, Any]) -> Uncore:
         raise ValueError(f"the first turn of {name} can't have {first_share} of the time")
     counters, links = spec["counters"], spec.get("links", False)
     return Uncore(name, spec["pmu"], counters, events, turns, on_demand, first_share, links)
+
+
+def parse_iio(spec: Mapping[str, Any]) -> Iio:
+    """The section `iio`; ValueError if it is invalid."""
+    rows = {
+        name: parse_event(name, {"pmu": spec["pmu"], **row}) for name, row in spec["events"].items()
+    }
+    events = {name: row for name, row in rows.items() if isinstance(row, PmuTerms)}
+    if len(events) != len(rows) or len(events) > spec["counters"]:
+        raise ValueError("the events of iio need `terms`, and a counter each")
+    counters, ports = spec["counters"], spec["ports"]
+    return Iio(spec["pmu"], counters, ports, spec["first_device"], events)
 
 
 def check_formulas(formulas: Mapping[str, str], inputs: Iterable[str]) -> None:

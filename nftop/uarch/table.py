@@ -11,7 +11,7 @@ from typing import Any
 from nftop.model.struct import dataclass, field, replace
 from nftop.uarch import sections
 from nftop.uarch.events import CONFIG_WORDS, OF_CORE, Encoding, EventSpec, PmuTerms, parse_event
-from nftop.uarch.sections import Counters, CpuModel, Topdown, Uncore
+from nftop.uarch.sections import Counters, CpuModel, Iio, Topdown, Uncore
 
 _OWN = ("name", "title", "cpuid")
 # Why a group of `Uarch.drill` is not counted.
@@ -137,6 +137,7 @@ class Uarch:
         drill: by level-2 node of `topdown`, more groups of the selected core, counted while that
             node is the largest: what is below it.
         probes: by metric, a formula over counts per second of one core's events.
+        iio: the stacks that count traffic of devices, or None.
     """
 
     name: str
@@ -154,6 +155,7 @@ class Uarch:
     focus_groups: tuple[tuple[str, ...], ...] = ()
     drill: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     probes: Mapping[str, str] = field(default_factory=dict)
+    iio: Iio | None = None
 
     @property
     def main_events(self) -> tuple[str, ...]:
@@ -289,6 +291,7 @@ def _table(raw: Mapping[str, Any]) -> Uarch:
             for node, groups in raw.get("drill", {}).items()
         },
         probes=probes,
+        iio=sections.parse_iio(raw["iio"]) if "iio" in raw else None,
     )
 
 

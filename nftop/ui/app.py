@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from rich.segment import Segment
 from rich.style import Style
@@ -32,6 +32,7 @@ from nftop.model.struct import dataclass
 from nftop.render.base.text import printable
 from nftop.render.frame.changes import outcome_text
 from nftop.session.feed import Feed, FeedError, Player
+from nftop.session.fleet import FleetFeed
 from nftop.store.history.history import TickHistory
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import KeyRow
@@ -40,6 +41,7 @@ from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.editors import IN_THE_PAST
+from nftop.ui.screens.fleet import FleetContext, FleetReady, FleetScreen, HostOpened, OpenedHost
 from nftop.ui.screens.main import MainScreen
 from nftop.ui.theme import THEMES, VARIABLES, theme_name
 
@@ -189,13 +191,15 @@ def _action(key: KeyRow) -> str:
     return key.action if "." in key.action else f"act({key.action!r}, {key.by})"
 
 
-class NftopApp(App[None]):
-    """Args of `__init__`.
+class Stoppable(Protocol):
+    """A stream of frames, read in a thread."""
 
-    feed: source of frames; read in a thread, stopped when the application ends.
-    history: receives every frame before it is shown; a player fills it itself.
-    options: of the interface.
-    """
+    def stop(self) -> None:
+        """End it soon. Safe from any thread."""
+
+
+class TerminalApp(App[None]):
+    """What all applications of nftop share: themes, command palette, signals, quitting."""
 
     CSS_PATH = "nftop.tcss"
     TITLE = "nftop"
@@ -209,8 +213,8 @@ class NftopApp(App[None]):
         Binding("colon,ctrl+p", "command_palette", show=False),
     ]
 
-    def __init__(self, feed: Feed, history: TickHistory, *, options: Options | None = None) -> None:
-        self._options = options or Options()
+    def __init__(self, feed: Stoppable, options: Options) -> None:
+        self._options = options
         super().__init__()
         show_utc(utc=self._options.utc)
         for theme in THEMES:
@@ -223,11 +227,77 @@ class NftopApp(App[None]):
         )
         # Widgets of Textual's own then mark what is chosen in reverse.
         self.no_color = not self._options.color
+        self._stream = feed
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def on_mount(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        if not self.is_headless:
+            # Python runs handlers in this thread only, and the kernel may give a signal to another,
+            # as it does with SIGCONT. With one handler of its own the loop wakes for all signals.
+            self._loop.add_signal_handler(signal.SIGURG, lambda: None)
+        self.begin()
+
+    def begin(self) -> None:
+        """Push the first screen, and read the feed."""
+        raise NotImplementedError
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        # Textual parses the stylesheet before nftop's own theme is set.
+        return dict(VARIABLES)
+
+    def leave(self, code: int) -> None:
+        """Exit with this code soon. Safe from any thread."""
+        self._stream.stop()
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(self.exit, None, code)
+
+    def on_unmount(self) -> None:
+        self._stream.stop()
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        # Textual also obeys an empty NO_COLOR; `Options` decides instead.
+        filters = super().get_line_filters()
+        kept = [item for item in filters if not isinstance(item, (NoColor, Monochrome))]
+        return kept if self._options.color else [*kept, _NO_COLOR]
+
+    @staticmethod
+    def failed(event: Worker.StateChanged) -> str:
+        """Why the worker of the feed ended; "" if it was stopped, or has not ended."""
+        error = event.worker.error
+        if event.state is not WorkerState.ERROR or error is None:
+            return ""
+        if isinstance(error, FeedError):
+            return str(error)
+        if limit := exhausted(error):
+            return f"no more frames: {limit}"
+        text = f"{type(error).__name__}: {error}".removesuffix(": ")
+        return f"internal error, no more frames: {text}"
+
+    def action_command_palette(self) -> None:
+        if not isinstance(self.screen, CommandPalette):
+            self.push_screen(NftopPalette(placeholder="command", id="--command-palette"))
+
+    def action_quit_at_once(self) -> None:
+        """Quit; a change that is not kept is taken back."""
+        self.exit()
+
+
+class NftopApp(TerminalApp):
+    """Args of `__init__`.
+
+    feed: source of frames; read in a thread, stopped when the application ends.
+    history: receives every frame before it is shown; a player fills it itself.
+    options: of the interface.
+    """
+
+    def __init__(self, feed: Feed, history: TickHistory, *, options: Options | None = None) -> None:
+        super().__init__(feed, options or Options())
         self._feed = feed
         self._history = history
         self._countdown: Timer | None = None
         self._quit_warned = False  # of the change that is not kept
-        self._loop: asyncio.AbstractEventLoop | None = None
         self.changes = ChangeControl(
             self._options.gate,
             self._post_change,
@@ -236,22 +306,13 @@ class NftopApp(App[None]):
         )
         self._main = MainScreen(feed, history, self._options, self.changes)
 
-    def on_mount(self) -> None:
-        self._loop = asyncio.get_running_loop()
+    def begin(self) -> None:
         # The feed's thread computes frames: it gives way to a key sooner than in 5 ms.
         sys.setswitchinterval(_SWITCH_S)
-        if not self.is_headless:
-            # Python runs handlers in this thread only, and the kernel may give a signal to another,
-            # as it does with SIGCONT. With one handler of its own the loop wakes for all signals.
-            self._loop.add_signal_handler(signal.SIGURG, lambda: None)
         self.push_screen(self._main)
         if self._options.past is not None:
             self._options.past.listen(self._show_past)
         self.run_worker(self._consume, name=_FEED, thread=True, exit_on_error=False)
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        # Textual parses the stylesheet before nftop's own theme is set.
-        return dict(VARIABLES)
 
     @property
     def exit_message(self) -> str:
@@ -262,39 +323,17 @@ class NftopApp(App[None]):
         head = "the change" if left.outcome == "kept" else "the change was not kept"
         return f"{head}: {outcome_text(left)}"
 
-    def leave(self, code: int) -> None:
-        """Exit with this code soon. Safe from any thread."""
-        self._feed.stop()
-        if self._loop is not None:
-            with suppress(RuntimeError):  # the loop was closed
-                self._loop.call_soon_threadsafe(self.exit, None, code)
-
     def on_unmount(self) -> None:
         self._feed.stop()
         if self._options.past is not None:
             self._options.past.close()
         self.changes.close()
 
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        # Textual also obeys an empty NO_COLOR; `Options` decides instead.
-        filters = super().get_line_filters()
-        kept = [item for item in filters if not isinstance(item, (NoColor, Monochrome))]
-        return kept if self._options.color else [*kept, _NO_COLOR]
-
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         if event.worker.name != _FEED:
             return
-        error = event.worker.error
-        if event.state is WorkerState.SUCCESS:
-            self._main.post_message(FeedEnded())
-        elif event.state is WorkerState.ERROR and error is not None:
-            text = f"{type(error).__name__}: {error}".removesuffix(": ")
-            fault = f"internal error, no more frames: {text}"
-            if limit := exhausted(error):
-                fault = f"no more frames: {limit}"
-            self._main.post_message(
-                FeedEnded(str(error) if isinstance(error, FeedError) else fault)
-            )
+        if event.state in (WorkerState.SUCCESS, WorkerState.ERROR):
+            self._main.post_message(FeedEnded(self.failed(event)))
 
     def action_shift_time(self, seconds: int) -> None:
         """Go so many seconds forward in time, or back."""
@@ -310,14 +349,6 @@ class NftopApp(App[None]):
         """Go to the next event of the timeline, or the previous one."""
         if isinstance(self.screen, BannerScreen):
             self.screen.say(self._main.move_in_time("marker", step))
-
-    def action_command_palette(self) -> None:
-        if not isinstance(self.screen, CommandPalette):
-            self.push_screen(NftopPalette(placeholder="command", id="--command-palette"))
-
-    def action_quit_at_once(self) -> None:
-        """Quit; a change that is not kept is taken back."""
-        self.exit()
 
     async def action_quit(self) -> None:
         """Quit; while a change is not kept only when repeated."""
@@ -419,3 +450,37 @@ class NftopApp(App[None]):
                 self._options.events.append(frame)
             self.changes.experiment.take(frame)
             self._main.post_message(FrameReady(frame))
+
+
+class FleetApp(TerminalApp):
+    """The fleet screen.
+
+    Attributes:
+        opened: the host that the operator opened, with its recording; None: he quit.
+    """
+
+    def __init__(self, feed: FleetFeed, context: FleetContext, options: Options) -> None:
+        super().__init__(feed, options)
+        self.opened: OpenedHost | None = None
+        self._fleet = FleetScreen(feed, context, options)
+        self._frames = feed
+
+    def begin(self) -> None:
+        self.push_screen(self._fleet)
+        self.run_worker(self._consume, name=_FEED, thread=True, exit_on_error=False)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        if event.worker.name == _FEED and (problem := self.failed(event)):
+            self._fleet.post_message(FeedEnded(problem))
+
+    def on_host_opened(self, message: HostOpened) -> None:
+        """Leave the terminal to the host's own screens."""
+        self.opened = message.opened
+        self.exit()
+
+    async def action_quit(self) -> None:
+        self.exit()
+
+    def _consume(self) -> None:
+        for frame in self._frames.frames():
+            self._fleet.post_message(FleetReady(frame))

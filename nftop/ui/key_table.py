@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from nftop.render.fleet import MARKS as FLEET_MARKS
 from nftop.render.pages.help import (
     EDITOR_HELP,
     HelpSection,
@@ -19,6 +20,8 @@ from nftop.ui.keys import (
     EDITOR,
     EXPERIMENT,
     FINDINGS,
+    FLEET,
+    FLEET_PAGE,
     HELP,
     INCIDENT,
     PAGE,
@@ -41,6 +44,8 @@ _DIALOGS: Mapping[str, tuple[KeyRow, ...]] = {
     "experiment": EXPERIMENT,
     "confirm": CONFIRM,
     "priority": PRIORITY,
+    "fleet": FLEET,
+    "fleet_page": FLEET_PAGE,
 }
 # Pages from which the number keys lead to another screen.
 _LEAVES = ("page", "doctor", "incident", "findings", "help")
@@ -56,6 +61,8 @@ _TITLES = {
     "experiment": "Experiment (sweep)",
     "confirm": "Preview of a change",
     "priority": "Editor of a core's frequencies",
+    "fleet": "Fleet screen (nftop fleet)",
+    "fleet_page": "Pages over the fleet screen",
 }
 
 
@@ -93,6 +100,8 @@ def help_content(screen: str) -> HelpContent:
         shown.append(HelpSection("Marks of this screen", rows[screen].marks))
     if screen == "editor":
         shown += EDITOR_HELP
+    elif screen == "fleet":
+        shown += (HelpSection("Marks of this screen", FLEET_MARKS), *mark_sections())
     elif screen in rows:
         shown += mark_sections()
     others = [

@@ -329,6 +329,45 @@ SORT_MENU: tuple[KeyRow, ...] = (
     *CHANGE,
 )  # fmt: skip
 
+# The screen of many hosts, and pages over it: there is no change to keep, and no past.
+FLEET: tuple[KeyRow, ...] = (
+    KeyRow("enter", "open", "Enter", "open the selected host live, over ssh",
+        hint=("⏎", "open"), rank=1),
+    KeyRow("down,j", "move", "down j", "next row", 1),
+    KeyRow("up,k", "move", "up k", "previous row", -1),
+    *MOVE[2:],
+    KeyRow("tab", "incident", "Tab", "select the host of the next incident", 1,
+        ("Tab", "incident"), rank=4),
+    KeyRow("slash", "ask_find", "/", "find a host, an NF, a class or an incident",
+        hint=("/", "find"), rank=5, asks=True),
+    KeyRow("n", "find_again", "n", "find next", 1),
+    KeyRow("N", "find_again", "N", "find previous", -1),
+    KeyRow("backslash,f4", "ask_filter", "\\ F4",
+        "show only rows with this host, NF, class or incident; empty: all",
+        hint=("\\", "filter"), rank=6, asks=True),
+    *SORT,
+    KeyRow("x", "explain", "x", "all that is known of the selected row and its host",
+        hint=("x", "explain"), rank=3),
+    KeyRow("F", "findings", "F", "findings of all hosts", hint=("F", "findings"), rank=8),
+    KeyRow("space", "pause", "Space", "freeze the screen", hint=("Spc", "pause"), rank=9),
+    KeyRow("r", "refresh", "r", "ask Prometheus now", hint=("r", "refresh"), rank=10),
+    KeyRow("d", "ask_delay", "d", "seconds between queries",
+        hint=("d", "delay"), rank=11, asks=True),
+    KeyRow("y", "copy", "y", "copy the selected row to the clipboard (OSC 52)",
+        hint=("y", "copy"), rank=12),
+    PALETTE,
+    HELP_KEY,
+    KeyRow("escape", "clear", "Esc", "give up opening a host; clear message, then filter"),
+    KeyRow("q,f10", "app.quit", "q F10", "quit", hint=("q", "quit"), rank=-3),
+)  # fmt: skip
+FLEET_PAGE: tuple[KeyRow, ...] = (
+    *SCROLL,
+    *FIND,
+    HELP_KEY,
+    KeyRow("escape,q,f10", "close", "Esc q", "close; so does the key that opened the page",
+        hint=("Esc", "close"), rank=1),
+)  # fmt: skip
+
 INCIDENT: tuple[KeyRow, ...] = (
     KeyRow("n,tab", "incident", "n Tab", "next incident", 1, ("n p", "next"), rank=3,
         when=frozenset({"incident"})),

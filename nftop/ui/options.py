@@ -47,6 +47,7 @@ class Options:
         columns: keeps the columns chosen on screen; None: they last for the session.
         past: goes back in a live session; None: nothing is kept.
         events: what happened, for the timeline.
+        message: shown at first, until a key.
         experiment_host: opens the host on which experiments run; None: the one that is shown.
     """
 
@@ -69,6 +70,7 @@ class Options:
     columns: ColumnsFile | None = None
     past: PastControl | None = None
     events: EventHistory = field(default_factory=EventHistory)
+    message: str = ""
     experiment_host: Callable[[], ExperimentHost] | None = None
 
 

@@ -98,7 +98,7 @@ class SessionView:
     frozen: Frame | None = None
     ended: str | None = None
     view: CpuView = field(default_factory=CpuView)
-    rows: CpuRows = field(default_factory=lambda: CpuRows((), 0))
+    rows: CpuRows = field(default_factory=lambda: CpuRows(()))
     cursor: Cursor = field(default_factory=Cursor)
     pinned: bool = False
     page: int = 1

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from tests.bench import (
     drawing,
+    fleet,
     growth,
     keys,
     lab_reads,
@@ -40,6 +41,7 @@ SECTIONS: Mapping[str, Callable[[], Sequence[Reached]]] = {
     "threads": walks.main,
     "draw": _draw_and_derive,
     "growth": growth.main,
+    "fleet": fleet.main,
     "keys": keys.main,
     "start": programs.start_up,
     "record": recording.main,

@@ -26,10 +26,11 @@ class Clocked:
     cpus: int
     now_ns: int = 100 * SECOND_NS
     scenario: str = "default"
+    processor: str = ""  # the scenario's
 
     def __post_init__(self) -> None:
         self.host: SimulatedHost = simulated_host(
-            self.scenario, self.cpus, clock_ns=lambda: self.now_ns
+            self.scenario, self.cpus, processor=self.processor, clock_ns=lambda: self.now_ns
         )
         topology = self.host.model.layout.topology
         self.state = FoldState(self.host.host, topology, self.host.uarch)

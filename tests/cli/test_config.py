@@ -159,14 +159,14 @@ def test_what_would_keep_the_parser_busy_is_refused_with_its_line_and_column(
     )
 
 
-def test_a_configuration_longer_than_64_kib_is_not_read(
+def test_a_configuration_longer_than_256_kib_is_not_read(
     write: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write.write_text("interval_s = 2\n#" + "x" * (1 << 16))
+    write.write_text("interval_s = 2\n#" + "x" * (1 << 18))
     with pytest.raises(SystemExit) as ended:
         main.run(["config", "--show"])
-    assert ended.value.code == 2 and "64 KiB" in capsys.readouterr().err
-    write.write_text("interval_s = 2\n#" + "x" * ((1 << 16) - 16))
+    assert ended.value.code == 2 and "256 KiB" in capsys.readouterr().err
+    write.write_text("interval_s = 2\n#" + "x" * ((1 << 18) - 16))
     assert parsed()["interval_s"] == 2.0
 
 

@@ -299,13 +299,13 @@ def test_standard_error_that_is_closed_does_not_move_to_standard_output() -> Non
     assert (done.returncode, done.stdout) == (2, b"")
 
 
-def once(function: Callable[[Any], tuple[Check, ...]]) -> Callable[[Any], tuple[Check, ...]]:
+def once(function: Callable[..., tuple[Check, ...]]) -> Callable[..., tuple[Check, ...]]:
     """The function, called for the first caller; all others get the same answer."""
     answers: list[tuple[Check, ...]] = []
 
-    def answer(argument: Any) -> tuple[Check, ...]:
+    def answer(*arguments: Any) -> tuple[Check, ...]:
         if not answers:
-            answers.append(function(argument))
+            answers.append(function(*arguments))
         return answers[0]
 
     return answer

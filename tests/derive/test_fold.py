@@ -49,7 +49,7 @@ def test_testpmd_without_a_pmu() -> None:
     first, second = fold(START, tick(1, forwarding(1)), tick(2, forwarding(2)))
     assert reason(cpu(first, "rx_packets_per_s")) in (Reason.WARMING, Reason.UNDEFINED)
     assert second.cpus.thread == (None, "rte-worker-1", None, None)
-    assert second.cpus.nf[1] == "nfa/dpdk-testpmd" and second.cpus.nf_pid[1] == 100
+    assert second.cpus.nf[1] == "nfa/testpmd" and second.cpus.nf_pid[1] == 100
     assert second.cpus.direction[1] == "rx" and second.nfs[0].cpp_clock == "tsc"
     assert cpu(second, "rx_packets_per_s") == pytest.approx(MPPS_10)
     assert cpu(second, "cpp") == pytest.approx(TSC_HZ / MPPS_10)

@@ -24,12 +24,12 @@ def test_a_hog_spins_and_only_a_functions_thread_polls() -> None:
     nf = spinner(7, "lcore-worker-1", next(iter(NF_KINDS)))
     hog, other = spinner(8, "sh"), spinner(9, "lcore-worker-4", next(iter(NF_KINDS)))
     assert Occupant(other_threads=[nf]).others == ()
-    assert Occupant(other_threads=[hog, nf]).others == ("pid 8 sh spins",)
+    assert Occupant(other_threads=[hog, nf]).others == ("pid 8 sh spinning",)
     assert Occupant(other_threads=[nf, other, hog]).others == (
-        "pid 9 lcore-worker-4 polls",
-        "pid 8 sh spins",
+        "pid 9 lcore-worker-4 polling",
+        "pid 8 sh spinning",
     )
-    assert Occupant(other_threads=[hog]).others == ("pid 8 sh spins",), "nobody's CPU"
+    assert Occupant(other_threads=[hog]).others == ("pid 8 sh spinning",), "nobody's CPU"
 
 
 def test_only_present_neighbours_are_counted() -> None:
@@ -37,5 +37,5 @@ def test_only_present_neighbours_are_counted() -> None:
     row = next(row for row, nf in enumerate(frame.cpus.nf) if nf is not None)
     alone = others_here(FindingInputs(frame, {row: ()}))
     assert alone.values[0] == 0.0
-    both = others_here(FindingInputs(frame, {row: ("pid 8 sh spins",)}))
-    assert both.values[0] == 1.0 and both.words["who"][0] == "pid 8 sh spins"
+    both = others_here(FindingInputs(frame, {row: ("pid 8 sh spinning",)}))
+    assert both.values[0] == 1.0 and both.words["who"][0] == "pid 8 sh spinning"

@@ -141,7 +141,7 @@ def test_a_hung_application_keeps_its_core_and_its_threads_present_shares() -> N
         START, tick(1, forwarding(1)), tick(2, forwarding(2)), *(stopped(n) for n in range(3, 9))
     )
     last = frames[-1]
-    assert last.cpus.thread[1] == "rte-worker-1" and last.cpus.nf[1] == "nfa/dpdk-testpmd"
+    assert last.cpus.thread[1] == "rte-worker-1" and last.cpus.nf[1] == "nfa/testpmd"
     assert cpu(last, "rx_packets_per_s") == hung
     assert cpu(last, "run_ratio") == 0.0
 
@@ -212,7 +212,7 @@ def test_a_long_pause_makes_an_old_reading_no_fresher() -> None:
         replace(late, readings=readings),
     )
     assert frames[-1].sources["dpdk"].reason is Reason.STALE
-    assert frames[-1].cpus.nf[1] == "nfa/dpdk-testpmd"  # its cores stay its own
+    assert frames[-1].cpus.nf[1] == "nfa/testpmd"  # its cores stay its own
     assert reason(nf(frames[-1], "rx_packets_per_s")) is Reason.STALE
 
 

@@ -22,6 +22,7 @@ SCOPES = {
     "cpu": "Per CPU",
     "nf": "Per network function",
     "package": "Per package (socket)",
+    "device": "Per PCIe root port with network devices",
     "group": "Per cache class and last-level cache",
     "core": "Of the core in focus",
 }

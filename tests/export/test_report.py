@@ -25,6 +25,7 @@ from nftop.export.report.content import (
 )
 from nftop.export.report.pages import html_report, markdown_report
 from nftop.model.change import Cell, Change
+from nftop.model.incident import Severity
 from nftop.session.interval import named, opened
 from nftop.session.report import POINTS, ReportData, SubjectKey, collect
 from nftop.store.format.encoder import Encoder
@@ -184,6 +185,38 @@ def test_markdown_escapes_markup() -> None:
     assert len(re.findall(r"(?<!\\)\|", row)) == 3
 
 
+def test_information_harms_nobody(data: ReportData) -> None:
+    (at,) = (
+        number
+        for number, event in enumerate(data.events)
+        if event.incident is not None and event.severity is Severity.BAD
+    )
+    event = data.events[at]
+    assert event.incident is not None
+    note = replace(
+        event, severity=Severity.INFO, incident=replace(event.incident, severity=Severity.INFO)
+    )
+    events = (*data.events[:at], note, *data.events[at + 1 :])
+    for shown, word in ((data.events, "; harms vpp"), (events, "; of vpp")):
+        text = markdown_report(report_blocks(replace(data, events=shown), "x"))
+        assert (word in text) and (("harms" in text) == ("harms" in word))
+
+
+def test_a_table_without_header_begins_with_its_first_row() -> None:
+    text = markdown_report((TextTable(("", ""), (("host", "a"), ("time", "b"))),))
+    assert text.splitlines() == ["| host | a |", "|---|---|", "| time | b |"]
+
+
+def test_blanks_of_a_graph_in_markdown_are_gaps_and_not_ticks_between_sections() -> None:
+    values = np.full(240, np.nan)
+    values[2:120:5] = 1.0  # as of ticks further apart than sections
+    values[180:240:5] = 1.0
+    row = markdown_report((Graph("a", "b", (("c", values),)),)).splitlines()[-1]
+    drawn = row.split("|")[4][1:-1]
+    assert len(drawn) == 60
+    assert " " not in drawn[:30] + drawn[45:59] and set(drawn[30:44]) == {" "}
+
+
 def test_commands_of_changes_are_quoted() -> None:
     changes = (
         Change(TENANT, "fe", "2"), Change(TENANT._replace(name="MB"), "100", "50"),
@@ -201,6 +234,7 @@ def test_the_command_writes_a_new_file(recording: Path, tmp_path: Path) -> None:
     done = called("report", f"{recording}@+60s,+150s", "-o", str(page))
     assert done.returncode == 0 and not done.stderr
     assert page.read_text().startswith("<!doctype html>")
+    assert f": nftop report {recording}@+60s,+150s -o {page}<" in page.read_text()
     again = called("report", str(recording), "-o", str(page))
     assert again.returncode == 2 and "exists" in again.stderr
     unknown = tmp_path / "z.txt"

@@ -20,6 +20,7 @@ What to add, and where:
     its core PMU       perf/pmus/NAME.toml, and what its events count in nftop/sim/events.toml
     energy, C-states   meters.py
     its uncore PMUs    uncore/NAME.toml, and what their events count in nftop/sim/boxes.toml
+    its NICs           `simulated_ports` in nftop/sim/uncore.py, shown with --nics
     a kernel           resctrl/profiles/VERSION.toml
     a file of /proc    a row in `host._proc`; dots where its path has slashes; a sysctl or a file of
                        a CPU that root writes: in `switches`, whose `changed` tells who must know

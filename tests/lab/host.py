@@ -12,6 +12,8 @@ from pathlib import Path
 from nftop.model.topology import Topology
 from nftop.sim import scenario
 from nftop.sim.model import Model, model_of
+from nftop.sim.uncore import simulated_ports
+from nftop.uarch.table import load as load_uarch
 from tests.lab import clock, machine, proc
 from tests.lab.clock import Clock
 from tests.lab.cpufreq import tree as cpufreq_tree
@@ -197,7 +199,11 @@ def trees(host: LabHost, rewrite: Callable[[Folder, Folder], None]) -> Mapping[s
 
 def folders(host: LabHost) -> tuple[Folder, ...]:
     """The static files, as they are with the CPUs that are online."""
-    units = unit_files(units_of(host.machine, host.model), host.readers.cpumask())
+    units = unit_files(
+        units_of(host.machine, host.model),
+        host.readers.cpumask(),
+        len(host.topology.packages),
+    )
     cores = perf_files(host.machine, smt=host.options.smt)
     pmus = {**cores, **units, **host.meters.files()}
     return (
@@ -208,7 +214,31 @@ def folders(host: LabHost) -> tuple[Folder, ...]:
             empty=cpufreq_tree.folders(host.cpufreq),
         ),
         Folder(Path("/sys/bus/event_source/devices"), pmus),
+        *pci_folders(host),
     )
+
+
+def pci_folders(host: LabHost) -> tuple[Folder, ...]:
+    """Root ports and network devices of the simulated host, if the lab is to show them.
+
+    Devices are below a folder of their own, whose path from the root bus on is the kernel's.
+    """
+    iio = load_uarch(host.machine.uarch).iio
+    if not host.options.nics or iio is None:
+        return ()
+    files: dict[str, bytes] = {}
+    links: dict[str, str] = {}
+    for port in simulated_ports(host.model):
+        above = f".pci/pci{port.bus}/{port.address(iio.first_device)}"
+        files[f"{above}/class"] = b"0x060400\n"
+        links[port.address(iio.first_device)] = above
+        for device in port.devices:
+            below = f"{above}/{device.address}"
+            files[f"{below}/class"] = b"0x020000\n"
+            files |= {f"{below}/net/{name}/mtu": b"1500\n" for name in device.interfaces}
+            links[device.address] = below
+            links[f"{below}/driver"] = f"../../../../../drivers/{device.driver}"
+    return (Folder(Path("/sys/bus/pci/devices"), files, links),)
 
 
 def _resctrl(host: LabHost) -> tuple[ResctrlTree, MountPoint]:

@@ -31,6 +31,7 @@ class Options:
         offered: its kernel has resctrl.
         cpufreq: who sets frequencies, of `cpufreq.host.KINDS`.
         frozen_at_ns: where the clock stands; None: it runs, from 0.
+        nics: the simulated host's network devices are its PCI devices, not this machine's.
         watchdog: the NMI watchdog is on. paranoid: kernel.perf_event_paranoid. None: as the
             machine has it.
         command: what to run inside.
@@ -50,6 +51,7 @@ class Options:
     offered: bool
     cpufreq: str
     frozen_at_ns: int | None
+    nics: bool
     watchdog: bool | None
     paranoid: int | None
     command: tuple[str, ...]
@@ -115,6 +117,9 @@ def parse(arguments: Sequence[str]) -> Options:
     )
     parser.add_argument(
         "--freeze", dest="frozen_at_ns", type=nanoseconds, metavar="T", help="stand still at T s"
+    )
+    parser.add_argument(
+        "--nics", action="store_true", help="its network devices in place of this machine's PCI's"
     )
     parser.add_argument("--watchdog", choices=("on", "off"))
     parser.add_argument("--paranoid", type=int, choices=range(-1, 5))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from nftop.model.missing import Missing, Reason
+from nftop.model.missing import Missing, Reason, quotient
 
 
 def test_every_reason_has_a_mark_a_key_and_a_sentence() -> None:
@@ -25,3 +25,17 @@ def test_missing_needs_a_reason_and_says_the_most_it_knows() -> None:
         Missing(Reason.PRESENT)
     assert Missing(Reason.TAKEN).message == Reason.TAKEN.sentence
     assert Missing(Reason.TAKEN, "the watchdog").message == "the watchdog"
+
+
+def test_a_quotient_is_a_finite_number_or_a_reason() -> None:
+    assert quotient(3.0, 2.0) == 1.5
+    for numerator, denominator, reason in (
+        (1.0, 0.0, Reason.IDLE),
+        (1.0, float("nan"), Reason.IDLE),
+        (1.0, 5e-324, Reason.ERROR),
+        (float("inf"), 1.0, Reason.ERROR),
+        (float("nan"), 1.0, Reason.ERROR),
+    ):
+        result = quotient(numerator, denominator)
+        assert isinstance(result, Missing) and result.reason is reason
+    assert quotient(Missing(Reason.STALE), 0.0) == Missing(Reason.STALE)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import venv
+from email.parser import Parser
 from pathlib import Path
 
 import pytest
@@ -48,6 +50,34 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run(*pip, "install", wheel)
     shutil.rmtree(source)
     return clean
+
+
+def test_its_bill_of_materials_has_every_dependency_of_its_metadata(installed: Path) -> None:
+    """CycloneDX in `.dist-info/sboms` (PEP 770), and in RECORD."""
+    (info,) = installed.glob("lib/python*/site-packages/nftop-*.dist-info")
+    bill = json.loads((info / "sboms/nftop.cdx.json").read_text())
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
+    component = bill["metadata"]["component"]
+    assert (component["name"], component["version"]) == ("nftop", __version__)
+    assert component["licenses"] == [{"license": {"id": "Apache-2.0"}}]
+    metadata = Parser().parsestr((info / "METADATA").read_text())
+    required = {text for text in metadata.get_all("Requires-Dist") or () if "extra ==" not in text}
+    assert len(required) == 6
+    rows = {
+        row["name"]: {item["name"]: item["value"] for item in row["properties"]} | row
+        for row in bill["components"]
+    }
+    assert {row["nftop:requirement"] for row in rows.values() if row["scope"] == "required"} == (
+        required
+    )
+    optional = {
+        name: row["nftop:extra"] for name, row in rows.items() if row["scope"] == "optional"
+    }
+    assert optional == {"pyarrow": "parquet", "pqos": "pqos", "vpp-papi": "vpp"}
+    assert bill["dependencies"] == [
+        {"ref": component["bom-ref"], "dependsOn": [row["bom-ref"] for row in bill["components"]]}
+    ]
+    assert "sboms/nftop.cdx.json" in (info / "RECORD").read_text()
 
 
 def test_it_runs_from_another_folder(installed: Path, tmp_path: Path) -> None:

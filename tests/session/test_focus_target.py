@@ -8,6 +8,7 @@ import pytest
 
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu
+from nftop.model.owner import UNPRIVILEGED, Owner
 from nftop.model.struct import replace
 from nftop.session.focus_target import FocusFrames, FocusTarget, named, target_of
 from tests.frames import frame, topology
@@ -50,7 +51,15 @@ def test_a_network_function_by_its_name_or_a_component_of_one() -> None:
     north, south = replace(one, name="north/l3fwd"), replace(one, name="south/l3fwd")
     assert named((north, south), "south/l3fwd") is south
     assert named((north, south), "north") is north
-    assert named((north, south), "l3fwd") is None
+    assert named((north, south), "l3fwd") is named((north, south), "dpdk") is None
+    pmd = replace(one, name="loop/testpmd@3-4", kind="dpdk")
+    for name in ("testpmd", "dpdk-testpmd", "loop", "dpdk", pmd.name):
+        assert named((replace(north, kind="vpp"), pmd), name) is pmd
+    users = replace(
+        pmd, name="eve:x/l2fwd", owner=Owner(1000, "eve", privileged=False, reason=UNPRIVILEGED)
+    )
+    assert named((users,), users.name) is users
+    assert [named((users,), name) for name in ("l2fwd", "x", "eve:x", "dpdk")] == [None] * 4
 
 
 def test_the_core_of_a_network_function_is_its_busiest_and_stays() -> None:

@@ -95,6 +95,16 @@ def test_frames_replayed_are_the_frames_seen_live() -> None:
     assert frame_csv(seen[50]) == frame_csv(again[50])
 
 
+def test_devices_replayed_are_those_seen_live() -> None:
+    whole = taken(4, cpus=16, scenario="sst-bf")  # Cascade Lake
+    for live, replayed in zip(whole.frames, all_of(whole.data), strict=True):
+        assert [row.port for row in replayed.devices] == [row.port for row in live.devices]
+        assert frame_json(live) == frame_json(replayed)
+    wrote = [row.readings["dma_write_bytes_per_s"] for row in whole.frames[-1].devices]
+    assert len(wrote) > 2
+    assert not any(isinstance(number, Missing) for number in wrote)
+
+
 def test_monitors_replayed_are_those_seen_live() -> None:
     """Groups of threads that are made, and taken away again, while it is recorded."""
     clocked = Clocked(16)

@@ -184,7 +184,7 @@ def test_one_poller_is_not_healthy() -> None:
     assert ill == [host.cpus_of("north")[1]]
     assert value(frame, "wait_ratio", ill[0]) == pytest.approx(0.12, abs=1e-6)
     assert value(frame, "run_ratio", ill[0]) == pytest.approx(0.88, abs=1e-6)
-    north = next(nf for nf in frame.nfs if nf.name == "north/dpdk-l3fwd")
+    north = next(nf for nf in frame.nfs if nf.name == "north/l3fwd")
     assert north.readings["drop_packets_per_s"] == pytest.approx(0.12 * 24.5e6, rel=1e-6)
 
 
@@ -203,7 +203,7 @@ def test_the_neighbour_makes_packets_dearer() -> None:
     assert misses[1] - misses[0] == pytest.approx(added / 200, rel=1e-3), "each costs 200 cycles"
     lost = value(quiet, "rx_packets_per_s", cpu) - value(noisy, "rx_packets_per_s", cpu)
     rows = {nf.name: nf for frame in (quiet, noisy) for nf in frame.nfs}
-    drops = rows["north/dpdk-l3fwd"].readings["drop_packets_per_s"]
+    drops = rows["north/l3fwd"].readings["drop_packets_per_s"]
     assert drops == pytest.approx(2 * lost, rel=1e-5)
     neighbour = host.cpus_of("neighbour")[0]
     assert noisy.cpus.thread[neighbour] == "CPU 0/KVM"
@@ -222,7 +222,7 @@ def test_ovs_below_its_limit_shows_what_is_left() -> None:
         assert round(value(frame, "busy_cpp", cpu)) == cpp
         assert value(frame, "cpp", cpu) == pytest.approx(2.2e9 / (0.7 * 8.18e6), rel=1e-6)
         assert frame.cpus.saturated[cpu] is False
-    ovs = row(frame, "ovs/ovs-vswitchd")
+    ovs = row(frame, "ovs-vswitchd")
     assert ovs.readings["rx_packets_per_s"] == pytest.approx(4 * 0.7 * 8.18e6, rel=1e-6)
     assert ovs.readings["tx_packets_per_s"] == ovs.readings["rx_packets_per_s"]
     assert ovs.readings["busy_cpp"] == pytest.approx(2.2e9 / 8.18e6, rel=1e-6)
@@ -233,7 +233,7 @@ def test_vpp_and_ovs_under_full_load_are_saturated() -> None:
     host = Frozen("noisy")
     host.tick(3 * S)
     frame = host.tick(PERIOD)
-    for name, kind in (("vpp", "vpp"), ("ovs/ovs-vswitchd", "ovs")):
+    for name, kind in (("vpp", "vpp"), ("ovs-vswitchd", "ovs")):
         nf = row(frame, name)
         assert nf.kind == kind and nf.saturated is True and nf.problem is None
         assert nf.cpus == host.cpus_of(kind)
@@ -249,7 +249,7 @@ def test_the_neighbour_takes_six_per_cent_from_ovs() -> None:
     quiet = host.tick(2 * PERIOD)
     host.tick(20 * S)  # 61 s
     noisy = host.tick(PERIOD)
-    for name, slower in (("ovs/ovs-vswitchd", 1.06), ("vpp", 1.10)):
+    for name, slower in (("ovs-vswitchd", 1.06), ("vpp", 1.10)):
         before, after = row(quiet, name).readings, row(noisy, name).readings
         offered, taken = before["rx_packets_per_s"], after["rx_packets_per_s"]
         assert isinstance(offered, float) and isinstance(taken, float)

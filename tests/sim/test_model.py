@@ -230,3 +230,21 @@ def test_its_command_line_gives_the_same_host_again(
     host = simulated_host(again.scenario, again.simulated_cpus, processor=again.simulated_host).host
     assert host == first
     assert replace(first, simulated=False).program == "nftop"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("cat", "reset"),
+        ("--scenario", "noisy; reboot"),
+        ("--scenario", "--help"),
+        ("--scenario",),
+        ("--cpus", "8", "--cpus", "9"),
+        ("--cpus", "8x"),
+        ("--pcm", "http://127.0.0.1:1"),
+        ("--scenario", "noisy", "cat"),
+    ],
+)
+def test_options_of_a_hostile_recording_are_no_command(options: tuple[str, ...]) -> None:
+    host = replace(simulated_host("noisy", 16).host, demo_options=options)
+    assert host.program == "nftop demo"

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from nftop.ui.options import ColorChoice, options_from
+from nftop.ui.options import ColorChoice, Options, options_from
+from tests.frames import frame
+from tests.ui.harness import running
 
 
 @pytest.mark.parametrize(
@@ -69,3 +71,9 @@ def test_the_locale_is_read_as_the_terminal_means_it(variables: dict[str, str], 
         check=True,
     )
     assert done.stdout.strip() == str(utf8)
+
+
+async def test_the_first_message_stays_until_a_key() -> None:
+    async with running(frame(4, 1), options=Options(message="edge-07 runs nftop 9.1")) as run:
+        assert "edge-07 runs nftop 9.1" in run.text
+        assert "9.1" not in await run.press("j")

@@ -357,7 +357,7 @@ def test_the_command_itself_on_a_terminal() -> None:
 def test_the_demo_s_screen_wears_its_badge() -> None:
     command = [*NFTOP, "demo", "--cpus", "16", "-d", "0.2"]
     with terminal("", (140, 40), command=command) as term:
-        assert term.eventually(lambda: "loop/dpdk-testpmd" in term.text)
+        assert term.eventually(lambda: "loop/testpmd" in term.text)
         assert "SIMULATED" in term.text.splitlines()[0]
         os.write(term.master, b"q")
         assert term.end() == 0

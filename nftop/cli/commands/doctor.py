@@ -17,6 +17,7 @@ from nftop.derive.threads import ThreadState, step_threads
 from nftop.export.json.encode import json_bytes, picked
 from nftop.export.output import OK, USAGE, fail, put
 from nftop.model.check import Check
+from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reason
 from nftop.model.nf.kinds import NF_KINDS, NF_WORKERS
 from nftop.model.sample import SourceReading, ThreadTable
@@ -71,6 +72,7 @@ def pollers(
             cpu=rate.thread.last_cpu if rate.cpu is None else rate.cpu,
             pinned=rate.cpu is not None,
             pid=rate.thread.pid,
+            tid=rate.thread.tid,
             program=rate.thread.program,
             kind=NF_KINDS.get(rate.thread.role, ""),
         )
@@ -141,20 +143,21 @@ def examine_host(options: argparse.Namespace) -> tuple[tuple[Check, ...], Host]:
         if options.scenario is None:
             checks = (*checks, check(FileJournal()))
         if options.scenario is None and options.pcm is None:
-            checks = (*checks, *_host_checks(here.topology))
+            checks = (*checks, *_host_checks(here.topology, options.quiet_cpus))
     finally:
         for source in here.sources:
             source.close()
     return checks, here.host
 
 
-def _host_checks(topology: Topology) -> tuple[Check, ...]:
-    """Checks of this host's settings for polling threads."""
+def _host_checks(topology: Topology, quiet_cpus: Sequence[Cpu]) -> tuple[Check, ...]:
+    """Checks of this host's settings for polling threads, without interrupting `quiet_cpus`."""
     from nftop.sources.process.source import ProcessSource  # noqa: PLC0415
     from nftop.sources.tuning.rows import host_checks  # noqa: PLC0415
 
     processes = ProcessSource(_ROOT, threads_per_read=None)
     try:
-        return host_checks(_ROOT, topology, pollers(processes.read, topology))
+        polling = pollers(processes.read, topology)
+        return host_checks(_ROOT, topology, polling, frozenset(quiet_cpus))
     finally:
         processes.close()

@@ -208,12 +208,7 @@ def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
     from nftop.papers.rows import rows  # noqa: PLC0415 - only for the screen
     from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
 
-    # Textual draws on standard error: `nftop 2>log` must not draw into the log, nor libraries on
-    # the screen. As on standard error, characters that can't be encoded are escaped.
-    if isinstance(sys.__stdout__, io.TextIOWrapper):
-        sys.__stdout__.reconfigure(errors="backslashreplace")
-    sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
-    _require_threads(_SCREEN_THREADS)
+    prepare_screen()
     rows()  # read now: drawing the NFs screen must read no file
     app = NftopApp(feed, history, options=drawn)
     first_frame.erase()
@@ -222,6 +217,16 @@ def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
     if app.exit_message:
         say(f"nftop: {printable(app.exit_message)}")
     return app.return_code or OK
+
+
+def prepare_screen() -> None:
+    """Draw on standard output only. Raises RuntimeError if a screen's threads can't be started."""
+    # Textual draws on standard error: `nftop 2>log` must not draw into the log, nor libraries on
+    # the screen. As on standard error, characters that can't be encoded are escaped.
+    if isinstance(sys.__stdout__, io.TextIOWrapper):
+        sys.__stdout__.reconfigure(errors="backslashreplace")
+    sys.__stderr__ = sys.__stdout__  # type: ignore[misc]
+    _require_threads(_SCREEN_THREADS)
 
 
 def _require_threads(count: int) -> None:

@@ -116,8 +116,8 @@ def record(options: argparse.Namespace) -> int:
         count, incomplete = triggered.count, triggered.incomplete
         lacking = f", {incomplete} incomplete" if incomplete else ""
         say(f"nftop: {count} recording{'s' * (count != 1)} of findings{lacking}")
-        code = FAILURE if incomplete else OK
-        return 128 + ended[0] if ended else code
+        # An interruption does not hide it, as with a single recording.
+        return FAILURE if incomplete else 128 + ended[0] if ended else OK
     code = _exit_code(done, recorder.broken, ended)
     return FAILURE if code == OK and focused.is_absent() else code
 

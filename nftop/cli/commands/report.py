@@ -45,7 +45,7 @@ def report(options: argparse.Namespace) -> int:
         cut.data.close()
     if data is None:
         return fail(f"{printable(cut.file)}: no tick is in that interval", BAD_RECORDING)
-    blocks = report_blocks(data, f"nftop report {shlex.quote(options.file)}", doctor)
+    blocks = report_blocks(data, _command_line(options), doctor)
     for _, loss in cut.losses:
         say(f"nftop: {loss.sentence}")
     if cut.unfinished:
@@ -53,6 +53,14 @@ def report(options: argparse.Namespace) -> int:
     text = html_report(blocks) if form == "html" else markdown_report(blocks)
     code = _put(options.output, text)
     return BAD_RECORDING if code == OK and cut.damaged else code
+
+
+def _command_line(options: argparse.Namespace) -> str:
+    """The command that makes this report again."""
+    words = ["nftop", "report", options.file]
+    words += ["--doctor", options.doctor] if options.doctor is not None else []
+    words += ["--format", options.form] if options.form is not None else []
+    return shlex.join([*words, "-o", options.output])
 
 
 def _form(options: argparse.Namespace) -> str:

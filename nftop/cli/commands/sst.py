@@ -30,6 +30,7 @@ from nftop.model.change import (
     SstAction,
     SwitchBf,
 )
+from nftop.model.frame import is_named
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import ROOT, class_directory, class_name
@@ -122,12 +123,7 @@ def _of_nf(options: argparse.Namespace) -> tuple[Cpu, ...]:
     try:
         for count, frame in enumerate(feed.frames(), 1):
             names |= {row.name for row in frame.nfs}
-            cpus = {
-                cpu
-                for row in frame.nfs
-                if options.nf in (row.name, row.name.rpartition("/")[2])  # or the program alone
-                for cpu in row.cpus
-            }
+            cpus = {cpu for row in frame.nfs if is_named(row, options.nf) for cpu in row.cpus}
             if cpus:
                 return tuple(sorted(cpus))
             if count == _FRAMES:

@@ -100,6 +100,11 @@ def interval(text: str) -> float:
     return _between(text, 0.1, 3600, "seconds")
 
 
+def fleet_interval(text: str) -> float:
+    """Parse an option: seconds between queries."""
+    return _between(text, 2, 3600, "seconds")
+
+
 def bandwidth(text: str) -> float:
     """Parse an option: GB/s, 0 for unknown."""
     return _between(text, 0, 100_000, "GB/s")

@@ -174,9 +174,14 @@ examples:
   nftop compare sweep.nftop
 """
 _EXPORT = f"""\
-Tidy tables, one row per tick and item: cpus, nfs, groups, monitors, packages, findings, actions,
-markers, gaps. Columns have the names of nftop explain, with units. An absent number is an empty
-cell (null), with the reason in the column missing: cpp=idle. No file is overwritten.
+Tidy tables, one row per tick and item: cpus, nfs, groups, monitors, packages, findings, incidents,
+changes, actions, markers, gaps. Columns have the names of nftop explain, with units. An absent
+number is an empty cell (null), with the reason in the column missing: cpp=idle. No file is
+overwritten.
+
+With --partition, recordings are appended to a folder of Parquet files,
+TABLE/host=HOST/day=DAY/part-ID.parquet, where ID is of the recording: what is appended again
+replaces its rows. Rows and bytes are printed by host and day. Readers see whole files only.
 
 {_TIMES}
 exit codes: 0 complete; 1 an error; 2 usage, or times that were not recorded; 4 no recording, or a
@@ -185,6 +190,7 @@ damaged one: what could be read is written, and gaps has the rest
 examples:
   nftop export edge.nftop --format parquet -o edge
   nftop export edge.nftop@03:00,03:10 --format csv --table nfs -o nfs.csv
+  nftop export edge.nftop --format parquet --partition host,day -o history
 """
 
 
@@ -215,10 +221,13 @@ def add_interval_commands(commands: Commands) -> None:
     export = _add(commands, "export", "a recording as CSV, JSON Lines or Parquet", _EXPORT)
     export.add_argument("file", metavar="FILE[@FROM,TO]", help="a recording, or an interval of it")
     export.add_argument("--format", dest="form", choices=FORMATS, required=True, help="format")
-    export.add_argument("--table", metavar="NAME", default=None, help="only this table")
+    export.add_argument("--table", metavar="NAME[,NAME]", default=None,
+                        help="only this table, or these")  # fmt: skip
+    export.add_argument("--partition", choices=("host,day",), metavar="host,day", default=None,
+                        help="append to a folder of Parquet files by host and day")  # fmt: skip
     export.add_argument("-o", dest="output", metavar="PATH", required=True,
-                        help="a folder, created if needed; with --table a file, or - for standard "
-                        "output")  # fmt: skip
+                        help="a folder, created if needed; with one --table a file, or - for "
+                        "standard output")  # fmt: skip
     report = _add(commands, "report", "what happened in an interval, as HTML or Markdown", _REPORT)
     report.add_argument("file", metavar="FILE[@FROM,TO]", help="a recording, or an interval of it")
     report.add_argument("-o", dest="output", metavar="FILE", required=True,

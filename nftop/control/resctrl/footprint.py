@@ -30,7 +30,7 @@ from nftop.model.footprint import (
     FootprintPlan,
     FootprintSubject,
 )
-from nftop.model.frame import CacheClass, Frame, NfRow
+from nftop.model.frame import CacheClass, Frame, NfRow, is_named
 from nftop.model.ids import L3Domain
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import EXCLUSIVE, LOCKED, ROOT, class_name
@@ -170,17 +170,13 @@ def plan_footprint(
 
 def _watched(request: FootprintRequest, frame: Frame) -> tuple[NfRow, ...]:
     nfs = tuple(nf for nf in frame.nfs if nf.problem is None and nf.cpus)
-    unknown = [name for name in request.watch if not any(_is_named(nf, name) for nf in nfs)]
+    unknown = [name for name in request.watch if not any(is_named(nf, name) for nf in nfs)]
     if unknown or not nfs:
         known = ", ".join(dict.fromkeys(nf.name for nf in nfs)) or "none"
         missing = unknown[0] if unknown else "that polls"
         raise FootprintError(f"there is no network function {missing}; there are: {known}")
-    chosen = [nf for nf in nfs if any(_is_named(nf, name) for name in request.watch)]
+    chosen = [nf for nf in nfs if any(is_named(nf, name) for name in request.watch)]
     return tuple(chosen) if request.watch else nfs
-
-
-def _is_named(nf: NfRow, name: str) -> bool:
-    return name in (nf.name, nf.name.partition("/")[0])
 
 
 def _metered(

@@ -18,7 +18,7 @@ from nftop.control.wording import counted
 from nftop.derive.cache.ways import in_use
 from nftop.model.change import Cell, Proposal, SetIoWays, SetSchemata, State
 from nftop.model.experiment import Experiment, HarmLimits, Setting, Timing
-from nftop.model.frame import CacheClass, Frame, NfRow
+from nftop.model.frame import CacheClass, Frame, NfRow, is_named
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.rdt.rdt import EXCLUSIVE, LOCKED, NO_IO_ALLOC, ROOT, IoWays, class_name
 from nftop.model.struct import dataclass, field, replace
@@ -101,7 +101,8 @@ def _plan_io(
     """The plan of a sweep of the ways of I/O; arguments and errors as of `plan_sweep`.
 
     All watched network functions want them, as if they were in their class: the reference is the
-    widest setting. Caches that are not swept keep the ways that they have.
+    widest setting. Caches that are not swept keep the ways that they have; where these are not
+    known there is no plan.
     """
     switch = io_switch(state)
     if switch is None or rules.io_alloc is None:
@@ -118,6 +119,12 @@ def _plan_io(
     )
     chains, ways_of_all = {}, {}
     now = {l3: _io_now(state, rules, switch, l3) for l3 in here}
+    # Switched on without a value for a cache, the kernel gives I/O every free way there.
+    if unknown := [l3 for l3 in here if l3 not in caches and not now[l3]]:
+        raise SweepError(
+            f"the ways of I/O of L3 {unknown[0]} are not known, so that a sweep of other caches "
+            "can't keep them: sweep all caches"
+        )
     low, high = request.widths or (1, rule.ways)
     for l3 in caches:
         sharing = _sharing("", (frame, state, rules), l3, watched, {"all"})
@@ -286,11 +293,8 @@ def _watched(
 
 
 def named_nfs(frame: Frame, names: Sequence[str]) -> tuple[NfRow, ...]:
-    """Network functions of these names, whole or up to the `/`. Raises SweepError."""
-    named = {
-        name: [nf for nf in frame.nfs if name in (nf.name, nf.name.partition("/")[0])]
-        for name in names
-    }
+    """Network functions of these names, as `is_named` has them. Raises SweepError."""
+    named = {name: [nf for nf in frame.nfs if is_named(nf, name)] for name in names}
     unknown = [name for name, nfs in named.items() if not nfs]
     if unknown:
         known = ", ".join(dict.fromkeys(nf.name for nf in frame.nfs)) or "none"

@@ -182,14 +182,18 @@ def step_counters(
     return CounterState(after, reading.read_at_ns, rates, last), rates
 
 
+_NO_CLOCK = Missing(Reason.ERROR, "the time stamp counter stands still")
+
+
 def tsc_hz(rates: CounterRates) -> Reading:
-    """Frequency of the time stamp counters, the same on all CPUs of a host.
+    """Frequency of the time stamp counters, the same on all CPUs of a host; never 0.
 
     Source: Intel SDM volume 3, "Invariant TSC".
     """
     tsc = rates.rate("tsc")
     if tsc.present.any():
-        return float(np.median(tsc.values[tsc.present]))
+        hz = float(np.median(tsc.values[tsc.present]))
+        return hz if hz > 0 else _NO_CLOCK
     return tsc[0] if len(tsc) else Missing(Reason.SOURCE)
 
 

@@ -35,8 +35,9 @@ class Deltas:
 def deltas(before: CounterTable | None, after: CounterTable, topology: Topology) -> Deltas:
     """Differences of two tables.
 
-    RESET for a group with anything that stepped back; UNDEFINED for a CPU that is not in the newer
-    table; WARMING if only the older one lacks it or has other columns.
+    RESET for a group with anything that stepped back; ERROR for one that ran while its clock stood
+    still, which no kernel reports; UNDEFINED for a CPU that is not in the newer table; WARMING if
+    only the older one lacks it or has other columns.
     """
     rows, (_, groups) = len(topology.cpus), after.enabled_ns.shape
     row = np.array([topology.row_of.get(int(cpu), -1) for cpu in after.cpus], dtype=np.int64)
@@ -55,6 +56,8 @@ def deltas(before: CounterTable | None, after: CounterTable, topology: Topology)
         why[into] = np.where(_stepped_back(before, after, old, new), Reason.RESET, Reason.PRESENT)
         enabled[into] = difference(after.enabled_ns[new], before.enabled_ns[old])
         running[into] = difference(after.running_ns[new], before.running_ns[old])
+        impossible = (why == Reason.PRESENT) & (enabled == 0) & (running > 0)
+        why[impossible] = Reason.ERROR
         counts[into] = difference(after.values[new], before.values[old])
     return Deltas(after.group, enabled, running, counts, absent, why)
 

@@ -46,6 +46,17 @@ _GAP_TICKS, _GAP_AT_LEAST_S = 2.5, 1.0
 _SETTLED = (np.uint8(Reason.IDLE), np.uint8(Reason.UNDEFINED))
 
 
+class FindingText(NamedTuple):
+    """Texts of `Finding`: `brief` and `detail` of the last tick beyond the limit, and `current`."""
+
+    brief: str = ""
+    detail: str = ""
+    current: str = ""
+
+
+_NO_TEXT = FindingText()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Watched:
     """State of one rule for n subjects.
@@ -59,8 +70,7 @@ class Watched:
         away_s: float64 (n,), seconds that a finding has been within.
         unknown_s: float64 (n,), seconds without a value.
         active: bool (n,), findings.
-        texts: n texts of findings, from the last tick beyond the limit.
-        tails: n texts to append for findings that are not beyond it any more.
+        texts: n texts of findings.
     """
 
     keys: tuple[FindingKey, ...] = ()
@@ -71,8 +81,7 @@ class Watched:
     away_s: Floats = field(default_factory=lambda: np.zeros(0))
     unknown_s: Floats = field(default_factory=lambda: np.zeros(0))
     active: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
-    texts: tuple[str, ...] = ()
-    tails: tuple[str, ...] = ()
+    texts: tuple[FindingText, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +222,6 @@ def _step(before: Watched, rule: Rule, limits: _Limits, measured: Measured, tick
     active = ((old.active & ~ends) | begins) & ~lost
     known = active | (~lost & (ticks > 0))
     lasts = old.active & active
-    texts, tails = _texts(rule, limits, measured, old, active, far=far, within=within)
     return Watched(
         keys=old.keys,
         since_ns=np.where(known, np.where(lasts, old.since_ns, since_ns), 0),
@@ -223,8 +231,7 @@ def _step(before: Watched, rule: Rule, limits: _Limits, measured: Measured, tick
         away_s=np.where(active, away_s, 0.0),
         unknown_s=unknown_s,
         active=active,
-        texts=texts,
-        tails=tails,
+        texts=_texts(rule, limits, measured, old, active, far=far, within=within),
     )
 
 
@@ -300,21 +307,18 @@ def _aligned(before: Watched, keys: tuple[FindingKey, ...]) -> Watched:
         away_s=np.where(new, 0.0, before.away_s[places]),
         unknown_s=np.where(new, 0.0, before.unknown_s[places]),
         active=~new & before.active[places],
-        texts=_moved(before.texts, np.where(new, -1, places).tolist()),
-        tails=_moved(before.tails, np.where(new, -1, places).tolist()),
+        texts=tuple(
+            _NO_TEXT if is_new else before.texts[index]
+            for index, is_new in zip(places.tolist(), new.tolist(), strict=True)
+        ),
     )
-
-
-def _moved(texts: Sequence[str], places: Sequence[int]) -> tuple[str, ...]:
-    return tuple("" if index < 0 else texts[index] for index in places)
 
 
 def _blank(places: int) -> Watched:
     whole, some = np.zeros(places, np.int64), np.zeros(places)
     keys = (FindingKey("", None),) * places
-    texts = ("",) * places
     active = np.zeros(places, np.bool_)
-    return Watched(keys, whole, whole, some, whole, some, some, active, texts, texts)
+    return Watched(keys, whole, whole, some, whole, some, some, active, (_NO_TEXT,) * places)
 
 
 def _texts(
@@ -326,31 +330,33 @@ def _texts(
     *,
     far: Bools,
     within: Bools,
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Texts and tails of findings; those without a value keep both."""
-    if not active.any():
-        nothing = ("",) * len(active)
-        return nothing, nothing
-    texts, tails = list(old.texts), list(old.tails)
+) -> tuple[FindingText, ...]:
+    """Texts of findings; those without a value keep theirs."""
+    texts = [_NO_TEXT] * len(active)
     for index in np.flatnonzero(active).tolist():
+        text = old.texts[index]
         if far[index]:
-            texts[index], tails[index] = _text(rule, limits, measured, index), ""
+            text = _text(rule, limits, measured, index)
         elif within[index]:
-            tails[index] = f"{_now(rule, limits, measured, index)}, ending"
+            text = text._replace(current=f"{_current(rule, limits, measured, index)}, ending")
         elif measured.values.present[index]:
-            tails[index] = _now(rule, limits, measured, index)
-    kept = active.tolist()
-    return _only(texts, kept), _only(tails, kept)
+            text = text._replace(current=_current(rule, limits, measured, index))
+        texts[index] = text
+    return tuple(texts)
 
 
-def _text(rule: Rule, limits: _Limits, measured: Measured, index: int) -> str:
-    context = {name: float(item.values[index]) for name, item in measured.context.items()}
-    words = {name: word[index] for name, word in measured.words.items()}
-    value = rule.printed(float(measured.values.values[index]))
-    return rule.text.format(value=value, limit=limits.printed(rule, index), **context, **words)
+def _text(rule: Rule, limits: _Limits, measured: Measured, index: int) -> FindingText:
+    numbers: Mapping[str, float | str] = {
+        **{name: float(item.values[index]) for name, item in measured.context.items()},
+        **{name: word[index] for name, word in measured.words.items()},
+        "value": rule.printed(float(measured.values.values[index])),
+        "limit": limits.printed(rule, index),
+        "beyond": rule.beyond,
+    }
+    return FindingText(rule.text.format_map(numbers), rule.detail.format_map(numbers))
 
 
-def _now(rule: Rule, limits: _Limits, measured: Measured, index: int) -> str:
+def _current(rule: Rule, limits: _Limits, measured: Measured, index: int) -> str:
     """Current value, or that the conditions are no longer met."""
     column = measured.values
     if rule.when or not column.present[index]:
@@ -359,10 +365,6 @@ def _now(rule: Rule, limits: _Limits, measured: Measured, index: int) -> str:
     limit = limits.limit if isinstance(limits.limit, float) else float(limits.limit[index])
     beyond = number > limit if rule.beyond == "above" else number < limit
     return "; its conditions are no longer met" if beyond else f"; now {rule.printed(number)}"
-
-
-def _only(texts: Sequence[str], kept: Sequence[bool]) -> tuple[str, ...]:
-    return tuple(text if keep else "" for text, keep in zip(texts, kept, strict=True))
 
 
 def _findings(
@@ -377,11 +379,13 @@ def _findings(
             rule=rule.id,
             metric=rule.metrics[0],
             where=now.keys[row].where,
-            text=now.texts[row] + now.tails[row],
+            text="".join(now.texts[row]),
+            brief=now.texts[row].brief,
+            current=now.texts[row].current,
             since_ns=int(now.since_ns[row]),
             began_ns=int(now.began_ns[row]),
             is_note=rule.is_note,
-            is_ending=bool(now.away_s[row] > 0 or now.unknown_s[row] > 0 or now.tails[row]),
+            is_ending=bool(now.away_s[row] > 0 or now.unknown_s[row] > 0 or now.texts[row].current),
             is_muted=is_muted(row),
         )
         for row in np.flatnonzero(now.active).tolist()

@@ -88,8 +88,8 @@ register(
         measure=collapsed,
         limit=0.5,
         clear=0.7,
-        text="forwards {value} of its usual {usual_mpps:.2f} Mpps, below {limit}; packets still "
-        "arrive",
+        text="forwarded {value} of its usual {usual_mpps:.2f} Mpps",
+        detail=", {beyond} {limit}; packets still arrived",
         source=_SOURCE_TEXT,
         beyond="below",
         own="less than half is no fluctuation of a load that keeps arriving",
@@ -114,8 +114,8 @@ register(
         limit=0.1,
         clear=0.2,
         beyond="below",
-        text="{value} of its usual packets arrive, below {limit}; it forwarded {usual_mpps:.2f} "
-        "Mpps",
+        text="{value} of its usual packets arrived",
+        detail=", {beyond} {limit}; it had forwarded {usual_mpps:.2f} Mpps",
         source=_SOURCE_TEXT,
         own="a tenth: the traffic was stopped or goes elsewhere",
         only=(_LOADED,),
@@ -150,6 +150,7 @@ register(
         clear=0.0,
         form=SI,
         text="{value} packets/s dropped, {why}",
+        detail="",
         source="DPDK ethdev rx_missed_errors, and of the kernel softnet_stat too; nftop explain "
         "missed_packets_per_s",
         own="any packet that is dropped is one too many",
@@ -180,6 +181,7 @@ register(
         limit=0.0,
         clear=0.0,
         text="pid {pid} was here until {until}",
+        detail="",
         when="its source answers, and in three ticks has not reported it; it ends after "
         f"{GONE_FOR_S:g} s, or where it is reported again",
         source="nftop: of what has left there are no numbers, and no row is easily overlooked",
@@ -245,6 +247,7 @@ register(
         clear=0.0,
         form=SI,
         text="{value} packets/s dropped, because their upcalls failed",
+        detail="",
         source=f"{_STATS} miss with failed upcall",
         own="any packet that is dropped is one too many",
         note="OVS drops a packet whose flow it can't look up: its flow tables are being changed, "
@@ -264,6 +267,7 @@ register(
         clear=HITS_FELL_BY / 2,
         text="{now:.0%} of lookups hit EMC, SMC or another table before the megaflows, and "
         "{usual:.0%} in the last minutes",
+        detail="",
         source=f"{_STATS}; nftop's comparison of the NF with its own median of the last "
         f"{KEPT_S:.0f} s",
         own="a tenth of all packets then takes the classifier, which costs several times as much",

@@ -9,6 +9,7 @@ import numpy as np
 from nftop.derive.findings.inputs import FindingInputs, FindingKey, numbers, taken
 from nftop.derive.findings.rule import (
     BUSY,
+    LIMIT_AND_NF,
     LOADED,
     STABLE,
     Measured,
@@ -42,7 +43,8 @@ register(
         limit=0.05,
         clear=0.03,
         form="{:.1%}",
-        text="waited for its CPU {value} of the time, above {limit} ({nf})",
+        text="waited for its CPU {value} of the time",
+        detail=LIMIT_AND_NF,
         source=f"{PAPER}, 10.1, 1.3: tune the OS for low jitter, use isolcpus when possible",
         own="the source has no number. Of a core at full load every share that something else "
         "takes is lost; nftop takes 5 %, from which the map has marked it too",
@@ -69,7 +71,8 @@ register(
         measure=of_core("tma.frontend_bound"),
         limit=0.30,
         clear=0.27,
-        text="{value} of the core's issue slots got no instruction, above {limit} ({nf})",
+        text="{value} of the core's issue slots got no instruction",
+        detail=LIMIT_AND_NF,
         source=f"{PAPER}, 6.4: expected below 30 % for well optimized workloads",
         only=(LOADED, BUSY),
     )
@@ -87,7 +90,8 @@ register(
         limit=0.05,
         clear=0.045,
         form="{:.1%}",
-        text="{value} of the core's issue slots went to work thrown away, above {limit} ({nf})",
+        text="{value} of the core's issue slots went to work thrown away",
+        detail=LIMIT_AND_NF,
         source=f"{PAPER}, 6.3.1: where more than 5 % go to mispredicted branches, look for hot "
         "spots; 6.3: as low as possible; Table 11: with hyper-threading 0.4 to 4.7 %, of its "
         "network functions only OVS without hyper-threading has more, 7.4 %",
@@ -143,7 +147,8 @@ register(
         limit=0.10,
         clear=0.09,
         form="{:.1%}",
-        text="{value} of the core's issue slots lost to fetch bandwidth, above {limit} ({nf})",
+        text="{value} of the core's issue slots lost to fetch bandwidth",
+        detail=LIMIT_AND_NF,
         source=f"{PAPER}, 6.4.2: optimal code has values below or around 10 %; higher ones could "
         "be a cause of concern and call for investigation; Table 12: 0.4 to 10.0 % in its network "
         "functions",
@@ -165,7 +170,8 @@ register(
         limit=0.05,
         clear=0.045,
         form="{:.1%}",
-        text="{value} of the core's slots lost to mispredicted branches, above {limit} ({nf})",
+        text="{value} of the core's slots lost to mispredicted branches",
+        detail=LIMIT_AND_NF,
         source=f"{PAPER}, 6.3.1: if it is more than 5 %, hot-spot profiling is recommended; Table "
         "11: 0.3 to 4.7 % in its network functions, but 7.1 % in OVS without hyper-threading",
         only=(LOADED, BUSY),
@@ -187,7 +193,8 @@ register(
         limit=0.25,
         clear=0.23,
         form="{:.1%}",
-        text="{value} of the core's cycles limited by its execution ports, {limit} or more ({nf})",
+        text="{value} of the core's cycles limited by its execution ports",
+        detail=", {limit} or more ({nf})",
         source=f"{PAPER}, 6.5.2: common best practice is to investigate it if it is 25 % or "
         "higher; Table 15: 30.7 to 42.0 % in its network functions without hyper-threading, 21.2 "
         "to 25.9 % with",
@@ -210,7 +217,8 @@ register(
         limit=0.0001,
         clear=0.00009,
         form="{:.3%}",
-        text="{value} of the core's cycles lost to misses of the ITLB, above {limit} ({nf})",
+        text="{value} of the core's cycles lost to misses of the ITLB",
+        detail=LIMIT_AND_NF,
         source=f"{PAPER}, 15.3: if it is more than 0.01 %, rearrange the code so that what runs "
         "often is on few pages, or use large pages (2M or 1G) for code",
         only=(LOADED, BUSY),
@@ -240,7 +248,8 @@ register(
         clear=1.85,
         beyond="below",
         form="{:.2f}",
-        text="IPC {value} of the core, below {limit} ({nf})",
+        text="IPC {value} of the core",
+        detail=LIMIT_AND_NF,
         source=f"{PAPER}, 10.2, 2.1: ensure that IPC is 1.75 or more; if not, latency of the "
         "caches or of memory constrains the core",
         only=(LOADED, BUSY),
@@ -277,7 +286,8 @@ register(
         measure=others_here,
         limit=0.0,
         clear=0.0,
-        text="{who} here beside {nf}",
+        text="{who} here",
+        detail=" beside {nf}",
         when="a second thread that is bound to its CPU, of a network function (it polls) or of any "
         f"other program (it spins), runs or waits to run {POLLING_RATIO:.0%} of the time or more, "
         "for 5 s",
@@ -324,7 +334,8 @@ register(
         measure=foreign_sibling,
         limit=0.5,
         clear=0.4,
-        text="its sibling, cpu {sibling}, is {value} busy with another program than {nf}",
+        text="its sibling, cpu {sibling}, was {value} busy with another program",
+        detail=" than {nf}",
         source=f"{STABLE}: l3fwd with a stress load on the other hyper-thread; {PAPER}, 4.3.3.2: "
         "both threads share the core's units",
         own="the talk's numbers are in a picture, and the paper has none of another program on the "
@@ -356,7 +367,8 @@ register(
         limit=2.0,
         clear=1.9,
         form="{:.2f}",
-        text="IPC {value} is of empty polls: work in {busy:.0%} of the time ({nf})",
+        text="IPC {value} was of empty polls: work in {busy:.0%} of the time",
+        detail=" ({nf})",
         source=f"{PAPER}, 4.3.2.3: IPC goes artificially high in a tight loop that polls",
         own="the source calls below 2 low; from 2 on IPC looks good, and here it means nothing",
         only=(Only("idle", 0.95, "95 % of its time or more went to empty polls"),),
@@ -400,7 +412,8 @@ register(
         clear=0.5,
         when="its core has one of the lower base frequencies of its package",
         text="a low-priority core: base {base_ghz:.1f} GHz, {best_ghz:.1f} GHz on others of its "
-        "package ({nf})",
+        "package",
+        detail=" ({nf})",
         source=f"{STABLE}: OVS-DPDK's six PMD threads on the six high-priority cores (2.7 GHz), "
         "ovs-vswitchd and the virtual machines on low-priority ones (2.1 GHz), also the cores on "
         "which VPP forwards in those machines",
@@ -437,6 +450,7 @@ register(
         limit=0.5,
         clear=0.5,
         text="{message}",
+        detail="",
         when="they have differed by more than 5 % in five readings in a row",
         source="nftop: both count the same thing, so that one of the two numbers is not true",
         own="beyond what the two clocks, which are up to a second apart, explain",

@@ -75,8 +75,9 @@ class Rule:
         clear: at or within it the finding ends.
         form, scale: format of a number like the limit, `SI` or for `str.format`, and the factor
             applied before.
-        text: of the finding, for `str.format`: `value` and `limit` so printed, and the names of
-            `Measured.context` (numbers) and `words`.
+        text: what was measured, in the past tense, for `str.format`: `value` and `limit` so
+            printed, `beyond`, and the names of `Measured.context` (numbers) and `words`.
+        detail: continues `text`, with the limit and names, in the same way.
         source: publication of the limit.
         own: why nftop chose the limit itself; "" where the source has it.
         only: conditions, all of which must be met.
@@ -98,6 +99,7 @@ class Rule:
     clear: float
     text: str
     source: str
+    detail: str = ", {beyond} {limit}"
     rank: float = 1000.0
     own: str = ""
     form: str = "{:.0%}"
@@ -138,6 +140,8 @@ class Rule:
         return number * _PREFIXES[prefix] if prefix else number / self.scale
 
 
+# `Rule.detail` where the subject is not the network function itself.
+LIMIT_AND_NF = ", {beyond} {limit} ({nf})"
 SI = "si"  # form of a number with three digits and an SI prefix
 _PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9}
 _NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([kMG]?)\s*(%|[A-Za-z/]*)")

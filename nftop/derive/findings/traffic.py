@@ -9,6 +9,7 @@ import numpy as np
 from nftop.derive.cache.ways import ways_of
 from nftop.derive.findings.inputs import FindingInputs, FindingKey, of_packages, summed
 from nftop.derive.findings.rule import (
+    LIMIT_AND_NF,
     RDT,
     SI,
     STABLE,
@@ -58,7 +59,7 @@ register(
         limit=1000.0,
         clear=700.0,
         form=SI,
-        text="{about}{value} reads of device registers a second, above {limit}",
+        text="{about}{value} reads of device registers a second",
         source=f"{PAPER}, Table 17 (PRd): very low, a few hundreds; {TALK}: avoid MMIO reads",
         own="a few hundreds is no number; a thousand is more. Who asks a NIC for its statistics "
         "reads registers too, nftop among them",
@@ -89,7 +90,7 @@ register(
         limit=0.05,
         clear=0.03,
         form="{:.1%}",
-        text="{about}{value} of devices' writes missed the last-level cache, above {limit}",
+        text="{about}{value} of devices' writes missed the last-level cache",
         source=f"{PAPER}, Table 17: aim for a high ItoM hit count (Figure 23: 100 %); {TALK}: "
         "avoid DDIO miss",
         own="the sources have no number; the paper's l3fwd missed none at 29.8 Mpps, so 5 % is far "
@@ -117,7 +118,7 @@ register(
         measure=partial_writes,
         limit=0.50,
         clear=0.47,
-        text="{about}{value} of devices' writes were of parts of lines (RFO), above {limit}",
+        text="{about}{value} of devices' writes were of parts of lines (RFO)",
         source=f"{PAPER}, Table 17 (RFO): minimize writes of parts of lines when possible; "
         f"{TALK}: reduce RFO",
         own="the sources have no number. With 64-byte frames the paper's l3fwd has 21 % (Figure "
@@ -153,7 +154,7 @@ register(
         limit=1e6,
         clear=0.9e6,
         form=SI,
-        text="{about}{value} writes/s to device registers for each polling core, above {limit}",
+        text="{about}{value} writes/s to device registers for each polling core",
         source=f"{PAPER}, Table 17 (WiL): below 1 M/s per core is a good target; {TALK}: batch "
         "MMIO writes",
         note=f"Per physical core on which a network function polls. testpmd and l3fwd at full load "
@@ -185,8 +186,7 @@ register(
         measure=remote_share,
         limit=0.10,
         clear=0.07,
-        text="{about}{value} of what its memory and devices move came from other packages, above "
-        "{limit}",
+        text="{about}{value} of what its memory and devices moved came from other packages",
         source=f"{PAPER}, 9.2: close to zero for NUMA optimized applications; {TALK}: any of it "
         "hurts latency",
         own="the sources have no number. A tenth, since the kernel's and other programs' data "
@@ -219,7 +219,7 @@ register(
         measure=of_package("utilisation.memory_ratio"),
         limit=0.80,
         clear=0.75,
-        text="{about}{value} of its memory's peak bandwidth is taken, above {limit}",
+        text="{about}{value} of its memory's peak bandwidth was taken",
         source=f"{PAPER}, 7.1: latency rises with the bandwidth that is used; of some 70 GB/s of "
         "an E5-2699 v4 17 % are ample headroom",
         own="the source has no number. Memory controllers reach 80 to 90 % of their peak at most",
@@ -236,7 +236,7 @@ register(
         measure=highest_of("utilisation.upi_received_ratio", "utilisation.upi_sent_ratio"),
         limit=0.60,
         clear=0.55,
-        text="{about}{value} of its links' peak is taken by data in one direction, above {limit}",
+        text="{about}{value} of its links' peak was taken by data in one direction",
         source=f"{PAPER}, 9.2: close to zero for NUMA optimized applications",
         own="the source has no number. Headers, requests, responses and snoops share the links "
         "and are not in it, so there is less left than the share says",
@@ -252,8 +252,7 @@ register(
         measure=highest_of("utilisation.pcie_write_ratio", "utilisation.pcie_read_ratio"),
         limit=0.80,
         clear=0.75,
-        text="{about}{value} of the bandwidth of its NICs' slots is taken in one direction, above "
-        "{limit}",
+        text="{about}{value} of the bandwidth of its NICs' slots was taken in one direction",
         source=f"{PAPER}, 8.2: PCIe bandwidth by packets and descriptors; slots from sysfs "
         "current_link_speed and current_link_width",
         own="the source has no number. Headers of 20 to 26 bytes for each packet of at most 256 "
@@ -300,7 +299,7 @@ register(
         limit=1.5,
         clear=1.3,
         form="{:.1f}",
-        text="memory channel {channel} has {value} times the mean of the channels, above {limit}",
+        text="memory channel {channel} had {value} times the mean of the channels",
         source=f"{PAPER}, 10.2, 2.3: ensure that all channels are uniformly used",
         own="the source has no number. Lines are spread over the channels in turn, so that equal "
         "ones get equal shares; half as much again is far from that",
@@ -336,7 +335,8 @@ register(
         limit=64.0,
         clear=48.0,
         form="{:.0f} bytes",
-        text="moved {value} of memory for each packet, above {limit} ({nf})",
+        text="moved {value} of memory for each packet",
+        detail=LIMIT_AND_NF,
         source=f"{PAPER}, 4.4 and Table 6 (64-byte frames): close to 0 MB/s in most cases, 0.1 to "
         "1.3 bytes a packet; 31 bytes with VPP's IPv4 routing of 500,000 flows, for which no cause "
         "is given",
@@ -379,7 +379,8 @@ register(
         clear=1.5e9,
         form="{:.1f} GB/s",
         scale=1e-9,
-        text="{value} of memory traffic by {who}, above {limit} (beside {nf})",
+        text="{value} of memory traffic by {who}",
+        detail=", {beyond} {limit} (beside {nf})",
         source=f"{RDT}, Tables 9, 14 and 19, with a memtester and without CAT against neither: "
         "64-byte packets per second unchanged in all three (within 0.002 %), 256 bytes 3.7 % and "
         "7.2 % less behind one virtual machine, 1024 and 1518 bytes 34 % and 31 % less behind two; "

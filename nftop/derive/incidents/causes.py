@@ -227,7 +227,7 @@ def _gone(inputs: CauseInputs) -> Iterator[Cause]:
         name = finding.where.removeprefix("nf ")
         culprit = Party("nf", name, key=item.key if item else "", pid=item.pid if item else None)
         yield Cause(
-            CauseKey("gone", name), "gone", "is gone: its source does not list it any more",
+            CauseKey("gone", name), "gone", "gone: its source stopped listing it",
             culprit, (), (finding,), floor=Severity.BAD, takes_effects=False,
         )  # fmt: skip
 
@@ -244,9 +244,9 @@ def _shared_cpus(inputs: CauseInputs) -> Iterator[Cause]:
         on = f"cpu {format_cpu_list(cpus)}"
         waited = max(inputs.parties.waits(cpus), default=None)
         share = max(ran, waited or 0.0)
-        title = f"takes {share:.0%} of {on}"
+        title = f"took {share:.0%} of {on}"
         if culprit is None:
-            title = f"keeps a poller waiting for {on}" + (f", {waited:.0%}" if waited else "")
+            title = f"kept a poller waiting for {on}" + (f", {waited:.0%}" if waited else "")
         yield Cause(
             CauseKey("cpu", key), "cpu", title, culprit, (key,), tuple(findings),
             basis=basis, watch=cpus,
@@ -262,7 +262,7 @@ def _siblings(inputs: CauseInputs) -> Iterator[Cause]:
         cpus = tuple(sorted({cpu for item in findings for cpu in cpus_of(item)}))
         siblings = inputs.parties.siblings(cpus)
         culprit, busy, basis = inputs.parties.running(siblings)
-        title = f"runs beside cpu {format_cpu_list(cpus)}, its hyper-thread {busy:.0%} busy"
+        title = f"ran beside cpu {format_cpu_list(cpus)}, its hyper-thread {busy:.0%} busy"
         yield Cause(
             CauseKey("sibling", key), "sibling", title, culprit, (key,), tuple(findings),
             basis=basis, watch=siblings,
@@ -441,16 +441,15 @@ def _register_title(row: PackageRow, finding: Finding) -> str:
 def _ddio_title(row: PackageRow, _: Finding) -> str:
     hits = row.readings["pcie.ddio_hit_ratio"]
     share = "devices' writes" if isinstance(hits, Missing) else f"{1 - hits:.0%} of device writes"
-    return f"{share} miss the cache of socket {row.package}"
+    return f"{share} missed the cache of socket {row.package}"
 
 
 def _channels(inputs: CauseInputs) -> Iterator[Cause]:
     for finding in inputs.by_rule["uneven-channels"]:
-        text = _stated(finding)
         package = finding.where.removeprefix("package ")
         culprit = Party("device", f"memory channels of socket {package}")
         yield Cause(
-            CauseKey("channels", finding.where), "channels", text.removeprefix("memory "),
+            CauseKey("channels", finding.where), "channels", finding.brief.removeprefix("memory "),
             culprit, inputs.keys_of(finding), (finding,), takes_effects=False,
         )  # fmt: skip
 
@@ -470,7 +469,7 @@ def _flows(inputs: CauseInputs) -> Iterator[Cause]:
         fell = findings[0].rule == "flow-cache-hits"
         cached = "" if isinstance(hits, Missing) or not fell else f"{hits:.0%} of lookups cached"
         known = _count(upcalls, "upcalls/s"), _count(lost, "lost") if lost else "", cached
-        title = ", ".join(filter(None, known)) or "its flow tables miss"
+        title = ", ".join(filter(None, known)) or "its flow tables missed"
         yield Cause(
             CauseKey("flows", key), "flows", title, Party("host", "new flows") if fell else None,
             (key,), tuple(findings), basis="hits of its flow tables" * fell, likely=fell,
@@ -483,7 +482,7 @@ def _stopped(inputs: CauseInputs) -> Iterator[Cause]:
         culprit = Party("host", "arriving traffic")
         yield Cause(
             CauseKey("stopped", keys[0] if keys else finding.where), "stopped",
-            "stopped or goes elsewhere", culprit, keys, (finding,),
+            "stopped or went elsewhere", culprit, keys, (finding,),
             takes_effects=False, floor=Severity.INFO,
         )  # fmt: skip
 
@@ -497,7 +496,7 @@ def _of_host(finding: Finding) -> Cause:
     """A finding about no NF: of the measurement, or of a rule from outside nftop."""
     apart = finding.rule == "sources-apart"
     culprit = Party("host", "perf and pcm" if apart else finding.where)
-    title = "disagree: one of the two numbers is not true" if apart else finding.text
+    title = "disagreed: one of the two numbers was not true" if apart else finding.text
     return Cause(
         CauseKey("host", f"{finding.rule} {finding.where}"), "host", title, culprit, (),
         (finding,), takes_effects=False, floor=Severity.INFO,
@@ -525,7 +524,7 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
     party = inputs.parties.of_nf(nf)
     floor = Severity.INFO if name == "normal" else Severity.WARN
     first = next((item for item in findings if item.rule in _LOSSES), findings[0])
-    title = _stated(first) + _memory(item for item in findings if item is not first)
+    title = first.brief + _memory(item for item in findings if item is not first)
     plain = Cause(
         CauseKey("nf", f"{name} {nf.key}"), "nf", title, None if name == "loss" else party,
         (nf.key,), findings, floor=floor,
@@ -546,20 +545,12 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
             for item in (cost, was)
             if not isinstance(value := item.value, Missing)
         ]
-        title = f"needs {texts[0]} cycles per packet, was {texts[1]}{_memory(findings)}"
+        title = f"needed {texts[0]} cycles per packet, was {texts[1]}{_memory(findings)}"
         return replace(plain, title=title, culprit=party)
     if name == "loss" and grown > _LOAD_GROWN:
-        title = f"{grown - 1:+.0%} packets, more than its cores take"
+        title = f"{grown - 1:+.0%} packets, more than its cores took"
         return replace(plain, kind="load", title=title, culprit=Party("host", "arriving traffic"))
     return plain
-
-
-def _stated(finding: Finding) -> str:
-    """A finding's number without limit and names."""
-    text = finding.text
-    for end in (", above", ", below", " (", ";"):
-        text = text.partition(end)[0]
-    return text
 
 
 def _arriving(point: RecentPoint) -> float:
@@ -568,8 +559,8 @@ def _arriving(point: RecentPoint) -> float:
 
 def _memory(findings: Iterable[Finding]) -> str:
     """That it moves memory for each packet, where a finding says so."""
-    text = next((item.text for item in findings if item.rule == "nf-memory"), "")
-    return f", {text.partition(', above')[0]}".replace(", moved ", ", moves ", 1) if text else ""
+    text = next((item.brief for item in findings if item.rule == "nf-memory"), "")
+    return f", {text}" if text else ""
 
 
 # Rules that begin a cause, in the order in which effects are assigned.
@@ -592,7 +583,7 @@ _ORDER: tuple[tuple[tuple[str, ...], Callable[[CauseInputs], Iterator[Cause]]], 
         _of_packages(
             "descriptors",
             ("partial-writes",),
-            lambda _, item: _stated(item).removeprefix("about "),
+            lambda _, item: item.brief.removeprefix("about "),
         ),
     ),
     (("traffic-stopped",), _stopped),

@@ -46,8 +46,8 @@ def _of_finding(
         for link in old:
             if (link.source, link.wall_ns) == (item.metric, item.since_ns):
                 value_ns = link.value_ns
-    text = f"{item.where}: {item.text}"
-    return EvidenceLink(item.since_ns, step, text, item.metric, value_ns)
+    text = f"{item.where}: {item.text.removesuffix(item.current)}"
+    return EvidenceLink(item.since_ns, step, text, item.metric, value_ns, item.current)
 
 
 def _changes(frame: Frame, incident: Incident) -> Iterator[EvidenceLink]:

@@ -132,7 +132,7 @@ class Parties:
                 shares.append((share * packets_of(nf), share, nf))
         if shares:
             _, share, nf = max(shares, key=lambda item: item[0])
-            text = f"has {share:.0%} of its memory on another socket"
+            text = f"had {share:.0%} of its memory on another socket"
             return self.of_nf(nf), text, "pages by NUMA node"
         best: tuple[float, GroupRow, GroupCacheRow] | None = None
         for group in self.frame.groups:

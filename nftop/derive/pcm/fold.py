@@ -292,8 +292,11 @@ class Apart:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
+    """`sums`: by package, of each energy that has begun, whether it is the server's."""
+
     pcm: PcmState = field(default_factory=PcmState)
     apart: Apart = field(default_factory=Apart)
+    sums: tuple[Mapping[str, bool], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,14 +331,48 @@ def step_server(
     """
     pcm, rates = step_pcm(state.pcm, reading, table.topology, pace_s)
     apart, message = _step_apart(state.apart, table, packages, rates, pace_s)
-    cpus, rows = _with_second_choice(table, packages, rates, others)
+    sums = _sums(state.sums, packages, rates)
+    cpus, rows = _with_second_choice(table, packages, rates, sums, others)
     accelerators = tuple(Accelerator(name, per_s) for name, per_s in rates.accelerators.items())
     why = "" if rates.why is None else rates.why.message
-    return ServerState(pcm, apart), ServerOutput(cpus, rows, accelerators, message or why, message)
+    return ServerState(pcm, apart, sums), ServerOutput(
+        cpus, rows, accelerators, message or why, message
+    )
+
+
+_PASSING = (Reason.WARMING, Reason.STALE, Reason.RESET)
+
+
+def _sums(
+    known: Sequence[Mapping[str, bool]], packages: Sequence[PackageRow], rates: PcmRates
+) -> tuple[Mapping[str, bool], ...]:
+    """As `ServerState.sums`: a sum goes on with the source that it began with.
+
+    The kernel's and the server's have different bases, and a counter that changes its base jumps.
+    """
+    result = []
+    for at, row in enumerate(packages):
+        begun = dict(known[at]) if at < len(known) else {}
+        for name in _OF_POWER:
+            own, server = row.readings.get(name), rates.packages.get(name)
+            if name not in begun and isinstance(own, float):
+                begun[name] = False
+            elif name not in begun and server is not None and server.present[at]:
+                begun |= {} if _passes(own) else {name: True}
+        result.append(begun)
+    return tuple(result)
+
+
+def _passes(reading: Reading | None) -> bool:
+    return isinstance(reading, Missing) and reading.reason in _PASSING
 
 
 def _with_second_choice(
-    table: CpuTable, packages: tuple[PackageRow, ...], rates: PcmRates, others: Collection[str]
+    table: CpuTable,
+    packages: tuple[PackageRow, ...],
+    rates: PcmRates,
+    sums: Sequence[Mapping[str, bool]],
+    others: Collection[str],
 ) -> tuple[CpuTable, tuple[PackageRow, ...]]:
     """CPUs and packages with the server's numbers where perf has none, and origins."""
     columns, origins = {**rates.cpus, **table.columns}, {}
@@ -350,7 +387,7 @@ def _with_second_choice(
         if used.any():
             origins[name] = tuple(_ORIGINS[used.astype(np.intp)].tolist())
     rows = tuple(
-        _package(row, index, rates, alone="uncore" not in others)
+        _package(row, index, rates, sums[index], alone="uncore" not in others)
         for index, row in enumerate(packages)
     )
     return replace(table, columns=columns, origins=origins), rows
@@ -386,18 +423,23 @@ def _step_apart(
     return Apart(rates, readings), sentence if clauses else ""
 
 
-def _package(row: PackageRow, index: int, rates: PcmRates, *, alone: bool) -> PackageRow:
+def _package(
+    row: PackageRow, index: int, rates: PcmRates, sums: Mapping[str, bool], *, alone: bool
+) -> PackageRow:
     readings: dict[str, Reading] = dict(row.readings)
     origins = {}
     for name, server in rates.packages.items():
-        first, second = readings.get(name), server[index]
+        first, second = None if sums.get(name) else readings.get(name), server[index]
         wanted = isinstance(first, Missing) and first.reason not in _SETTLED
+        wanted = wanted and name not in _OF_POWER
         if first is None or (wanted and not isinstance(second, Missing)):
             readings[name] = second
         if readings[name] is second and not isinstance(second, Missing):
             origins[name] = ORIGIN
         elif isinstance(first, Missing) and isinstance(second, Missing):
             readings[name] = _better(first, second, alone=alone)
+    if rates.why is not None:
+        readings |= {name: rates.why for name, server in sums.items() if server}
     links = () if row.links else rates.links.get(row.package, ())
     return replace(
         row,
@@ -405,6 +447,7 @@ def _package(row: PackageRow, index: int, rates: PcmRates, *, alone: bool) -> Pa
         origins=origins | ({"links": ORIGIN} if links else {}),
         # The server counts requests of devices by samples.
         estimates=row.estimates | (origins.keys() & PCIE_METRICS),
+        sampled_s={name: age_s for name, age_s in row.sampled_s.items() if name not in origins},
         links=row.links or links,
     )
 

@@ -6,12 +6,12 @@ only passes it on. Format: prometheus.io/docs/prometheus/latest/configuration/al
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from nftop.derive.findings.rule import Rule
+from nftop.export.fleet.queries import selector
 from nftop.export.openmetrics import writer as families
 
 # A finding that comes back within this time is the same alert.
@@ -37,7 +37,7 @@ class Alert(NamedTuple):
 def alerts(rules: Sequence[Rule], job: str) -> str:
     """A rule file of Prometheus, as YAML, for the scrape job of this name."""
     lines = ["groups:", "  - name: nftop", "    rules:"]
-    for alert in (*_of_nftop(job), *map(_of_rule, rules)):
+    for alert in (*_of_nftop(job), *(_of_rule(rule, job) for rule in rules)):
         lines += _written(alert)
     return "\n".join(lines) + "\n"
 
@@ -47,10 +47,11 @@ def alert_name(rule_id: str) -> str:
     return "Nftop" + "".join(word.capitalize() for word in re.split(r"\W+", rule_id))
 
 
-def _of_rule(rule: Rule) -> Alert:
+def _of_rule(rule: Rule, job: str) -> Alert:
+    finding = selector(families.FINDING.sample, job, f'rule="{rule.id}",muted=""')
     return Alert(
         alert_name(rule.id),
-        f'{families.FINDING.sample}{{rule="{rule.id}",muted=""}} == 1',
+        f"{finding} == 1",
         "0s",
         "info" if rule.is_note else "warning",
         _headline(rule.title),
@@ -60,22 +61,23 @@ def _of_rule(rule: Rule) -> Alert:
 
 def _of_nftop(job: str) -> Iterator[Alert]:
     yield Alert(
-        "NftopDown", f"up{{job={json.dumps(job)}}} == 0", "1m", "warning",
+        "NftopDown", f"{selector('up', job)} == 0", "1m", "warning",
         "{{ $labels.instance }}: nftop serve does not answer, or its frames stopped",
         "See `systemctl status nftop-serve` and `nftop doctor` on the host.",
     )  # fmt: skip
     # A source that is not on the host, or that its hardware lacks, is no failure.
+    lacking = selector(families.SOURCE.sample, job, 'state=~"source|hardware"')
     yield Alert(
         "NftopSourceFails",
-        f"{families.SOURCE_UP.sample} == 0 unless on (instance, source) "
-        f'{families.SOURCE.sample}{{state=~"source|hardware"}}',
+        f"{selector(families.SOURCE_UP.sample, job)} == 0 unless on (instance, source) {lacking}",
         "1m", "warning",
         "{{ $labels.instance }}: no numbers from {{ $labels.source }}",
         "See `nftop doctor` on the host.",
     )  # fmt: skip
+    muted = selector(families.INCIDENT.sample, job, 'muted="true"')
     yield Alert(
-        "NftopPacketsLost", f"{families.INCIDENT_SEVERITY.sample} == 2 unless on (instance, id) "
-        f'{families.INCIDENT.sample}{{muted="true"}}',
+        "NftopPacketsLost",
+        f"{selector(families.INCIDENT_SEVERITY.sample, job)} == 2 unless on (instance, id) {muted}",
         "0s", "critical",
         _headline("an incident with losses", "{{ $labels.id }}"),
         f"Culprit and victims are labels of {families.INCIDENT.sample}; live: "

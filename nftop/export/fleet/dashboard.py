@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
+from zlib import crc32
 
 from nftop.export.openmetrics import writer as families
 from nftop.export.openmetrics.writer import MetricFamily
 from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS, CPU_METRICS
+from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
@@ -58,6 +60,7 @@ _TABLES = (
     _Table("Network functions", NF_METRICS, families.OF_NFS, ("nf",), ',nf=~"$nf"'),
     _Table("Cache classes", GROUP_METRICS, families.OF_GROUPS, ("group", "l3")),
     _Table("Processors", ALL_PACKAGE_METRICS, families.OF_PACKAGES, ("package",)),
+    _Table("Network devices", DEVICE_METRICS, families.OF_DEVICES, ("device",)),
     _Table("CPUs", CPU_METRICS, families.OF_CPUS, ("cpu", "nf"), ',nf=~"$nf",cpu=~"$cpu"'),
 )
 
@@ -74,8 +77,9 @@ def dashboard(job: str) -> str:
     return (
         json.dumps(
             {
-                "title": "nftop",
-                "uid": "nftop",
+                "title": "nftop" if job == "nftop" else f"nftop: {job}",
+                # An import replaces the dashboard of the same uid: one for each job.
+                "uid": "nftop" if job == "nftop" else f"nftop-{crc32(job.encode()):08x}",
                 "tags": ["nftop"],
                 "schemaVersion": _SCHEMA_VERSION,
                 "refresh": "30s",

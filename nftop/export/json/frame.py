@@ -6,6 +6,8 @@ An absent number is null, its reason stands in `missing`. Ratios are 0..1.
   all sources; `self.by_source` has them by source.
 - `memory.channels`, `upi.links` of a package: objects by the kernel's box number, as in
   `uncore_imc_3`.
+- `devices`: PCIe root ports with network devices behind them, which are counted together; `name`
+  is their interfaces, or addresses. `package`, `stack` and `port` are null if it is not counted.
 - `origins` of a CPU or package: the source of numbers that are not from their metric's first
   choice, `{"ipc": "pcm"}`; `links` stands for the package's links.
 - `sampled_s` of a CPU or package: age in seconds of numbers that are read now and then.
@@ -47,6 +49,7 @@ from nftop.model.frame import (
     CoreDetail,
     CounterCost,
     CpuTable,
+    DeviceRow,
     Frame,
     GroupCacheRow,
     GroupRow,
@@ -57,6 +60,7 @@ from nftop.model.frame import (
 from nftop.model.incident import Incident, Party, Price, Victim
 from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS, CPU_METRICS
 from nftop.model.metrics.core import CORE_METRICS
+from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.nf import NF_METRICS
@@ -88,7 +92,7 @@ def incident_object(incident: Incident) -> dict[str, Any]:
                     "at": rfc3339(item.wall_ns),
                     "value_at": rfc3339(item.valued_ns or item.wall_ns),
                     "step": item.step,
-                    "text": item.text,
+                    "text": item.text + item.current,
                     "source": item.source,
                 }
                 for item in incident.chain
@@ -337,6 +341,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "nfs": nf_objects(frame),
         "frequencies": frequencies_object(frame.frequencies),
         "interfaces": list(map(_interface, frame.interfaces)),
+        "devices": list(map(_device, frame.devices)),
         "accelerators": [
             with_missing({"name": accelerator.name, "per_s": {}}, _per_s(accelerator))
             for accelerator in frame.accelerators
@@ -398,6 +403,24 @@ def _interface(row: InterfaceRow) -> dict[str, Any]:
     )
 
 
+def _device(row: DeviceRow) -> dict[str, Any]:
+    port = row.port
+    named = {
+        "name": row.name,
+        "root_port": port.address,
+        **port.location,
+        "devices": [
+            {**picked(item, "address"), "driver": item.driver or None,
+             "interfaces": list(item.interfaces)}
+            for item in port.devices
+        ],
+        "other_devices": port.others,
+        "nfs": list(row.nfs),
+        "estimates": sorted(row.estimates),
+    }  # fmt: skip
+    return with_missing(named, {metric.id: row.readings[metric.id] for metric in DEVICE_METRICS})
+
+
 _CPU_METRICS = tuple(metric.id for metric in CPU_METRICS)
 _REASON_KEYS = {int(reason): reason.key for reason in Reason}
 
@@ -423,7 +446,7 @@ def _cpu(
         "saturated_by": list(table.saturated_by.get(info.cpu, ())),
         "attribution": table.attribution[row] or None,
         "origins": {name: of[row] for name, of in table.origins.items() if of[row] is not None},
-        "sampled_s": dict(table.sampled_s),
+        "sampled_s": table.sampled_of(row),
     }
     group = table.group[row]
     named["group_of"] = None if isinstance(group, Missing) else group.of

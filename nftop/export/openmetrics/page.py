@@ -18,6 +18,7 @@ from nftop.export.openmetrics.writer import Sheet, TextFormat, labels
 from nftop.model.frame import (
     CoreDetail,
     CpuTable,
+    DeviceRow,
     Finding,
     Frame,
     GroupCacheRow,
@@ -83,6 +84,7 @@ def page(frame: Frame, tally: Tally, form: TextFormat, level: Level = "cpu") -> 
         _focus(sheet, frame.focus)
     _nfs(sheet, frame.nfs)
     _packages(sheet, frame.packages)
+    _devices(sheet, frame.devices)
     _groups(sheet, frame)
     sheet.add(
         named.ACCELERATOR,
@@ -289,6 +291,33 @@ def _packages(sheet: Sheet, packages: tuple[PackageRow, ...]) -> None:
         for name in sorted(item.estimates)
     )
     sheet.add(named.ESTIMATE, estimates)
+
+
+def _devices(sheet: Sheet, devices: tuple[DeviceRow, ...]) -> None:
+    rows = [(labels(device=row.name, root_port=row.port.address), row) for row in devices]
+    known = (
+        (
+            labels(
+                device=row.name,
+                root_port=row.port.address,
+                **row.port.location,
+                addresses=" ".join(item.address for item in row.port.devices),
+                drivers=" ".join(dict.fromkeys(item.driver for item in row.port.devices)).strip(),
+                nfs=", ".join(row.nfs),
+            ),
+            1.0,
+        )
+        for row in devices
+    )
+    sheet.add(named.DEVICE, known)
+    for name, family in named.OF_DEVICES.items():
+        sheet.add(family, ((mine, row.readings[name]) for mine, row in rows))
+    estimates = (
+        (f"{mine},{labels(metric=named.OF_DEVICES[name].sample)}", 1.0)
+        for mine, row in rows
+        for name in sorted(row.estimates)
+    )
+    sheet.add(named.DEVICE_ESTIMATE, estimates)
 
 
 def _groups(sheet: Sheet, frame: Frame) -> None:

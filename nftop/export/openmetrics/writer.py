@@ -17,6 +17,7 @@ import numpy as np
 from nftop.model.column import Column
 from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS, CPU_METRICS, cpu_metric
 from nftop.model.metrics.core import CORE_METRICS
+from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
@@ -117,6 +118,7 @@ OF_CPUS = _families(CPU_METRICS)
 OF_NFS = _families(NF_METRICS)
 OF_CORES = _families((*CORE_METRICS, *NODE_METRICS))
 OF_PACKAGES = _families(ALL_PACKAGE_METRICS)
+OF_DEVICES = _families(DEVICE_METRICS)
 OF_GROUPS = _families(GROUP_METRICS)
 # A monitoring group has no capacity of its own.
 OF_MONITORS = _families(
@@ -210,6 +212,17 @@ LINK_IN = MetricFamily(
 )
 LINK_OUT = MetricFamily(
     "nftop_upi_link_sent_bytes_per_second", "Bytes of data sent per second over a link."
+)
+DEVICE = MetricFamily(
+    "nftop_device",
+    "A PCIe root port with the network devices behind it, which are counted together, and the "
+    "network functions that have them as ports.",
+    "info",
+)
+DEVICE_ESTIMATE = MetricFamily(
+    "nftop_device_estimate",
+    f"1: this metric was counted for less than {ESTIMATE_BELOW} of the time: others of its stack "
+    "take turns with it.",
 )
 ACCELERATOR = MetricFamily("nftop_accelerator_per_second", "Counter rates of an accelerator.")
 ESTIMATE = MetricFamily(

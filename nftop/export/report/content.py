@@ -23,7 +23,7 @@ from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import dataclass
 from nftop.model.timeline import TimelineEvent
 from nftop.render.base import format as fmt
-from nftop.render.base.format import short_duration
+from nftop.render.base.format import duration_text
 from nftop.render.base.text import printable
 from nftop.render.cache.verdict import summary
 from nftop.render.frame.changes import texts
@@ -31,7 +31,6 @@ from nftop.render.incidents.line import (
     change_text,
     cost_label,
     culprit_text,
-    past_text,
     price_text,
     title_text,
 )
@@ -127,7 +126,7 @@ def _head(data: ReportData, command: str) -> Iterator[ReportBlock]:
     rows = [
         ("host", f"{frame.host.name}, {frame.host.model}"),
         ("time", f"{date_time_of(cut.from_ns)} to {date_time_of(cut.to_ns)}"),
-        ("duration", f"{short_duration((cut.to_ns - cut.from_ns) / 1e9)}, {data.ticks} ticks"),
+        ("duration", f"{duration_text((cut.to_ns - cut.from_ns) / 1e9)}, {data.ticks} ticks"),
         ("recording", cut.file),
         ("made by", f"nftop {__version__}: {command}"),
     ]
@@ -151,13 +150,21 @@ def _of_kind(data: ReportData, kind: str) -> list[TimelineEvent]:
 
 
 def _sentence(incident: Incident) -> str:
-    victims = ", ".join(
-        f"{victim.party.name} {change_text(victim.change)}".rstrip()
+    """Culprit, victims and price; information harms nothing, so it only names what it is of."""
+    culprit = incident.culprit
+    others = [
+        victim
         for victim in incident.victims
-        if victim.party != incident.culprit
+        if culprit is None or (victim.party.kind, victim.party.name) != (culprit.kind, culprit.name)
+    ]
+    head = f"{culprit_text(incident)} {title_text(incident)}"
+    if incident.severity is Severity.INFO:
+        names = ", ".join(victim.party.name for victim in others)
+        return f"{head}; of {names}" if names else head
+    victims = ", ".join(
+        f"{victim.party.name} {change_text(victim.change)}".rstrip() for victim in others
     )
-    parts = [f"{culprit_text(incident)} {title_text(incident)}"]
-    parts += [f"harms {victims}"] * bool(victims) + [price_text(incident)]
+    parts = [head, f"harms {victims}" * bool(victims), price_text(incident)]
     return "; ".join(filter(None, parts))
 
 
@@ -200,14 +207,11 @@ def _incidents(data: ReportData) -> Iterator[ReportBlock]:
                 ),
                 (2, 8),
             )  # fmt: skip
-        texts = [
-            item.text if incident.until_ns is None else past_text(item.text)
-            for item in incident.chain
-        ]
+        ended = incident.until_ns is not None
         chain = [
-            f"{clock_of(item.wall_ns)} {text}"
+            f"{clock_of(item.wall_ns)} {item.text}{'' if ended else item.current}"
             f"{f', at {clock_of(item.valued_ns)}' if item.valued_ns else ''} [{item.source}]"
-            for item, text in zip(incident.chain, texts, strict=True)
+            for item in incident.chain
         ]
         marks = {True: "ruled out", False: "not ruled out", None: "unknown"}
         chain += [

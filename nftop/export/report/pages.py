@@ -202,7 +202,9 @@ def _md_items(block: Items) -> str:
 def _md_table(block: TextTable) -> str:
     columns = range(len(block.header))
     rule = "|".join("---:" if block.is_number(at) else "---" for at in columns)
-    rows = [f"| {' | '.join(map(_md, cells))} |" for cells in (block.header, *block.rows)]
+    # Markdown has no table without a header: the first row is it.
+    header = (block.header,) if any(block.header) else ()
+    rows = [f"| {' | '.join(map(_md, cells))} |" for cells in (*header, *block.rows)]
     return "\n".join((rows[0], f"|{rule}|", *rows[1:]))
 
 
@@ -222,10 +224,19 @@ def _md_graph(block: Graph) -> str:
 
 
 def _block_text(values: NDArray[np.float64], most: float) -> str:
-    """Blocks from 0 to `most`, each the largest value of its section; blanks are gaps."""
+    """Blocks from 0 to `most`, each the largest value of its section; blanks are gaps.
+
+    A section has no value if ticks are further apart than sections: the value before it goes on,
+    for three times their usual distance.
+    """
+    at = np.flatnonzero(np.isfinite(values))
+    reach = 3 * float(np.median(np.diff(at))) if len(at) > 1 else 0.0
     text = ""
-    for section in np.array_split(values, min(_MD_BLOCKS, len(values))):
-        known = section[np.isfinite(section)]
+    for section in np.array_split(np.arange(len(values)), min(_MD_BLOCKS, len(values))):
+        known = values[section][np.isfinite(values[section])]
+        before, after = at[at < section[0]], at[at > section[-1]]
+        if not len(known) and len(before) and len(after) and after[0] - before[-1] <= reach:
+            known = values[before[-1:]]
         share = float(known.max()) / most if len(known) and most > 0 else 0.0
         text += BLOCKS[round(max(0.0, share) * (len(BLOCKS) - 1))] if len(known) else " "
     return text

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, TypeAlias
 
 from nftop.export.csv import text_cell
 from nftop.export.json.encode import json_bytes, rfc3339
@@ -39,8 +39,14 @@ class TableWriter(Protocol):
     def write(self, columns: Columns) -> None:
         """Write some rows. Raises errors of its file."""
 
+    def flush(self) -> None:
+        """Write buffered rows."""
+
     def close(self) -> None:
-        """Write buffered rows; the file stays open."""
+        """Write buffered rows, and what ends the file; it stays open."""
+
+
+WriterMaker: TypeAlias = Callable[[str, IO[bytes]], TableWriter]
 
 
 class CsvWriter:
@@ -59,8 +65,11 @@ class CsvWriter:
         if rows:
             self._lines(rows)
 
-    def close(self) -> None:
+    def flush(self) -> None:
         """No rows are buffered."""
+
+    def close(self) -> None:
+        """Nothing ends the file."""
 
     def _lines(self, rows: list[Any]) -> None:
         buffer = io.StringIO()
@@ -91,8 +100,11 @@ class JsonWriter:
         if lines:
             self._out(b"\n".join((*lines, b"")).decode())
 
-    def close(self) -> None:
+    def flush(self) -> None:
         """No rows are buffered."""
+
+    def close(self) -> None:
+        """Nothing ends the file."""
 
 
 def _cells(field: Field, values: Any) -> Any:
@@ -135,7 +147,7 @@ class Outputs:
             owner: their owner, as in `Folder.create`.
             host: which was recorded.
         """
-        make = _maker(form)
+        make = writer_maker(form)
         self._host = host
         self._writers: dict[str, TableWriter] = {}
         self._files: dict[str, IO[bytes]] = {}
@@ -165,7 +177,7 @@ class Outputs:
                 self._writers[name] = make(name, self._files[name])
         except OSError as error:
             self.discard()
-            raise _error(error, path) from None
+            raise unwritable(error, path) from None
 
     def tick(self, number: int, frame: Frame) -> None:
         """Write every row of a frame. Raises OutputsError, and OutputError of standard output."""
@@ -195,7 +207,7 @@ class Outputs:
                 if name in self._files:
                     self._files[name].close()
             except OSError as error:
-                raise _error(error, path) from None
+                raise unwritable(error, path) from None
             if path is not None:
                 opened[str(path)] = writer.rows
         if self._folder is not None:
@@ -217,15 +229,16 @@ class Outputs:
         try:
             writer.write(columns)
         except OSError as error:
-            raise _error(error, self._paths.get(name)) from None
+            raise unwritable(error, self._paths.get(name)) from None
 
 
-def _error(error: OSError, path: Path | None) -> OutputsError:
+def unwritable(error: OSError, path: Path | None) -> OutputsError:
+    """The error of a file; `path` if it does not name one."""
     where = error.filename or path or "standard output"
     return OutputsError(f"{where}: {error.strerror or error}")
 
 
-def _maker(form: str) -> Callable[[str, IO[bytes]], TableWriter]:
+def writer_maker(form: str) -> WriterMaker:
     """A function that creates the writer of a table's file. Raises OutputsError."""
     if form != "parquet":
         return lambda name, file: TEXT_WRITERS[form](

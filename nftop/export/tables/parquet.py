@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import IO, Any
+import errno
+from collections.abc import Callable, Iterator
+from typing import IO, Any, TypeAlias
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from nftop import __version__
@@ -21,6 +24,10 @@ _TYPES = {
 }
 
 
+# A mask of some rows, by their times.
+_Mask: TypeAlias = Callable[[Any], Any]
+
+
 class ParquetWriter:
     """A `TableWriter`. A field's metadata has its unit, the file's the table's name."""
 
@@ -30,20 +37,21 @@ class ParquetWriter:
         about = {"nftop.table": name, "nftop.version": __version__}
         self._schema = pa.schema([_field(field) for field in table.fields], metadata=about)
         self._held: list[list[Any]] = [[] for _ in table.fields]
-        self._writer = pq.ParquetWriter(file, self._schema, compression="zstd")
+        self._writer = _opened(file, self._schema)
 
     def write(self, columns: Columns) -> None:
         for held, values in zip(self._held, columns, strict=True):
             held.extend(values)
         self.rows += len(columns[0])
         if len(self._held[0]) >= _HELD:
-            self._flush()
+            self.flush()
 
     def close(self) -> None:
-        self._flush()
+        self.flush()
         self._writer.close()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what is held as a row group."""
         if self._held[0]:
             arrays = [
                 pa.array(map(_whole, held) if field.kind == "text" else held, _TYPES[field.kind])
@@ -60,3 +68,71 @@ def _field(field: Field) -> Any:
 def _whole(text: str | None) -> str | None:
     """Names of processes may have bytes that are not UTF-8."""
     return None if text is None else text.encode("utf-8", "replace").decode()
+
+
+def _opened(file: IO[bytes], schema: Any) -> Any:
+    return pq.ParquetWriter(file, schema, compression="zstd")
+
+
+def _before(times: tuple[int, int]) -> _Mask:
+    return lambda at: pc.less(at, _time(times[0]))
+
+
+def _after(times: tuple[int, int]) -> _Mask:
+    return lambda at: pc.greater(at, _time(times[1]))
+
+
+def has_others(file: IO[bytes], times: tuple[int, int]) -> bool:
+    """Whether a file has rows outside these times, wall clock in ns. Raises OSError."""
+    return any(
+        batch.num_rows for mask in (_before, _after) for batch in _rows(file, ["time"], mask(times))
+    )
+
+
+def merged(old: IO[bytes], new: IO[bytes], times: tuple[int, int], out: IO[bytes]) -> None:
+    """Rows of `new`, between those of `old` that are before and after these times.
+
+    A column that only one of the files has is null in rows of the other. Raises OSError.
+    """
+    try:
+        schema = pa.unify_schemas([pq.ParquetFile(file).schema_arrow for file in (new, old)])
+    except pa.ArrowException as error:
+        raise _not_ours(error) from None
+    with _opened(out, schema) as writer:
+        for file, wanted in ((old, _before(times)), (new, None), (old, _after(times))):
+            for batch in _rows(file, None, wanted):
+                writer.write_table(_with_columns(batch, schema))
+
+
+def _rows(file: IO[bytes], columns: list[str] | None, wanted: _Mask | None) -> Iterator[Any]:
+    """Rows by row group; `wanted` gives a mask of their times. Raises OSError."""
+    try:
+        opened = pq.ParquetFile(file)
+        for number in range(opened.num_row_groups):
+            table = opened.read_row_group(number, columns=columns)
+            table = table if wanted is None else table.filter(wanted(table["time"]))
+            if table.num_rows:
+                yield table
+    except (pa.ArrowException, KeyError) as error:
+        raise _not_ours(error) from None
+
+
+def _with_columns(table: Any, schema: Any) -> Any:
+    """The table with all columns of a schema; null where it has none."""
+    return pa.table(
+        [
+            table[field.name]
+            if field.name in table.column_names
+            else pa.nulls(len(table), field.type)
+            for field in schema
+        ],
+        schema=schema,
+    )
+
+
+def _time(wall_ns: int) -> Any:
+    return pa.scalar(wall_ns, _TYPES["time"])
+
+
+def _not_ours(error: Exception) -> OSError:
+    return OSError(errno.EINVAL, f"a file that is there is not one of this table: {error}")

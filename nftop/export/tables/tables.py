@@ -13,10 +13,13 @@ from typing import Any, Literal, TypeAlias
 from nftop.export.csv import CPU_NAMES, reasons_of, reasons_of_cpus
 from nftop.export.json.encode import picked
 from nftop.export.json.frequencies import setting_values
+from nftop.model.clock import NS_PER_S
 from nftop.model.column import Block
-from nftop.model.frame import Frame, GroupCacheRow, GroupRow, NfRow, PackageRow
+from nftop.model.frame import DeviceRow, Frame, GroupCacheRow, GroupRow, NfRow, PackageRow
 from nftop.model.ids import format_cpu_list
+from nftop.model.incident import Incident
 from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS, CPU_METRICS
+from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.nf import NF_METRICS
@@ -247,7 +250,81 @@ def _package(row: PackageRow) -> list[Any]:
     return [row.package, estimates, *map(plain, readings.values()), reasons_of(readings)]
 
 
-# Findings
+# Devices
+
+_DEVICE = (*fields_of("text", "name root_port"), *fields_of("int", "package stack port"),
+           *fields_of("text", "addresses drivers nfs estimates"),
+           *numbers(DEVICE_METRICS), MISSING)  # fmt: skip
+
+
+def _device(row: DeviceRow) -> list[Any]:
+    port = row.port
+    readings = {metric.id: row.readings[metric.id] for metric in DEVICE_METRICS}
+    return [
+        row.name,
+        port.address,
+        *port.location.values(),
+        " ".join(item.address for item in port.devices),
+        " ".join(dict.fromkeys(item.driver for item in port.devices if item.driver)),
+        " ".join(row.nfs),
+        " ".join(sorted(row.estimates)),
+        *map(plain, readings.values()),
+        reasons_of(readings),
+    ]
+
+
+# Findings, incidents and changes
+
+_INCIDENT = (
+    *fields_of("text", "incident kind severity title culprit culprit_kind group"),
+    *fields_of("int", "l3"),
+    *fields_of("text", "victims basis"),
+    Field("since", "time"),
+    *fields_of("bool", "muted"),
+    Field("drop_packets_per_s", "float", "/s"),
+    Field("lost_packets_per_s", "float", "/s"),
+    Field("dropped_packets", "float", "packets"),
+    MISSING,
+)
+_CHANGE = (
+    *fields_of("text", "kind group name"),
+    Field("number", "int"),
+    *fields_of("text", "old new"),
+    Field("within_s", "float", "s"),
+)
+
+
+def _incident(item: Incident) -> list[Any]:
+    culprit = item.culprit
+    readings = {
+        "drop_packets_per_s": item.price.drops_per_s,
+        "lost_packets_per_s": item.price.lost_packets_per_s,
+        "dropped_packets": item.dropped,
+    }
+    return [
+        *(item.id, item.kind, item.severity.name.lower(), item.title),
+        *((None, None) if culprit is None else (culprit.name, culprit.kind)),
+        *(item.group or None, item.l3),
+        " ".join(victim.party.name for victim in item.victims) or None,
+        *(item.basis or None, item.since_ns, item.muted),
+        *map(plain, readings.values()),
+        reasons_of(readings),
+    ]
+
+
+def _changes(frame: Frame) -> list[list[Any]]:
+    return [
+        [
+            *(cell.kind, cell.group or None, cell.name or None),
+            None if cell.number < 0 else cell.number,
+            *(change.old, change.new, (noticed.at_ns - noticed.since_ns) / NS_PER_S),
+        ]
+        for noticed in frame.noticed
+        if noticed.wall_ns == frame.wall_ns
+        for change in noticed.changes
+        for cell in (change.cell,)
+    ]
+
 
 _FINDING = (*fields_of("text", "rule metric where text"), Field("since", "time"))
 
@@ -274,6 +351,7 @@ TABLES: Mapping[str, ExportTable] = MappingProxyType(
         ),
         "monitors": _of_frames(_MONITOR, _monitors),
         "packages": _of_frames(_PACKAGE, lambda frame: map(_package, frame.packages)),
+        "devices": _of_frames(_DEVICE, lambda frame: map(_device, frame.devices)),
         "findings": _of_frames(
             _FINDING,
             lambda frame: (
@@ -281,6 +359,8 @@ TABLES: Mapping[str, ExportTable] = MappingProxyType(
                 for item in frame.findings
             ),
         ),
+        "incidents": _of_frames(_INCIDENT, lambda frame: map(_incident, frame.incidents)),
+        "changes": _of_frames(_CHANGE, _changes),
         "actions": ExportTable(EVENT),
         "markers": ExportTable(EVENT),
         "gaps": ExportTable(GAP),

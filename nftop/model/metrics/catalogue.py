@@ -14,6 +14,7 @@ from nftop.model.metrics.cpu import (
     SETTING_METRICS,
     SIBLING_METRICS,
 )
+from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import COVERAGE_METRICS, Metric, registered
 from nftop.model.metrics.nf import NF_METRICS, VS_BASE
@@ -40,7 +41,7 @@ CPU_METRICS: tuple[Metric, ...] = (
 # What a package's row has, from whichever source.
 ALL_PACKAGE_METRICS = PACKAGE_METRICS + COUNTED_POWER_PACKAGE_METRICS + PCM_PACKAGE_METRICS
 METRICS: tuple[Metric, ...] = (
-    CPU_METRICS + NF_METRICS + ALL_PACKAGE_METRICS + GROUP_METRICS + CORE_METRICS
+    CPU_METRICS + NF_METRICS + ALL_PACKAGE_METRICS + DEVICE_METRICS + GROUP_METRICS + CORE_METRICS
 )
 # With what is no number: a node of the tree of the core looked at, and words.
 EXPLAINED: tuple[Metric, ...] = METRICS + NODE_METRICS + SETTING_METRICS + SATURATION_WORDS

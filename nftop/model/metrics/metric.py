@@ -87,7 +87,7 @@ class Metric:
     id: str
     label: str
     unit: Unit
-    scope: Literal["cpu", "nf", "package", "group", "core"]
+    scope: Literal["cpu", "nf", "package", "group", "core", "device"]
     meaning: str
     formula: str
     origin: str

@@ -58,7 +58,7 @@ def _joules(name: str, label: str, event: str, power: str, what: str) -> Metric:
         "package", name, label, Unit.JOULES,
         f"Energy that {what} taken while nftop watched. Of a sensor server it is an estimate "
         f"without the time in which the server was silent for more than 5 s, or two and a half "
-        "samples if that is longer.",
+        "samples if that is longer. A sum goes on with the source that it began with.",
         formula=f"delta(energy) since the start; of the server: sum of {power} x time",
         origin=f"RAPL, perf power/{event}/, else pcm-sensor-server",
     )  # fmt: skip

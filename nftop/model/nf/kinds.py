@@ -12,6 +12,8 @@ from types import MappingProxyType
 
 from nftop.model.struct import dataclass
 
+DPDK_PROGRAM = "dpdk-"  # before the name of DPDK's own applications, in packages of distributions
+
 # A thread polls when it runs, or is kept from running, more than this share of the time. A poller
 # never sleeps, so it shows close to 1 even when two share a core; an ordinary thread shows less.
 POLLING_RATIO = 0.5

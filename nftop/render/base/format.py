@@ -218,17 +218,3 @@ def duration_text(seconds: float) -> str:
     if whole < 86_400:
         return f"{whole // 3600}h{whole // 60 % 60:02d}m"
     return f"{whole // 86_400}d{whole // 3600 % 24:02d}h"
-
-
-def short_duration(seconds: float) -> str:
-    """At most five characters, rounded down: `40s`, `2m10s`, `25m`, `3h05m`, `12d`."""
-    whole = max(int(seconds), 0)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 600:
-        return f"{whole // 60}m{whole % 60:02}s"
-    if whole < 3600:
-        return f"{whole // 60}m"
-    if whole < 36_000:
-        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
-    return f"{whole // 3600}h" if whole < 172_800 else f"{whole // 86_400}d"

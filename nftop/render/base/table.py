@@ -63,7 +63,7 @@ def fit_columns(
     least: int = 1,
     skip: bool = False,
 ) -> tuple[TableColumn, ...]:
-    """The columns that fit, in their own order; those that grow share what is left.
+    """The columns that fit, in their own order; those that grow share what is left, numbers first.
 
     Args:
         columns: in the order shown.
@@ -80,13 +80,16 @@ def fit_columns(
             break
         chosen.add(col.key)
         room -= col.width
-    shown = []
-    for col in columns:
+    more: dict[str, int] = {}
+    for col in sorted(columns, key=lambda col: not col.right):
         if col.key in chosen:
-            more = max(0, min(room, col.grows))
-            room -= more
-            shown.append(replace(col, width=col.width + more) if more else col)
-    return tuple(shown)
+            more[col.key] = max(0, min(room, col.grows))
+            room -= more[col.key]
+    return tuple(
+        replace(col, width=col.width + more[col.key]) if more[col.key] else col
+        for col in columns
+        if col.key in chosen
+    )
 
 
 def chosen_columns(

@@ -8,11 +8,9 @@ in every terminal and columns stay aligned.
 from __future__ import annotations
 
 import locale
-import re
 import sys
 import unicodedata
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 
 from rich.cells import cell_len
@@ -156,32 +154,3 @@ def locale_is_utf8(environ: Mapping[str, str]) -> bool:
     """
     by_itself = sys.flags.utf8_mode and environ.get("PYTHONUTF8") != "1"
     return not by_itself and locale.nl_langinfo(locale.CODESET).upper() == "UTF-8"
-
-
-@lru_cache(maxsize=16)  # network functions seldom change
-def name_forms(names: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
-    """Forms of names of network functions, the longest first; short ones only if they are unique.
-
-    `north/dpdk-l3fwd`, `north/l3fwd`, `l3fwd`. Names with other characters have no short form.
-    """
-    known = [name for name in dict.fromkeys(names) if _USUAL_NAME.fullmatch(name)]
-    plain = {name: name.replace("/dpdk-", "/") for name in known}
-    short = {name: plain[name].rpartition("/")[2].removeprefix("dpdk-") for name in known}
-    counts = [Counter(forms.values()) for forms in (plain, short)]
-    result: dict[str, tuple[str, ...]] = {name: (name,) for name in names}
-    for name in known:
-        unique = (
-            forms[name]
-            for forms, count in zip((plain, short), counts, strict=True)
-            if count[forms[name]] == 1
-        )
-        result[name] = tuple(dict.fromkeys((name, *unique)))
-    return result
-
-
-_USUAL_NAME = re.compile(r"[\w./@:,-]+")
-
-
-def fitting_name(forms: Sequence[str], width: int) -> str:
-    """The first form that fits in `width` cells, else the last one."""
-    return next((form for form in forms if cells(form) <= width), forms[-1])

@@ -27,7 +27,7 @@ _LONG_NAMES_FROM, _LONG_NAMES = 100, 13
 _WIDTHS: Mapping[Unit, int] = {
     Unit.RATIO: 4,
     Unit.CHANGE: 5,
-    Unit.PER_CYCLE: 4,
+    Unit.PER_CYCLE: 5,  # a space behind the mark of the number before: 333~ 1.55
     Unit.CYCLES: 6,
     Unit.INSTRUCTIONS: 6,
     Unit.PACKETS_PER_S: 6,
@@ -49,7 +49,10 @@ LABELS = (
 
 def _column_of(metric: Metric, priority: float) -> TableColumn:
     width = max(_WIDTHS[metric.unit], len(metric.label)) + 1
-    return TableColumn(metric.id, metric.label, width, right=True, priority=priority, metric=metric)
+    return TableColumn(
+        metric.id, metric.label, width, right=True, priority=priority, metric=metric,
+        grows=int(metric.id == "wait_ratio"),  # stands behind a mark, too
+    )  # fmt: skip
 
 
 METRICS = tuple(
@@ -68,7 +71,7 @@ LABEL_KEYS = frozenset({*(col.key for col in LABELS), "group", "sst", "cp", "gov
 GROUP = TableColumn("group", "CLASS", 10, right=False, priority=3.1, grows=4)
 # CPP against the median of the last minutes, and its graph; of screens with a history.
 USUAL = TableColumn("usual", "vs.10m", 7, priority=2.6)
-TREND = TableColumn("trend", "CPP 5 min", 11, right=False, priority=5.7, grows=10)
+TREND = TableColumn("trend", "CPP 5 min", 10, right=False, priority=5.7, grows=11)
 
 # Ranks after rate, cost, busy and waiting.
 BAR = TableColumn(

@@ -5,6 +5,7 @@ Rows compare with what is usual for them (`Frame.usual`), without a baseline tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
@@ -379,18 +380,40 @@ def drops_of(nf: NfRow) -> float:
     return 0.0 if isinstance(lost, Missing) else max(lost, 0.0)
 
 
+def harm_of(
+    drops_per_s: float,
+    *,
+    gone: bool = False,
+    change: Reading = _UNKNOWN,
+    waits: bool = False,
+    worst: Severity | None = None,
+) -> float:
+    """How much is wrong with a network function.
+
+    Args:
+        drops_per_s: packets that it loses.
+        gone: its counters are not current.
+        change: of its cost against the usual one.
+        waits: one of its threads waits too long for its CPU.
+        worst: of the incidents that it is a victim of.
+    """
+    score = 0.0
+    if drops_per_s:
+        score += _LOSS + min(math.log10(drops_per_s + 1) / 10, 0.9)
+    score += _WAIT * (gone + waits) + _excess(change)
+    return score if worst is None else score + _of(worst)
+
+
 def _nf_harm(frame: Frame, nf: NfRow, trends: RowTrends, waiting: Set[Cpu]) -> float:
     """How much is wrong with a network function; `waiting`: CPUs whose threads wait too long."""
-    score = 0.0
-    if drops := drops_of(nf):
-        score += _LOSS + min(np.log10(drops + 1) / 10, 0.9)
-    if nf.problem is not None:
-        score += _WAIT
-    score += _excess(_change_of(trends.nf_costs, nf.key))
-    if not waiting.isdisjoint(nf.cpus):
-        score += _WAIT
-    return score + max(
-        (_of(item.severity) for item in frame.incidents if _has_victim(item, nf.key)), default=0.0
+    return harm_of(
+        drops_of(nf),
+        gone=nf.problem is not None,
+        change=_change_of(trends.nf_costs, nf.key),
+        waits=not waiting.isdisjoint(nf.cpus),
+        worst=max(
+            (item.severity for item in frame.incidents if _has_victim(item, nf.key)), default=None
+        ),
     )
 
 

@@ -25,7 +25,6 @@ from nftop.render.base.table import (
     number_cell,
     text_cell,
 )
-from nftop.render.base.text import fitting_name, name_forms
 from nftop.render.cache.panel import class_spans
 from nftop.render.cache.way_cells import looks_of
 from nftop.render.cores.harm import (
@@ -48,7 +47,7 @@ def _of_metric(key: str, label: str, width: int, priority: float) -> TableColumn
     return TableColumn(key, label, width, priority=priority, metric=_METRICS[key])
 
 
-_NAME = TableColumn("name", "NF", 17, right=False, priority=0, grows=0)
+_NAME = TableColumn("name", "NF", 18, right=False, priority=0, grows=0)
 _CPUS = TableColumn("cpus", "CPUS", 6, right=False, priority=0.5, grows=10)
 _TREND = TableColumn("trend", "Mpps 10m -10..+5%", NF_CELLS + 1, right=False, priority=6)
 _CLASS = TableColumn("class", "CLASS", 10, right=False, priority=4.5, grows=4)
@@ -204,9 +203,8 @@ def _metric_cells(
     ]
 
 
-def _name_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
-    forms = name_forms(tuple(item.name for item in frame.nfs))
-    return (text_cell(fitting_name(forms[nf.name], col.width - 1), col.width),)
+def _name_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
+    return (text_cell(nf.name, col.width),)
 
 
 def _cpus_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:

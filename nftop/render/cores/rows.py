@@ -41,12 +41,14 @@ class CpuView:
 class CpuRows:
     """Rows of `Frame.cpus` in the order shown, and those folded away.
 
-    The rows from `first_unattached` on, an index into `shown`, have neither NF nor poller. The
-    last line on screen counts the rows that are folded or out of view.
+    The last line on screen counts the rows that are folded or out of view.
+
+    Attributes:
+        idle: of `shown`, those with neither NF nor poller nor harm, if any other row has one.
     """
 
     shown: tuple[int, ...]
-    first_unattached: int
+    idle: frozenset[int] = frozenset()
     folded: tuple[int, ...] = ()
 
     def without(self, rows: Set[int]) -> CpuRows:
@@ -54,15 +56,16 @@ class CpuRows:
         if not rows:
             return self
         shown = tuple(row for row in self.shown if row not in rows)
-        first = sum(row not in rows for row in self.shown[: self.first_unattached])
-        return CpuRows(shown, first, tuple(row for row in self.folded if row not in rows))
+        folded = tuple(row for row in self.folded if row not in rows)
+        return CpuRows(shown, self.idle - rows, folded)
 
     def lifted(self, rows: Sequence[int], room: int) -> CpuRows:
         """These rows moved up to the end of the first `room` rows, at most a third of them."""
         up = tuple(rows[: room // 3])
         others = [row for row in self.shown if row not in up]
         above = max(room - len(up), 0)
-        return CpuRows((*others[:above], *up, *others[above:]), self.first_unattached, self.folded)
+        shown = (*others[:above], *up, *others[above:])
+        return CpuRows(shown, self.idle.difference(up), self.folded)
 
     @property
     def lines(self) -> int:
@@ -92,8 +95,8 @@ def arrange(cpus: CpuTable, view: CpuView, harm: Floats | None = None) -> CpuRow
     split = int(np.count_nonzero(busy[order]))
     rows = tuple(order.tolist())
     if view.folded and not view.filter and split:
-        return CpuRows(rows[:split], split, rows[split:])
-    return CpuRows(rows, split)
+        return CpuRows(rows[:split], folded=rows[split:])
+    return CpuRows(rows, frozenset(rows[split:] if split else ()))
 
 
 def matching(cpus: CpuTable, text: str) -> Bools:

@@ -20,7 +20,7 @@ from nftop.render.base.bars import bars
 from nftop.render.base.line import Line, Span, Tone, line
 from nftop.render.base.table import TableCell, TableColumn
 from nftop.render.base.text import cells as text_cells
-from nftop.render.base.text import fit, fitting_name, name_forms, printable
+from nftop.render.base.text import fit, printable
 from nftop.render.cache import panel
 from nftop.render.cache.way_cells import ClassLook
 from nftop.render.cores.columns import BAR, GROUP, TREND, USUAL, columns_for, sorts_down
@@ -207,11 +207,7 @@ def _shown(cpus: CpuTable, rows: CpuRows, top: int, height: int, facts: RowFacts
     return _Shown(
         shown,
         at,
-        # Idle rows are dim if there are busy ones.
-        [
-            Tone.DIM if 0 < rows.first_unattached <= index else Tone.PLAIN
-            for index in range(top, top + len(shown))
-        ],
+        [Tone.DIM if row in rows.idle else Tone.PLAIN for row in shown],
         [cpus.saturated[row] for row in shown],
         [cpus.cpp_clock[row] for row in shown],
         doubted,
@@ -318,16 +314,13 @@ def _name_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCe
     The name stands for the network function where it fits there, else for the thread.
     """
     text_of = _NAMES[col.key]
-    forms = name_forms(tuple(filter(None, cpus.nf))) if col.key == "nf" else {}
     harm = shown.facts.harm
     cells: list[TableCell] = []
     for row, base in zip(shown.rows, shown.bases, strict=True):
         name = shown.facts.names.get(cpus.topology.cpus[row].cpu)
         text, tone = text_of(cpus, row) or Reason.UNDEFINED.mark, base
-        if col.key == "nf":
-            text = fitting_name(forms.get(text, (text,)), col.width - 1)
-            if harm is not None and harm[row] >= SICK:
-                tone = Tone.STRONG
+        if col.key == "nf" and harm is not None and harm[row] >= SICK:
+            tone = Tone.STRONG
         if name is not None:
             group = cpus.group[row]
             look = None if isinstance(group, Missing) else shown.facts.looks.get(group.name)

@@ -125,7 +125,7 @@ _SWATCH = "■ "
 class _Col(NamedTuple):
     """A column behind the ways: least and most cells, rank for leaving it out (0: never).
 
-    `least` 0: as its longest text, which is never cut.
+    `least` 0: as its longest text, which is never cut. `short`: its head where that is too long.
     """
 
     head: str
@@ -133,17 +133,18 @@ class _Col(NamedTuple):
     most: int
     goes: int = 0
     right: bool = False
+    short: str = ""
 
 
 _NAME_LEAST, _NAME_MOST = 7, 20
 _LEAD = 4  # cells of the marker of the row and the swatch of the class
-_MASK, _USED, _MBA, _CPUS = range(4)
+_MASK, _USED, _MBA, _CPUS, _NF = range(5)
 _COLUMNS = (
     _Col("MASK", 0, 20, right=True),
-    _Col("MiB USED/CAP", 8, 20, 1, right=True),
+    _Col("MiB USED/CAP", 8, 20, 1, right=True, short="MiB/CAP"),
     _Col("MBA", 0, 16, 5, right=True),
-    _Col("CPUS", 6, 40, 2),
-    _Col("NF", 4, 40, 3),
+    _Col("CPUS", 6, 40, 3),
+    _Col("NF", 4, 40, 2),
     _Col("CPP", 4, CPP, 4, right=True),
     _Col("COS", 3, 3, 6, right=True),
 )
@@ -377,7 +378,11 @@ def _heads(editor: EditorState, shape: _Shape, *, pointer: bool) -> list[Line]:
     *upper, last = way_numbers(editor.rule.ways, shape.cell, selected)
     indent = " " * (_LEAD + shape.name)
     lines = [line(Span(f"{indent}{item}", Tone.HEADER), fill=Tone.HEADER) for item in upper]
-    names = "".join(_column_texts([col.head for col in _COLUMNS], shape))
+    heads = [
+        col.head if cells(col.head) < width else col.short or col.head
+        for col, width in zip(_COLUMNS, shape.columns, strict=True)
+    ]
+    names = "".join(_column_texts(heads, shape))
     text = f"{' ' * _LEAD}{fit('CLASS', shape.name)}{last}{names}"
     return [*lines, line(Span(text, Tone.HEADER), fill=Tone.HEADER)]
 
@@ -426,9 +431,24 @@ def _column_texts(texts: Sequence[str], shape: _Shape) -> list[str]:
         old, arrow, new = text.partition(f" {ARROW} ")
         if arrow and cells(text) >= width:  # of a mask the new one, of others the old one
             text = new if at == _MASK else old  # noqa: PLW2901 - the shorter text
+        if at == _NF:
+            text = _names_in(text, width - 1)  # noqa: PLW2901
         blank = " " if width else ""
         shown.append(f"{blank}{fit(text, width - 1, right=_COLUMNS[at].right)}")
     return shown
+
+
+def _names_in(names: str, width: int) -> str:
+    """Whole names, as many as fit, and how many more there are."""
+    forms = _name_forms(names)
+    return next((form for form in forms if cells(form) <= width), _short(forms[-1], width))
+
+
+def _name_forms(names: str) -> list[str]:
+    """All names, ever fewer of them, the first alone: `vpp, ovs-vswitchd`, `vpp +1`."""
+    listed = names.split(", ")
+    return [names, *(f"{', '.join(listed[:count])} +{len(listed) - count}"
+                     for count in range(len(listed) - 1, 0, -1))]  # fmt: skip
 
 
 def _short(name: str, width: int) -> str:
@@ -443,8 +463,10 @@ def _shape_of(texts: Sequence[_RowText], ways: int, width: int) -> _Shape:
     longest = max((cells(text.name) for text in texts), default=0)
     name = 1 + max(_NAME_LEAST, min(_NAME_MOST, longest))
     least = _least(texts)
-    essential = 3 + sum(least[at] for at in (_MASK, _USED, _CPUS))
-    cell = next((item for item in (3, 2) if _LEAD + name + item * ways + essential <= width), 1)
+    essential = 3 + sum(least[at] for at in (_MASK, _USED, _NF))
+    needs = {3: essential + 1 + least[_CPUS], 2: essential}
+    room = width - _LEAD - name
+    cell = next((item for item, columns in needs.items() if item * ways + columns <= room), 1)
     room = width - _LEAD - name - cell * ways
     if room < 1 + least[_MASK]:
         name = max(1 + _NAME_LEAST, name + room - 1 - least[_MASK])
@@ -459,10 +481,14 @@ def _longest(texts: Sequence[_RowText]) -> list[int]:
 
 
 def _least(texts: Sequence[_RowText]) -> list[int]:
-    return [
+    least = [
         col.least or max(len(col.head), most)
         for col, most in zip(_COLUMNS, _longest(texts), strict=True)
     ]
+    # One whole name: a part of it does not identify.
+    firsts = [cells(_name_forms(text.columns[_NF])[-1]) for text in texts]
+    least[_NF] = min(_NAME_MOST, max([least[_NF], *firsts]))
+    return least
 
 
 def _shared_out(texts: Sequence[_RowText], room: int) -> list[int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
 from nftop.derive.findings.rule import si
 from nftop.derive.findings.rules import all_rules
@@ -14,9 +13,9 @@ from nftop.model.incident import Incident, Party, Severity, Victim
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import replace
-from nftop.render.base.format import short_duration
+from nftop.render.base.format import duration_text
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
-from nftop.render.base.text import cells, fit, name_forms, printable
+from nftop.render.base.text import cells, fit, printable
 
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 
@@ -79,7 +78,7 @@ def incident_line(
         return crop(short, width)
     least = cells(printable(f"{culprit_text(incident, 0)} {title_text(incident)}"))
     own = cells(printable(culprit_text(incident, 0)))
-    right = _effects(frame, incident, room - least - 1, min(room // 2, room - own - 2))
+    right = _effects(incident, room - least - 1, min(room // 2, room - own - 2))
     left = _cause(incident, room - cells(right) - 1)
     blank = " " * max(room - cells(left) - cells(right), 1)
     strong = Tone.MUTED if quiet else Tone.STRONG
@@ -96,9 +95,9 @@ def incident_line(
     return replace(shown, click=Click("incident", incident.id))
 
 
-def incident_text(frame: Frame, incident: Incident) -> str:
+def incident_text(incident: Incident) -> str:
     """One incident in a sentence of any length, with its id and begin."""
-    effects = _effects(frame, incident, 1 << 20, 1 << 20)
+    effects = _effects(incident, 1 << 20, 1 << 20)
     text = f"{culprit_text(incident)} {title_text(incident)} {effects}".rstrip()
     return f"{text} [{incident.id}, since {clock_of(incident.since_ns)}]"
 
@@ -110,7 +109,7 @@ def incident_text_lines(frame: Frame, width: int) -> list[Line]:
         if item.muted:
             continue
         lead = line(Span(GLYPHS[item.severity], TONES[item.severity]), " ")
-        lines += paragraph(incident_text(frame, item), width, lead=lead)
+        lines += paragraph(incident_text(item), width, lead=lead)
     return lines
 
 
@@ -127,45 +126,9 @@ def culprit_name(incident: Incident) -> str:
     return culprit.name
 
 
-# What titles and evidence say of the present, and of what has ended.
-_PAST = (
-    (re.compile(r"^takes "), "took "),
-    (re.compile(r"^keeps a poller "), "kept a poller "),
-    (re.compile(r"^runs beside "), "ran beside "),
-    (re.compile(r"^has (?=[0-9])"), "had "),
-    (
-        re.compile(r"^disagree: one of the two numbers is "),
-        "disagreed: one of the two numbers was ",
-    ),
-    (re.compile(r"(?<= of device writes) miss (?=the cache )"), " missed "),
-    (re.compile(r"^devices' writes miss "), "devices' writes missed "),
-    (re.compile(r"^needs (?=[<0-9])"), "needed "),
-    (re.compile(r"(?<=, )moves (?=[0-9])"), "moved "),
-    (re.compile(r"^stopped or goes "), "stopped or went "),
-    (re.compile(r"^is gone: its source does not list it any more"), "was gone"),
-    # Texts of findings, with the place before them; what they end with is of the time after.
-    (re.compile(r"(: its sibling, cpu [0-9,-]+,) is "), r"\1 was "),
-    (re.compile(r"(: IPC [0-9.]+) is of "), r"\1 was of "),
-    (re.compile(r" spins (?=here beside )"), " spun "),
-    (re.compile(r" polls (?=here beside )"), " polled "),
-    (re.compile(r": forwards (?=[0-9])"), ": forwarded "),
-    (re.compile(r"; packets still arrive$"), "; packets still arrived"),
-    (re.compile(r"(?<= of its usual packets) arrive,"), " arrived,"),
-    (re.compile(r"; now [^;]*$|; no longer so[^;]*$|; its conditions are no longer met[^;]*$"), ""),
-)
-
-
-def past_text(text: str) -> str:
-    """A title or a text of evidence, of an incident that ended."""
-    for pattern, past in _PAST:
-        text = pattern.sub(past, text)
-    return text
-
-
 def title_text(incident: Incident) -> str:
     """What the culprit does or did; or the victim, of which no cause is known."""
-    title = incident.title if incident.until_ns is None else past_text(incident.title)
-    return f"{title}{', cause not known' if incident.culprit is None else ''}"
+    return f"{incident.title}{', cause not known' if incident.culprit is None else ''}"
 
 
 def _is_of_victim(incident: Incident) -> bool:
@@ -212,8 +175,8 @@ def incident_age(incident: Incident, now_ns: int) -> str:
     `now_ns`: CLOCK_MONOTONIC.
     """
     if incident.ended_ns is None:
-        return short_duration(incident.lasted_s(now_ns))
-    return f"ended {short_duration((now_ns - incident.ended_ns) / 1e9)} ago"
+        return duration_text(incident.lasted_s(now_ns))
+    return f"ended {duration_text((now_ns - incident.ended_ns) / 1e9)} ago"
 
 
 def change_text(change: Reading) -> str:
@@ -253,13 +216,12 @@ def _cause(incident: Incident, room: int) -> str:
     return fit(printable(f"{culprit_name(incident)} {title_text(incident)}"), room).rstrip()
 
 
-def _effects(frame: Frame, incident: Incident, tight: int, room: int) -> str:
+def _effects(incident: Incident, tight: int, room: int) -> str:
     """Victims and price, in `tight` cells if one victim fits there, else in at most `room`."""
     price = price_text(incident)
-    names = short_names(frame)
     harmed = [item for item in incident.victims if _is_harmed(item)] or incident.victims
     changes = [_change(item) for item in harmed]
-    called = [names.get(item.party.key, item.party.name) for item in harmed]
+    called = [item.party.name for item in harmed]
     victims = [f"{name} {change}".rstrip() for name, change in zip(called, changes, strict=True)]
     own = _is_of_victim(incident) or (
         incident.culprit is not None
@@ -286,17 +248,6 @@ def _effects(frame: Frame, incident: Incident, tight: int, room: int) -> str:
     if short and cells(short) <= max(tight, room):
         return short
     return fit(forms[-1], max(tight, room)).rstrip() if max(tight, room) >= _LEAST_EFFECTS else ""
-
-
-def short_names(frame: Frame, *, plain: bool = False) -> Mapping[str, str]:
-    """By `NfRow.key`, names without prefix and `dpdk-`, where these are unique.
-
-    `plain`: with the prefix.
-    """
-    if plain:
-        return {nf.key: nf.name.replace("/dpdk-", "/") for nf in frame.nfs}
-    forms = name_forms(tuple(nf.name for nf in frame.nfs))
-    return {nf.key: forms[nf.name][-1] for nf in frame.nfs}
 
 
 def _change(victim: Victim) -> str:
@@ -375,7 +326,7 @@ def _last(frame: Frame) -> str:
     past = frame.past_incidents
     ends = [item.ended_ns for item in past if item.ended_ns and item.severity > Severity.INFO]
     if ends:
-        return f"no harm for {short_duration((frame.monotonic_ns - max(ends)) / 1e9)}"
+        return f"no harm for {duration_text((frame.monotonic_ns - max(ends)) / 1e9)}"
     return "" if past or frame.incidents else "no incident so far"
 
 

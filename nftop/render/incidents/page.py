@@ -27,10 +27,10 @@ from nftop.model.missing import Missing, Reading
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import class_name
 from nftop.model.remedy import DraftMask, Remedy
-from nftop.model.struct import dataclass, field, replace
+from nftop.model.struct import dataclass, field
 from nftop.model.usual import NEW_NORMAL_AFTER_S
 from nftop.render.base import format as fmt
-from nftop.render.base.format import short_duration
+from nftop.render.base.format import duration_text
 from nftop.render.base.graph import line_rows
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.text import cells, fit, printable
@@ -43,9 +43,7 @@ from nftop.render.incidents.line import (
     cost_label,
     culprit_name,
     culprit_text,
-    past_text,
     price_text,
-    short_names,
     title_text,
 )
 from nftop.render.timeline.axis import Cells, TimeAxis
@@ -167,7 +165,7 @@ def absent_incident_lines(frame: Frame, incident: Incident, width: int) -> list[
     here, begin = clock_of(frame.wall_ns), clock_of(incident.since_ns)
     why = f"At {here} this incident is not known."
     if frame.wall_ns < incident.since_ns:
-        ago = short_duration((incident.since_ns - frame.wall_ns) / NS_PER_S)
+        ago = duration_text((incident.since_ns - frame.wall_ns) / NS_PER_S)
         why = f"At {here} it had not begun: it begins at {begin}, {ago} later."
     others = len(frame.past_incidents) + len(frame.incidents)
     keys = "Right and Shift-Right go forward; Esc returns to now."
@@ -185,7 +183,7 @@ def _title(view: IncidentView, width: int) -> Line:
     incident = view.incident
     tone = TONES[incident.severity]
     since = f"since {clock_of(incident.since_ns)}"
-    lasted = short_duration(incident.lasted_s(view.frame.monotonic_ns))
+    lasted = duration_text(incident.lasted_s(view.frame.monotonic_ns))
     state = "open" if incident.until_ns is None else f"ended {clock_of(incident.until_ns)}"
     marks = [name for name, is_so in (("muted", incident.muted), ("seen", incident.acknowledged))
              if is_so]  # fmt: skip
@@ -290,9 +288,8 @@ def _victims(view: IncidentView, width: int) -> Iterator[Line]:
     labels = {cost_label(item): None for item in victims}
     own_label = len(labels) > 1  # each row then has its own
     cost_width = 19 + 5 * own_label
-    names = short_names(view.frame, plain=True)
-    called = [names.get(item.party.key, item.party.name) for item in victims]
     room = width - 33 - cost_width
+    called = [item.party.name for item in victims]
     name_width = max(12, min(max(map(cells, called)), room))
     head = f"{'Mpps':>18} {' or '.join(labels):>{cost_width}} {'DROP/s':>9}"
     yield crop(line(" " * (name_width + 4), Span(head, Tone.MUTED)), width)
@@ -386,7 +383,7 @@ def _uncounted_text(item: Uncounted, *, ended: bool) -> str:
     if item.seconds is None:
         what = "dropped was" if ended else "drops is"
         return f"what {name} {what} not counted: {printable(item.why)}"
-    seconds = short_duration(max(item.seconds, 1.0))
+    seconds = duration_text(max(item.seconds, 1.0))
     return f"drops of {name} not counted for {seconds}: {printable(item.why)}"
 
 
@@ -468,7 +465,7 @@ def _graph_axis(
         marks.put(axis.cell(ended), "◀", TONES[incident.severity])
     if trend.first_ns <= begun <= last_ns:
         marks.put(axis.cell(begun), "▶", TONES[incident.severity])
-    begin, end = f"-{short_duration(trend.span_s)}", "now"
+    begin, end = f"-{duration_text(trend.span_s)}", "now"
     if ended is not None or in_clock:
         begin, end = clock_of(trend.first_ns), clock_of(last_ns)
     if cells(begin) + cells(end) >= room:
@@ -494,7 +491,7 @@ def _evidence(view: IncidentView, width: int) -> Iterator[Line]:
     ended = view.incident.until_ns is not None
     yield _rule("WHY IT WAS BELIEVED" if ended else "WHY IT IS BELIEVED", width)
     for item in view.incident.chain:
-        yield from _link(replace(item, text=past_text(item.text)) if ended else item, width)
+        yield from _link(item, width, "" if ended else item.current)
     checks = view.incident.ruled_out
     if checks:
         marks = {True: Span(" ✔ ", Tone.GOOD), False: Span(" ▲ ", Tone.WARN),
@@ -503,19 +500,20 @@ def _evidence(view: IncidentView, width: int) -> Iterator[Line]:
         yield from flow([line(Span(" also checked", Tone.MUTED)), *items], width)
 
 
-def _link(link: EvidenceLink, width: int) -> Iterator[Line]:
+def _link(link: EvidenceLink, width: int, current: str) -> Iterator[Line]:
     glyph, tone = _STEPS[link.step]
     lead = line(" ", Span(f"{clock_of(link.wall_ns)} ", Tone.MUTED), Span(glyph, tone), " ")
     room = width - lead.width
     at = f" at {clock_of(link.valued_ns)}" if link.valued_ns else ""
     source = f" {link.source}{at}"
     label = f" {_LABELS.get(link.source, link.source)}{at}"
-    short = _NAMES.sub("", link.text)
-    for text, tail in ((link.text, source), (link.text, label), (short, label)):
+    whole = link.text + current
+    short = _NAMES.sub("", whole)
+    for text, tail in ((whole, source), (whole, label), (short, label)):
         if (gap := room - cells(text) - cells(tail)) >= 0:
             yield crop(line(lead, text, " " * gap, Span(tail, Tone.MUTED)), width)
             return
-    yield from paragraph(f"{link.text} [{label.strip()}]", width, lead=lead)
+    yield from paragraph(f"{whole} [{label.strip()}]", width, lead=lead)
 
 
 # At the end of a finding: the network functions that it is about.

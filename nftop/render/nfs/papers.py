@@ -12,6 +12,7 @@ from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.metric import is_bound
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reason
+from nftop.model.rule_settings import base_name
 from nftop.papers.rows import PaperRow, matching, rows, workload_of
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import mark_cell, number_cell
@@ -89,7 +90,7 @@ def _note(
     )
     parts = [f"rows match by kind, and that {use}: {which}"]
     if workload is None:
-        likely = workload_of(nf.kind, nf.name.rpartition("/")[2], _nodes(nf))
+        likely = workload_of(nf.kind, base_name(nf.name).rpartition("/")[2], _nodes(nf))
         parts.append(_WHICH)
         if likely is not None:
             parts.append(f"by its name or nodes it may be {title_of(likely)}")

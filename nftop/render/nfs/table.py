@@ -15,7 +15,7 @@ from nftop.render.base import format as fmt
 from nftop.render.base.bars import bar
 from nftop.render.base.line import Line, Span, Tone, crop
 from nftop.render.base.table import TableColumn, chosen_columns, fit_columns, header_line, text_cell
-from nftop.render.base.text import fitting_name
+from nftop.render.base.text import cells as text_cells
 from nftop.render.cache.panel import class_spans, group_name
 from nftop.render.cache.way_cells import looks_of
 from nftop.render.cores.harm import RowTrend, RowTrends, nfs_by_harm
@@ -185,7 +185,7 @@ def nf_line(
         else:
             text = _label(nf, col)
             # A part of its process id is none.
-            whole = col.key != "name" or len(text) < col.width
+            whole = col.key != "name" or text_cells(text) < col.width
             spans.append(text_cell(text if whole else nf.name, col.width))
     return crop(Line(tuple(spans)), width)
 
@@ -198,10 +198,7 @@ def _metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str])
 
 def _label(nf: NfRow, col: TableColumn) -> str:
     if col.key == "name":
-        names = (nf.name, nf.name.replace("/dpdk-", "/"))
-        # A whole name is more than a process id beside a short one.
-        forms = [form for name in names for form in (f"{name} {nf.pid}" * bool(nf.pid), name)]
-        return fitting_name([form for form in forms if form], col.width - 1)
+        return f"{nf.name} {nf.pid or ''}".rstrip()
     if col.key == "kind":
         return nf.kind
     if col.key == "cpus":

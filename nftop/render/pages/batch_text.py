@@ -26,6 +26,7 @@ from nftop.render.frame.findings import finding_text_lines
 from nftop.render.frame.header import ViewStatus, badge_lines, header_lines
 from nftop.render.incidents.line import incident_text_lines
 from nftop.render.topdown.tree import core_lines
+from nftop.render.traffic.page import device_lines
 
 _SOCKET = TableColumn("socket", "SOCKET", 7, right=False)
 _CELL = 9
@@ -90,10 +91,11 @@ def frame_text(
     """One frame as lines of at most `width` cells, ending with an empty line.
 
     Time (UTC), header (`mode`: `LIVE`, `REPLAY`), incidents, findings, network functions, packages,
-    cache classes, all CPUs, the reasons of absences, and the core counted in detail.
+    devices, cache classes, all CPUs, the reasons of absences, and the core counted in detail.
     """
     time = datetime.fromtimestamp(frame.wall_ns / 1e9, tz=UTC)
     packages = package_lines(frame, width)
+    devices = device_lines(frame.devices, width)
     classes = cache_lines(frame, width)
     lines = [
         line(time.strftime("%Y-%m-%dT%H:%M:%SZ")),
@@ -104,6 +106,7 @@ def frame_text(
         *nf_lines(frame, width),
         BLANK,
         *([*packages, BLANK] if packages else []),
+        *([*devices, BLANK] if devices else []),
         *([*classes, BLANK] if classes else []),
         *table_lines(frame.cpus, _EVERYTHING, width),
         BLANK,

@@ -27,6 +27,7 @@ _SCOPES = {
     "package": "per package",
     "group": "per cache class and L3",
     "core": "of the selected core",
+    "device": "per PCIe root port",
 }
 # Scopes of rules.
 _PLACES = {
@@ -78,6 +79,10 @@ _WORDS: Mapping[str, str] = {
     "sick": f"a row that loses packets, waits, is a victim or a culprit, or costs {NEAR:.0%} more",
     "well": f"a row within {NEAR:.0%} of its usual cost and without an incident",
     "incident": "findings with the same cause: culprit, victims, price and age (Tab opens it)",
+    "devices gb/s": "network devices behind one PCIe root port: their interfaces, or addresses",
+    "stack": "where a root port is counted: socket, stack (uncore_iio_N) and port of the stack",
+    "root port": "PCI address of the port of the CPU that the devices are behind",
+    "driver": "the kernel's drivers of the devices; vfio-pci and such hand them to a program",
     "culprit": "what causes an incident: a process, class, network function, CPU or device",
     "victim": "a network function that an incident harms",
     "price": "what an incident costs now: dropped packets, or packets not sent any more",

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from nftop.model.frame import Frame
+from nftop.model.frame import DeviceRow, Frame
 from nftop.model.ids import Cpu
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.core import CORE_METRICS
+from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound
 from nftop.model.metrics.nf import NF_METRICS
@@ -21,6 +22,7 @@ from nftop.model.perf_tool import PerfTask
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import PARTS
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.text import printable
 from nftop.render.cache.panel import MARKS as CACHE_MARKS
 from nftop.render.cache.panel import WAY_MARKS
 from nftop.render.cache.table import MARKS as CLASS_MARKS
@@ -92,6 +94,7 @@ def reference_sections() -> tuple[HelpSection, ...]:
         HelpSection("Columns of cache classes", _columns(GROUP_METRICS)),
         HelpSection("Columns of network functions", _columns(NF_METRICS)),
         HelpSection("Memory, PCIe and links", _columns(PACKAGE_METRICS)),
+        HelpSection("PCIe root ports with network devices", _columns(DEVICE_METRICS)),
         HelpSection("Power and C-states of packages", _columns(COUNTED_POWER_PACKAGE_METRICS)),
         HelpSection("From a sensor server, of packages", _columns(PCM_PACKAGE_METRICS)),
         HelpSection("Probes of the selected core", _columns(CORE_METRICS)),
@@ -159,6 +162,34 @@ def explain_package_lines(frame: Frame, metrics: Sequence[Metric], width: int) -
     lines = [crop(badge_line, width) for badge_line in badge_lines(frame.host)]
     lines += _package_facts(frame, metrics, width)
     lines += _computed(frame, [metric.id for metric in metrics], width)
+    return [*lines, *section("Sources", source_facts(frame), width)]
+
+
+def explain_device_lines(frame: Frame, row: DeviceRow, width: int) -> list[Line]:
+    """Devices behind a root port: where they are and what uses them, and their metrics."""
+    port = row.port
+    location = f"socket {port.package}, stack {port.stack} (uncore_iio_{port.stack}), port "
+    devices = [
+        (
+            item.address,
+            f"{', '.join(item.interfaces) or 'no interface'}, driver {item.driver or '-'}",
+        )
+        for item in port.devices
+    ]
+    if port.others:
+        devices.append(("others", f"{port.others} that are no network devices, counted with them"))
+    facts = [
+        ("root port", port.address),
+        ("counted", port.problem.message if port.problem else f"{location}{port.number}"),
+        ("used by", ", ".join(row.nfs) or "no network function that nftop reads names them"),
+        *devices,
+    ]
+    lines = [crop(badge_line, width) for badge_line in badge_lines(frame.host)]
+    lines += section(printable(row.name), [(n, printable(text)) for n, text in facts], width)
+    for metric in DEVICE_METRICS:
+        value = _worded(row.readings[metric.id], metric, estimate=metric.id in row.estimates)
+        shown = [*_definition(metric), ("now", f"{value}, at {time_of_day(frame)}")]
+        lines += section(f"{metric.label} ({metric.id})", shown, width)
     return [*lines, *section("Sources", source_facts(frame), width)]
 
 
@@ -314,7 +345,7 @@ def _value(frame: Frame, row: int, metric: Metric) -> str:
         texts.append(saturated_text(by))
     if any(estimates(frame.cpus, [row], metric)):
         texts.append("an estimate: multiplexed counters, or another clock than the core's")
-    return "; ".join(texts) + (_aged(frame.cpus.sampled_s, metric) if origin is None else "")
+    return "; ".join(texts) + _aged(frame.cpus.sampled_of(row), metric)
 
 
 def _columns(metrics: Sequence[Metric]) -> list[tuple[str, str]]:

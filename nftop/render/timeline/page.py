@@ -22,7 +22,7 @@ from nftop.render.base.graph import area_rows, line_rows
 from nftop.render.base.line import BLANK, Click, ClickScale, Line, Span, Tone, crop, line, selected
 from nftop.render.base.spark import scale_top
 from nftop.render.base.text import cells as text_cells
-from nftop.render.base.text import fit, name_forms
+from nftop.render.base.text import fit
 from nftop.render.frame.changes import author, texts
 from nftop.render.incidents.line import (
     GLYPHS,
@@ -162,10 +162,7 @@ def event_text(
 def _incident_text(incident: Incident, room: int) -> str:
     """Culprit, what it does, victims; first without facts of the culprit, then with one victim."""
     others = [item for item in incident.victims if item.party != incident.culprit]
-    forms = name_forms(tuple(item.party.name for item in others))
-    victims = [
-        f"{forms[item.party.name][-1]} {change_text(item.change)}".rstrip() for item in others
-    ]
+    victims = [f"{item.party.name} {change_text(item.change)}".rstrip() for item in others]
     rest = f" +{len(victims) - 1} NF{'s' * (len(victims) > 2)}" if len(victims) > 1 else ""
     title = title_text(incident) if incident.culprit is not None else incident.title
     text = ""

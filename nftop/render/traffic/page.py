@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.derive.package.relative import class_memory
-from nftop.model.frame import BoxTraffic, Frame, PackageRow
+from nftop.model.frame import BoxTraffic, DeviceRow, Frame, PackageRow
 from nftop.model.ids import Package
+from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
@@ -28,7 +29,14 @@ from nftop.render.base import format as fmt
 from nftop.render.base import spark
 from nftop.render.base.graph import spark_text
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
-from nftop.render.base.table import TableColumn, fit_columns, header_line, number_cell
+from nftop.render.base.table import (
+    TableColumn,
+    body_lines,
+    fit_columns,
+    header_line,
+    number_cell,
+    text_cell,
+)
 from nftop.render.base.text import fit, printable
 from nftop.render.frame.provenance import origin_lines, reason_lines
 
@@ -218,6 +226,7 @@ def absence_lines(frame: Frame, width: int) -> list[Line]:
                 gone = next((item for item in both if isinstance(item, Missing)), 0.0)
                 named.append((f"{boxes.title.lower()[:-1]} {box.number}", gone, socket))
     lines = reason_lines(named, len(frame.packages), width)
+    lines += device_absences(frame, width)
     return [BLANK, *lines] if lines else []
 
 
@@ -235,6 +244,66 @@ def accelerator_lines(frame: Frame, width: int) -> list[Line]:
     return lines
 
 
+# Devices: metrics, then who uses them and where they are; the first stay longest.
+_DEVICE_COLUMNS = (
+    TableColumn("name", "Devices GB/s", 16, right=False, grows=24),
+    *(
+        TableColumn(metric.id, metric.label, 8, priority=rank)
+        for metric, rank in zip(DEVICE_METRICS, (1, 2, 4, 6, 5), strict=True)
+    ),
+    TableColumn("nfs", "NF", 15, right=False, priority=3, grows=16),
+    TableColumn("location", "stack", 8, right=False, priority=7),
+    TableColumn("port", "root port", 13, right=False, priority=8),
+    TableColumn("drivers", "driver", 10, right=False, priority=9, grows=8),
+)
+_NO_STACKS = Missing(
+    Reason.SOURCE,
+    "no source of this session counts traffic by device (IIO: Skylake and later Xeons)",
+)
+_NO_DEVICES = Missing(Reason.UNDEFINED, "no network device is behind a PCIe root port")
+
+
+def device_lines(devices: Sequence[DeviceRow], width: int) -> list[Line]:
+    """Header and a line for each root port with network devices."""
+    if not devices:
+        return []
+    columns = fit_columns(_DEVICE_COLUMNS, width, skip=True)
+    lines = body_lines(columns, lambda column: [(_device_cell(row, column),) for row in devices])
+    return [header_line(columns), *lines]
+
+
+def _device_cell(row: DeviceRow, column: TableColumn) -> Span:
+    if column.key in row.readings:
+        metric = next(item for item in DEVICE_METRICS if item.id == column.key)
+        estimate = metric.id in row.estimates
+        return number_cell(row.readings[metric.id], metric.unit, column.width, estimate=estimate)
+    port = row.port
+    text = {
+        "name": f" {row.name}",
+        "nfs": ", ".join(row.nfs) or "-",
+        "location": f"s{port.package} {port.stack}.{port.number}" if not port.problem else "-",
+        "port": port.address,
+        "drivers": ", ".join(dict.fromkeys(item.driver for item in port.devices if item.driver)),
+    }[column.key]
+    return text_cell(printable(text), column.width)
+
+
+def device_absences(frame: Frame, width: int) -> list[Line]:
+    """Reasons of absences of devices, by label and device."""
+    state = frame.sources.get("iio")
+    if not frame.devices:
+        why = _NO_STACKS if state is None else _NO_DEVICES
+        if state is not None and state.reason is not Reason.PRESENT:
+            why = Missing(state.reason, state.detail)
+        return reason_lines([("Devices", why, "")], 1, width)
+    named = [
+        (f"device {metric.label}", row.readings[metric.id], printable(row.name))
+        for metric in DEVICE_METRICS
+        for row in frame.devices
+    ]
+    return reason_lines(named, len(frame.devices), width)
+
+
 _UNREPORTED = Missing(Reason.SOURCE)
 # History of a metric of a package: number of points, seconds.
 Past = Callable[[str, Package, int, float], NDArray[np.float32]]
@@ -247,6 +316,7 @@ MARKS: tuple[tuple[str, str], ...] = (
         "scale and span of the graphs of a section",
     ),
     ("0-20, both", "scale of the bars below: in and out together"),
+    ("s0 1.2", "of a device: socket 0, stack 1, root port 2 of it"),
 )
 # Cells kept where room is short.
 _RANK = ("all", HIT_RATIO, "miss", "hit")
@@ -276,7 +346,7 @@ class TrafficLines:
     """Lines of the screen, and the row of each; None for others."""
 
     lines: tuple[Line, ...]
-    rows: tuple[TrafficRow | None, ...]
+    rows: tuple[TrafficRow | DeviceRow | None, ...]
 
 
 def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> TrafficLines:
@@ -292,8 +362,10 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> TrafficL
     """
     shape = _shape(len(frame.packages), width)
     shown = _that_can_be(frame)
+    # Devices stand behind what is counted of all of a package.
+    behind = [item for item in shown if item.title == _TITLES["pcie"]][-1:] or shown[-1:]
     notes = origin_lines(frame, TRAFFIC_METRICS, width)
-    drawn: list[tuple[Line, TrafficRow | None]] = [(item, None) for item in notes]
+    drawn: list[tuple[Line, TrafficRow | DeviceRow | None]] = [(item, None) for item in notes]
     for at in range(0, len(frame.packages), shape.abreast):
         band = frame.packages[at : at + shape.abreast]
         if at:
@@ -301,6 +373,9 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> TrafficL
         for section in shown:
             lines = _section(section, band, shape, past, interval_s)
             drawn += zip(lines, (None, *section.rows), strict=True)
+            if section in behind and not at:
+                devices = device_lines(frame.devices, width)
+                drawn += zip(devices, (None, *frame.devices), strict=bool(devices))
             if section.title == _TITLES["per_packet"] and not at:
                 drawn += [(item, None) for item in (*_others(frame, width), *paper_lines(width))]
         for boxes in BOXES:

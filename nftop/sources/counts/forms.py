@@ -208,13 +208,20 @@ def _decode(text: str) -> Any:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    record = dict(pairs)
+    record = {_writable(name): _writable(value) for name, value in pairs}
     if len(record) < len(pairs):
         twice = next(
             name for name, times in Counter(name for name, _ in pairs).items() if times > 1
         )
         raise ValueError(f"{twice[:100]!r} is a duplicate")
     return record
+
+
+def _writable(value: Any) -> Any:
+    """A value; a text without halves of surrogate pairs, which JSON can name and UTF-8 can't."""
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "replace").decode()
+    return value
 
 
 # `perf stat -x SEPARATOR`, perf-stat(1), "CSV FORMAT":

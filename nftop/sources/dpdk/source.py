@@ -125,7 +125,7 @@ class DpdkClient(NfClient[str, Answers, DpdkApp]):
             start_ticks=status.peer.start_ticks,
             name=program or status.peer.comm,
             prefix=status.socket.prefix,
-            socket=status.socket.path,
+            socket=status.socket.shown_path,
             version=self._version,
             problem=status.problem,
             ports=counters.ports if counters else (),

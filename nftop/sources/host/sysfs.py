@@ -143,6 +143,13 @@ def comm(process: str | Path) -> str:
     return read_up_to(f"{process}/comm", _COMM_BYTES).decode("utf-8", "replace").removesuffix("\n")
 
 
+def writable_name(name: str) -> str:
+    """A name that the kernel gave, as every writer of UTF-8 takes it: other bytes are escaped."""
+    if name.isascii():
+        return name
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def link_target(path: str | Path) -> str:
     """Target of a symbolic link; "" if it can't be read."""
     try:

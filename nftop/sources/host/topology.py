@@ -21,6 +21,7 @@ from nftop.model.ids import Core, Cpu, L3Domain, Package
 from nftop.model.missing import Missing, Reason
 from nftop.model.struct import replace
 from nftop.model.topology import Capacity, CpuInfo, Host, L3Cache, NicSlot, Topology
+from nftop.sources.host.pci import DEVICES, network_devices
 from nftop.sources.host.sysfs import OnlineCpus, SysTree, link_target, read_up_to
 
 _CPU_DIRECTORY = re.compile(r"cpu(\d{1,6})")
@@ -254,7 +255,6 @@ _SIZE_AT, _TYPE_AT, _SPEED_AT, _CONFIGURED_AT = 0x0C, 0x12, 0x15, 0x20
 # Memory types that are no DIMM: ROM, flash.
 _FLASH = range(0x08, 0x0B)
 _LIMIT_BYTES = 4096
-_DEVICES, _NETWORK_CLASS = "sys/bus/pci/devices", "0x02"
 _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s.*")
 # Share of the bits on a lane that are data, by transfers per second in GT/s: 8b/10b up to PCI
 # Express 2, 128b/130b to 5; from 6 on (FLIT mode) 236 of 256 bytes.
@@ -278,10 +278,8 @@ def nic_slots(root: Path) -> tuple[NicSlot, ...]:
     """Links of network devices that are up, one for all functions of a device."""
     tree = SysTree(root)
     slots: dict[str, NicSlot] = {}
-    for address in sorted(tree.names(_DEVICES)):
-        at = f"{_DEVICES}/{address}"
-        if not (tree.text(f"{at}/class") or "").startswith(_NETWORK_CLASS):
-            continue
+    for address in network_devices(tree):
+        at = f"{DEVICES}/{address}"
         if link_target(root / at / "physfn"):  # a virtual function has the link of its device
             continue
         per_s = link_bytes_per_s(

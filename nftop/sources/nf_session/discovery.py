@@ -22,7 +22,7 @@ from typing import ClassVar
 
 from nftop.model.owner import Owner
 from nftop.model.struct import dataclass
-from nftop.sources.host.sysfs import link_target
+from nftop.sources.host.sysfs import link_target, writable_name
 from nftop.sources.trust import trust
 
 SURVEY_NS = 5_000_000_000  # scanning every process and every /run/* is expensive
@@ -55,11 +55,17 @@ class UnixSocket:
     prefix: str  # the name of its directory (untrusted text)
     owner: Owner  # by its file and the folders above; a connection may show another
 
+    @property
+    def shown_path(self) -> str:
+        """The path as text (untrusted)."""
+        return writable_name(self.path)
+
 
 def socket_at(status: os.stat_result, folder: Path, name: str) -> UnixSocket:
     path = str(folder / name)
     key = (status.st_dev, status.st_ino)
-    return UnixSocket(key, path, folder.name[:_PREFIX_LIMIT], trust.of_socket(path, None))
+    prefix = writable_name(folder.name)[:_PREFIX_LIMIT]
+    return UnixSocket(key, path, prefix, trust.of_socket(path, None))
 
 
 def sockets_in(
@@ -225,7 +231,8 @@ def bounded(paths: Iterable[Path]) -> list[Path]:
 
 
 def closed_sentence(path: str, application: str) -> str:
-    return f"{path} is closed to this user, so {application} there can't be read{_remedy()}"
+    what = f"{writable_name(path)} is closed to this user"
+    return f"{what}, so {application} there can't be read{_remedy()}"
 
 
 # linux/inotify.h; a listing depends on the names in a folder, and on who may open it.

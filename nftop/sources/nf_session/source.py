@@ -169,7 +169,7 @@ class NfSource(ABC, Generic[L, T]):
             Check(
                 f"{self.name} {socket.prefix}",
                 Reason.SOURCE,
-                f"{socket.path} is left over: no process listens on it",
+                f"{socket.shown_path} is left over: no process listens on it",
                 self.leftover_fix,
             )
             for socket in self._left_over()
@@ -215,7 +215,7 @@ class NfSource(ABC, Generic[L, T]):
             for session in self._of_status(PeerStatus.FORBIDDEN)
         )
         untrusted = _untrusted(
-            (session.owner.user, session.socket.path)
+            (session.owner.user, session.socket.shown_path)
             for session in self._of_status(PeerStatus.UNTRUSTED)
         )
         return tuple(sorted(samples, key=self._order)), (*untrusted, *hidden, *closed)

@@ -112,7 +112,7 @@ def reply(raw: bytes, number: int, what: str, at_ns: int) -> Reply:
         return Reply("", "", at_ns)
     if not isinstance(result, str):
         raise ReplyError(f"its answer to {what} is not a text")
-    return Reply(result, "", at_ns)
+    return Reply(_whole(result), "", at_ns)
 
 
 def text(value: object, what: str) -> str:
@@ -120,8 +120,12 @@ def text(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise ReplyError(f"{what} is not a text")
     first = value.strip().partition("\n")[0].strip()[:TEXT_LIMIT]
-    # JSON escapes may be half a surrogate pair, which UTF-8 writers reject.
-    return first.encode("utf-8", "replace").decode("utf-8")
+    return _whole(first)
+
+
+def _whole(value: str) -> str:
+    """A text without halves of surrogate pairs, which JSON can name and UTF-8 writers reject."""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
 
 
 # The text in replies. Only absolute numbers and shares of queues are used: OVS prints percentages

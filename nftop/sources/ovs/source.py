@@ -132,8 +132,8 @@ class OvsClient(NfClient[OvsCall, ControlReplies, OvsSwitch]):
             start_ticks=status.peer.start_ticks,
             # The kernel cuts a program's name after 15 bytes.
             name=version.partition(" ")[0] or status.peer.comm or "ovs-vswitchd",
-            rundir=status.socket.path.rpartition("/")[0],
-            socket=status.socket.path,
+            rundir=status.socket.shown_path.rpartition("/")[0],
+            socket=status.socket.shown_path,
             version=version,
             problem=status.problem,
             pmds=last.pmds if last else (),

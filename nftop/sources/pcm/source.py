@@ -20,8 +20,9 @@ from nftop.model.topology import CpuInfo, Topology
 from nftop.sources.base import missing_check
 from nftop.sources.host.sysfs import SysTree
 from nftop.sources.host.topology import read_topology
-from nftop.sources.pcm.client import Address, NoAnswerError, PcmAnswer, get
+from nftop.sources.pcm.client import get
 from nftop.sources.pcm.document import BadDocumentError, parse_json, parse_text, table_of
+from nftop.sources.runtime.http import Address, HttpAnswer, NoAnswerError
 from nftop.sources.trust import peer, trust
 
 HOLDS_RDT = (
@@ -208,7 +209,7 @@ class PcmSource:
         self._way = 0
         raise BadDocumentError(refused)
 
-    def _table(self, answer: PcmAnswer, way: _Way) -> PcmTable:
+    def _table(self, answer: HttpAnswer, way: _Way) -> PcmTable:
         if answer.status != _OK:
             raise BadDocumentError(f"it answers with HTTP {answer.status}")
         if answer.kind.startswith("application/json"):

@@ -19,7 +19,7 @@ from nftop.model.check import Check
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass
-from nftop.model.topology import Topology
+from nftop.model.topology import CpuInfo, Topology
 from nftop.model.uncore import NOT_ON_POLLERS, POWER_EVENTS, SLOW_POWER_EVENTS, SLOWLY, UncoreTable
 from nftop.sources.base import RETRY_AFTER_NS
 from nftop.sources.host.sysfs import OnlineCpus, SysTree
@@ -34,6 +34,7 @@ from nftop.sources.perf.abi import (
 )
 from nftop.sources.perf.group import Costs, CounterGroup, open_group
 from nftop.sources.perf.problems import CAME_BACK, QUIET, CounterProblem, explain
+from nftop.uarch.table import Encoding
 
 _FAST_NS, SLOW_NS = 500_000_000, 5_000_000_000
 _ENERGY_UNIT = "2.3283064365386962890625e-10"  # 2**-32 J
@@ -86,12 +87,25 @@ class _Row:
 
 @dataclass(slots=True, eq=False)
 class _Box:
-    """What is read at once of a CPU: a group of events, `rows` in their order, or files."""
+    """What is read at once of a CPU: a group of the events of `counted`, in their order, or files.
+
+    Attributes:
+        key: its identity while the kernel moves its events from CPU to CPU.
+        rows: one for each event, in the order of `kind`; `counted` are those that can be counted.
+        group: None if it is not open; files have none.
+    """
 
     kind: Counted
+    key: tuple[str, int, int, int]
     cpu: Cpu
     rows: list[_Row]
+    counted: list[_Row]
+    encodings: tuple[Encoding, ...]
     group: CounterGroup | None = None
+
+    @property
+    def readable(self) -> bool:
+        return self.group is not None or (not self.kind.pmu and bool(self.counted))
 
 
 class PowerSource:
@@ -113,9 +127,10 @@ class PowerSource:
         self._kernel, self._clock_ns = kernel or host_kernel(), clock_ns
         self._online = OnlineCpus(root)
         self._seen: tuple[Cpu, ...] | None = None
+        self._topology = Topology(())
         self._boxes: list[_Box] = []
-        self._rows: list[_Row] = []
         self._polled: frozenset[Cpu] = frozenset()
+        self._opened_for: frozenset[Cpu] = frozenset()  # `_polled` when boxes were last opened
         self._table: UncoreTable | None = None
         self._due_ns = self._slow_due_ns = self._retry_ns = 0
         self._costs = Costs()
@@ -138,17 +153,16 @@ class PowerSource:
         if self._closed:
             return Missing(Reason.SOURCE, "the power source has been closed")
         now_ns = self._clock_ns()
-        online = self._online.latest()
-        if online != self._seen or now_ns >= self._retry_ns:
-            self._seen = online
-            self._open(read_topology(self._root), now_ns)
-        if self._table is None or now_ns >= self._due_ns:
-            self._due_ns = now_ns + _FAST_NS
+        new = self._follow(now_ns)
+        if self._table is None or new or now_ns >= self._due_ns:
             slow = now_ns >= self._slow_due_ns
-            self._slow_due_ns = now_ns + SLOW_NS if slow else self._slow_due_ns
             for box in self._boxes:
-                if slow or (box.group is not None and not box.kind.of_cores):
+                fast = box.group is not None and not box.kind.of_cores
+                if box.key in new or (now_ns >= self._due_ns and (slow or fast)):
                     self._read_box(box, now_ns)
+            if now_ns >= self._due_ns:
+                self._due_ns = now_ns + _FAST_NS
+                self._slow_due_ns = now_ns + SLOW_NS if slow else self._slow_due_ns
             self._table = _tabled(self._rows)
         if (self._table.reasons > 0).all():
             return next((row.problem for row in self._rows if row.problem), _NO_FILES).missing
@@ -162,20 +176,53 @@ class PowerSource:
     def close(self) -> None:
         """Close every counter. Safe to call twice."""
         self._closed = True
-        self._close_groups()
+        for box in self._boxes:
+            self._close_box(box)
+        self._boxes, self._table = [], None
         self._online.close()
 
-    def _close_groups(self) -> None:
-        for box in self._boxes:
-            if box.group is not None:
-                close_events(self._kernel, box.group.fds)
-        self._boxes, self._rows, self._table = [], [], None
+    @property
+    def _rows(self) -> list[_Row]:
+        return [row for box in self._boxes for row in box.rows]
 
-    def _open(self, topology: Topology, now_ns: int) -> None:
-        """Open everything anew: at the start, after hotplug, and after a failure that may pass."""
-        self._close_groups()
+    def _close_box(self, box: _Box) -> None:
+        if box.group is not None:
+            close_events(self._kernel, box.group.fds)
+            box.group = None
+
+    def _follow(self, now_ns: int) -> frozenset[tuple[str, int, int, int]]:
+        """Follow hotplug, and open what is not open after a pause; the keys of new boxes.
+
+        Open groups are kept: of those the kernel has moved the events with the cpumask.
+        """
+        online, polled = self._online.latest(), self._polled
+        if online == self._seen and polled == self._opened_for and now_ns < self._retry_ns:
+            return frozenset()
+        if online != self._seen:
+            self._topology = read_topology(self._root)
+        self._seen, self._opened_for = online, polled
         raise_open_files()
-        self._slow_due_ns = now_ns
+        known = {box.key: box for box in self._boxes if box.readable}
+        pairs = [(box, known.pop(box.key, None)) for box in self._find_boxes()]
+        kept = {box.key: old for box, old in pairs if old and old.encodings == box.encodings}
+        for old in self._boxes:
+            if old is not kept.get(old.key):
+                self._close_box(old)
+        self._boxes = [kept.get(box.key, box) for box, _ in pairs]
+        new = []
+        for (box, _), own in zip(pairs, self._boxes, strict=True):
+            own.cpu = box.cpu
+            if own is box:
+                self._open_group(box)
+                new += [box.key] if box.readable else []
+        may_pass = any(map(_may_pass, self._rows))
+        self._retry_ns = now_ns + RETRY_AFTER_NS if may_pass else _NEVER
+        self._table = None
+        return frozenset(new)
+
+    def _find_boxes(self) -> Iterator[_Box]:
+        """Every box of this host, not open, with its reasons for what can't be counted."""
+        topology = self._topology
         online = [info for info in topology.cpus if info.online and info.package is not None]
         for kind in COUNTED:
             pmu, lacking = self._pmu(kind)
@@ -191,9 +238,7 @@ class PowerSource:
             for cpu in read_on:
                 row = topology.row_of.get(cpu)
                 if row is not None and topology.cpus[row].package is not None:
-                    self._open_box(kind, topology, row, pmu, lacking)
-        may_pass = [row for row in self._rows if row.problem and row.problem.reason is Reason.TAKEN]
-        self._retry_ns = now_ns + RETRY_AFTER_NS if may_pass else _NEVER
+                    yield self._box(kind, topology.cpus[row], pmu, lacking)
 
     def _pmu(self, kind: Counted) -> tuple[pmus.Pmu | None, CounterProblem | None]:
         if not kind.pmu:
@@ -203,47 +248,50 @@ class PowerSource:
         except FileNotFoundError:
             module = _MODULES[kind.pmu]
             why = _NO_PMU.format(pmu=kind.pmu, module=module)
-            return None, CounterProblem(Reason.HARDWARE, why, f"sudo modprobe {module}")
+            return None, CounterProblem(Reason.HARDWARE, why, f"{_LOAD}{module}")
         except (OSError, pmus.PmuError) as error:
             why = f"the PMU {kind.pmu} can't be read in sysfs: {error}"
             return None, CounterProblem(Reason.ERROR, why)
 
-    def _open_box(
-        self,
-        kind: Counted,
-        topology: Topology,
-        at: int,
-        pmu: pmus.Pmu | None,
-        lacking: CounterProblem | None,
-    ) -> None:
-        info = topology.cpus[at]
+    def _box(
+        self, kind: Counted, info: CpuInfo, pmu: pmus.Pmu | None, lacking: CounterProblem | None
+    ) -> _Box:
+        # The index of a core changes with hotplug, so it is known by the CPU that it is read on.
         number = info.cpu if kind.of_cores else info.die or 0
-        rows = [_Row(event, info.package or 0, number) for event in kind.events]
-        self._rows += rows
-        if pmu is None:
-            box = _Box(kind, info.cpu, rows)
-            for row in rows:
-                row.problem = lacking or _NOT_YET
-            self._boxes += [box] if lacking is None else []
-            return
-        counted, encodings = [], []
+        rows = [
+            _Row(event, info.package or 0, number, lacking or _NOT_YET) for event in kind.events
+        ]
+        encodings = []
         for row in rows:
+            if pmu is None:
+                continue
             row.problem = QUIET if info.cpu in self._quiet else self._refused(pmu, kind, row.event)
             try:
                 if row.problem is None:
                     encodings.append(pmus.encode(pmu, pmu.events[kind.events[row.event]]))
-                    counted.append(row)
+                    row.problem = _NOT_YET
             except pmus.PmuError as error:
                 row.problem = CounterProblem(Reason.ERROR, str(error))
-        if not counted:
+        what = kind.pmu or next(iter(kind.events))
+        key = what, pmu.pmu_type if pmu else -1, info.package or 0, int(number)
+        counted = [row for row in rows if row.problem is _NOT_YET]
+        return _Box(kind, key, info.cpu, rows, counted, tuple(encodings))
+
+    def _open_group(self, box: _Box) -> None:
+        """Open the group of a box, or give its rows the reason why not."""
+        if not box.kind.pmu or not box.counted:
+            return
+        if box.cpu in self._polled:
+            self._explain(box, _POLLED if box.kind.of_cores else _BY_POLLER)
             return
         try:
-            group = open_group(self._kernel, info.cpu, encodings)
+            box.group = open_group(self._kernel, box.cpu, box.encodings)
         except OSError as error:
-            for row in counted:
-                row.problem = explain(error.errno or errno.EINVAL, self._root)
-        else:
-            self._boxes.append(_Box(kind, info.cpu, counted, group))
+            self._explain(box, explain(error.errno or errno.EINVAL, self._root))
+
+    def _explain(self, box: _Box, problem: CounterProblem | None) -> None:
+        for row in box.counted:
+            row.problem = problem
 
     def _refused(self, pmu: pmus.Pmu, kind: Counted, event: str) -> CounterProblem | None:
         """Why an event is not to be opened, or None."""
@@ -258,31 +306,47 @@ class PowerSource:
         return None
 
     def _read_box(self, box: _Box, now_ns: int) -> None:
-        """Values of a box's rows, or why there are none."""
-        if box.group is None:
-            for row in box.rows:
+        """Values of a box's rows, or why there are none. One that fails is opened again later."""
+        if not box.kind.pmu:
+            for row in box.counted:
                 path = f"{_CPUS}/cpu{box.cpu}/thermal_throttle/{box.kind.events[row.event]}"
                 value = SysTree(self._root).number(path)
                 row.problem = _NO_FILES if value is None else None
                 row.value, row.clock_ns = value or 0, now_ns
             return
-        if box.cpu in self._polled:
-            for row in box.rows:
-                row.problem = _POLLED if box.kind.of_cores else _BY_POLLER
+        if box.group is None:
             return
-        buffer = np.zeros(READ_HEADER_WORDS + len(box.rows), np.uint64)
+        if box.cpu in self._polled:
+            self._explain(box, _POLLED if box.kind.of_cores else _BY_POLLER)
+            return
+        buffer = np.zeros(READ_HEADER_WORDS + len(box.counted), np.uint64)
         self._costs.reads += 1
         self._costs.interrupts += 1
-        problem: CounterProblem | None = None
         try:
-            if self._kernel.readv(box.group.fds[0], (buffer.data,)) != buffer.nbytes:
-                problem = CAME_BACK
+            # Short: the last CPU of the package or core went, and took the events out of the group.
+            lost = self._kernel.readv(box.group.fds[0], (buffer.data,)) != buffer.nbytes
+            problem, pause_ns = (CAME_BACK if lost else None), 0
         except OSError as error:
-            problem = explain(error.errno or errno.EIO, self._root)
-        for row, value in zip(box.rows, buffer[READ_HEADER_WORDS:].tolist(), strict=True):
-            row.problem, row.value, row.clock_ns = problem, value, int(buffer[1])
+            problem, pause_ns = explain(error.errno or errno.EIO, self._root), RETRY_AFTER_NS
+        self._explain(box, problem)
+        if problem is not None:
+            self._close_box(box)
+            self._retry_ns = min(self._retry_ns, now_ns + pause_ns)
+            return
+        for row, value in zip(box.counted, buffer[READ_HEADER_WORDS:].tolist(), strict=True):
+            row.value, row.clock_ns = value, int(buffer[1])
 
 
+def _may_pass(row: _Row) -> bool:
+    """Whether a row has no number for a reason that may pass: a PMU may be loaded, too."""
+    settled = (_NOT_YET, QUIET, _POLLED, _BY_POLLER)
+    problem = row.problem
+    if problem is None or problem in settled:
+        return False
+    return problem.reason is not Reason.HARDWARE or problem.fix.startswith(_LOAD)
+
+
+_LOAD = "sudo modprobe "
 _NEVER = 1 << 63
 
 

@@ -7,13 +7,13 @@ moment, so this is done for the processes of one selected CPU, or of an incident
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
 from nftop.model.ids import Cpu
 from nftop.model.sample import ProcessFacts
 from nftop.model.struct import replace
-from nftop.sources.host.sysfs import read_up_to
+from nftop.sources.host.sysfs import read_up_to, writable_name
 from nftop.sources.trust.trust import user_name
 
 FactsReader: TypeAlias = Callable[[int, Cpu], ProcessFacts | None]
@@ -34,7 +34,12 @@ def process_facts(pid: int, cpu: Cpu) -> ProcessFacts | None:
     facts = _read(pid, ("cmdline",))
     if facts is None:
         return None
-    return replace(facts[0], cpu=cpu, command=" ".join(facts[1] or ())[:_COMMAND_CHARACTERS])
+    return replace(facts[0], cpu=cpu, command=_joined(facts[1] or ()))
+
+
+def _joined(arguments: Iterable[str]) -> str:
+    """A command line; psutil keeps bytes that are no UTF-8 as halves of surrogate pairs."""
+    return writable_name(" ".join(arguments))[:_COMMAND_CHARACTERS]
 
 
 def culprit_facts(pid: int, cpu: Cpu, memory: bool) -> ProcessFacts | None:  # noqa: FBT001 - as called
@@ -68,7 +73,7 @@ def _read(pid: int, more: tuple[str, ...]) -> tuple[ProcessFacts, list[str] | No
         cgroup=_unified(cgroups),
         nice_value=known["nice"],
         started_s=known["create_time"],
-        name=known["name"] or "",
+        name=writable_name(known["name"] or ""),
         container=container_of(cgroups),
     )
     return facts, known.get("cmdline")

@@ -128,6 +128,8 @@ NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _QUIET_RATIO = 0.01
 # The threads of a quiet process, or of one with very many, are examined this often.
 _LOOK_EVERY_NS = 30_000_000_000
+# A thread may take another name and hardly run: those of idle processes are read again this often.
+_NAME_EVERY_NS = 300_000_000_000
 # Time between two looks at a process, for each of its threads: 10 s for 1,000 of them.
 _LOOK_NS_PER_THREAD = 10_000_000
 # A thread that is not pinned is watched if it hardly ever sleeps.
@@ -140,7 +142,7 @@ class ScanResult:
 
     Attributes:
         hidden: processes closed to nftop; a lower bound, since hidepid=2 does not list them.
-        uses: what ran on the watched CPUs since the pass before, the most first.
+        uses: what ran on the watched CPUs since the pass before, the largest share first.
     """
 
     threads: tuple[ThreadRow, ...]
@@ -194,6 +196,7 @@ class _Process:
         usage: of its threads, by tid and start.
         compared: whether `rows` come from comparing two looks, which shows pollers.
         checked, checked_at_ns: its stat when it was last checked, which is cheap.
+        named_at_ns: when the names of its threads were read.
     """
 
     group: Stat
@@ -203,26 +206,31 @@ class _Process:
     compared: bool
     checked: Stat
     checked_at_ns: int
+    named_at_ns: int
 
-    def unchanged(self, now: Stat, at_ns: int, *, watching: bool) -> bool:
-        """Whether `rows` still hold, so that none of its threads need be read.
+    def same_threads(self, now: Stat) -> bool:
+        """Whether its start, name and number of threads are those of the last look."""
+        group = self.group
+        before = group.start_ticks, group.comm, group.threads
+        return (now.start_ticks, now.comm, now.threads) == before
 
-        `watching`: the use of some CPUs is wanted, whatever the number of threads.
-        """
-        if (now.start_ticks, now.threads) != (self.group.start_ticks, self.group.threads):
-            return False
-        age_ns = at_ns - self.examined_at_ns
-        if not self.compared or age_ns >= _LOOK_EVERY_NS:
-            return False
-        if not watching and age_ns < now.threads * _LOOK_NS_PER_THREAD:
-            return True
+    def recent(self, at_ns: int) -> bool:
+        """Whether its last look is too recent for the next one, for its number of threads."""
+        return at_ns - self.examined_at_ns < self.group.threads * _LOOK_NS_PER_THREAD
+
+    def quiet(self, now: Stat, at_ns: int) -> bool:
+        """Whether it ran so little since its last check that no thread of it polls."""
         ran_ns = (now.cpu_ticks - self.checked.cpu_ticks) * NS_PER_TICK
         return ran_ns < _QUIET_RATIO * (at_ns - self.checked_at_ns)
 
     def idle(self, now: Stat, tids: Sequence[int]) -> bool:
-        """Whether it has the same threads as at the last look, and none of them ran since."""
-        same = now.cpu_ticks == self.group.cpu_ticks and now.start_ticks == self.group.start_ticks
-        return self.compared and same and {tid for tid, _ in self.usage} == set(tids)
+        """Whether its threads are those of the last look, and none of them ran since."""
+        ran = now.cpu_ticks != self.group.cpu_ticks
+        return not ran and {tid for tid, _ in self.usage} == set(tids)
+
+    def ran_before_check_ns(self) -> int:
+        """What all of its threads ran from the last look to the last check."""
+        return max(self.checked.cpu_ticks - self.group.cpu_ticks, 0) * NS_PER_TICK
 
 
 @dataclass(slots=True)
@@ -307,7 +315,9 @@ class Scanner:
         self._looks, self._kernel_usage = self._pass.looks, self._pass.usage
         here = {thread.pid for thread in self._pass.threads}
         self._vms = {key: name for key, name in self._vms.items() if key[0] in here}
-        uses = sorted(self._pass.uses.values(), key=lambda use: use.run_ns, reverse=True)
+        uses = sorted(
+            self._pass.uses.values(), key=lambda use: use.run_ns / use.over_ns, reverse=True
+        )
         large = [use for use in uses if use.run_ns >= _LEAST_USE * use.over_ns]
         return ScanResult(
             tuple(self._pass.threads),
@@ -328,27 +338,36 @@ class Scanner:
         """Examine the threads of a process, or keep what the last look gave if nothing changed."""
         known, now_ns = self._looks.get(pid), self._clock()
         group = self._group(pid)
-        if known is not None and group is not None:
-            watching = bool(self.watched_cpus)
-            if known.unchanged(group, now_ns, watching=watching):
+        if known is not None and group is not None and known.compared:
+            same = known.same_threads(group)
+            new = now_ns - known.examined_at_ns < _LOOK_EVERY_NS
+            # The use of watched CPUs is wanted of processes with many threads too.
+            may_wait = known.recent(now_ns) and not self.watched_cpus
+            checked = replace(known, checked=group, checked_at_ns=now_ns)
+            if same and new and (may_wait or known.quiet(group, now_ns)):
                 yield
-                self._keep(pid, replace(known, checked=group, checked_at_ns=now_ns))
+                self._keep(pid, checked)
                 return
-            if known.idle(group, numbered(f"{self._proc}/{pid}/task")):
+            named_ns = now_ns - known.named_at_ns
+            if (
+                same
+                and named_ns < _NAME_EVERY_NS
+                and known.idle(group, numbered(f"{self._proc}/{pid}/task"))
+            ):
                 yield
-                fresh = replace(known, examined_at_ns=now_ns, checked=group, checked_at_ns=now_ns)
-                self._keep(pid, fresh)
+                self._keep(pid, replace(checked, examined_at_ns=now_ns))
                 return
-        before = {} if known is None else known.usage
         usage: dict[tuple[int, int], _Usage] = {}
-        members = yield from self._members(pid, before, usage)
+        members = yield from self._members(pid, known, usage)
         if not members:
             return
         rows = self._candidates(pid, members)
         if group is None:
             group = members[0].stat
         compared = any(seen.run_ratio is not None for seen in members)
-        self._keep(pid, _Process(group, now_ns, usage, tuple(rows), compared, group, now_ns))
+        self._keep(
+            pid, _Process(group, now_ns, usage, tuple(rows), compared, group, now_ns, now_ns)
+        )
 
     def _keep(self, pid: int, process: _Process) -> None:
         self._pass.looks[pid] = process
@@ -366,16 +385,17 @@ class Scanner:
         """What a kernel thread runs on watched CPUs; nothing else is read of these."""
         yield
         with contextlib.suppress(*GONE, PermissionError, ValueError):
-            self._see(pid, pid, self._kernel_usage, self._pass.usage)
+            self._see(pid, pid, self._kernel_usage, self._pass.usage, None)
 
     def _members(
-        self, pid: int, before: _Usages, now: _NewUsages
+        self, pid: int, known: _Process | None, now: _NewUsages
     ) -> Generator[None, None, list[_Seen]]:
         members = []
+        before = {} if known is None else known.usage
         for tid in numbered(f"{self._proc}/{pid}/task"):
             yield
             try:
-                seen = self._see(pid, tid, before, now)
+                seen = self._see(pid, tid, before, now, known)
             except (*GONE, ValueError):
                 continue
             if seen.stat.kernel:
@@ -384,8 +404,19 @@ class Scanner:
             members.append(seen)
         return members
 
-    def _see(self, pid: int, tid: int, earlier: _Usages, usage: _NewUsages) -> _Seen:
-        """A thread compared with its usage `earlier`; its usage now goes into `usage`."""
+    def _see(
+        self,
+        pid: int,
+        tid: int,
+        earlier: _Usages,
+        usage: _NewUsages,
+        process: _Process | None,
+    ) -> _Seen:
+        """A thread compared with its usage `earlier`; its usage now goes into `usage`.
+
+        If its process was checked since, what it ran is that since the check: at least what remains
+        after all that the process ran before.
+        """
         files = ThreadFiles(f"{self._proc}/{pid}/task/{tid}", keep=False)
         stat = files.stat()
         sched = None if stat.kernel else files.schedstat()
@@ -399,11 +430,15 @@ class Scanner:
         before = earlier.get(identity)
         if before is None or now.at_ns <= before.at_ns:
             return _Seen(tid, stat, files, None, None)
-        elapsed_ns = now.at_ns - before.at_ns
+        elapsed_ns = over_ns = now.at_ns - before.at_ns
+        ran_ns = now.run_ns - before.run_ns
+        if process is not None and before.at_ns < process.checked_at_ns < now.at_ns:
+            over_ns = now.at_ns - process.checked_at_ns
+            ran_ns = min(max(ran_ns - process.ran_before_check_ns(), 0), over_ns)
         if stat.last_cpu in self.watched_cpus:
-            self._use(pid, stat, now.run_ns - before.run_ns, elapsed_ns)
-        run_ratio = (now.run_ns - before.run_ns) / elapsed_ns
-        return _Seen(tid, stat, files, run_ratio, (now.wait_ns - before.wait_ns) / elapsed_ns)
+            self._use(pid, stat, ran_ns, over_ns)
+        wait_ratio = (now.wait_ns - before.wait_ns) / elapsed_ns
+        return _Seen(tid, stat, files, ran_ns / over_ns, wait_ratio)
 
     def _use(self, pid: int, stat: Stat, run_ns: int, over_ns: int) -> None:
         """Add what a thread ran on a watched CPU; a process has the name of its first thread."""

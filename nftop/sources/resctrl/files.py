@@ -15,7 +15,7 @@ from typing import TypeVar
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import MbaUnit
 from nftop.model.struct import dataclass
-from nftop.sources.host.sysfs import read_up_to, unreadable
+from nftop.sources.host.sysfs import read_up_to, unreadable, writable_name
 from nftop.sources.host.topology import read_cpuid
 
 # More than any file but `tasks` has, on any host; that one has a line for every thread.
@@ -64,7 +64,7 @@ def folders(path: str) -> list[tuple[str, str]]:
         directories = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
     return sorted(
         (
-            item.name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"),
+            writable_name(item.name),
             item.path,
         )
         for item in directories
@@ -120,7 +120,7 @@ def find_mount(root: Path) -> Mount | Missing:
     if mounted is None:
         return _NOT_MOUNTED if _offered(root) else _NO_RESCTRL
     shown, options = mounted
-    return Mount(os.fspath(root / shown.lstrip("/")), shown, options)
+    return Mount(os.fspath(root / shown.lstrip("/")), writable_name(shown), options)
 
 
 def mba_unit(mount: Mount, root: Path) -> MbaUnit:

@@ -12,11 +12,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Reason
 from nftop.model.struct import dataclass, field
 from nftop.sources.host.sysfs import SysTree, link_target, numbered, read_up_to
-from nftop.sources.tuning.inputs import CheckInputs, HostFinding, as_advised, cpus, otherwise
+from nftop.sources.host.topology import read_cpuid
+from nftop.sources.tuning.inputs import (
+    CheckInputs,
+    HostFinding,
+    as_advised,
+    cpus,
+    kernel_parameters,
+    otherwise,
+    pinning,
+)
+from nftop.uarch.table import identify
 
 # PCI network devices: Documentation/ABI/testing/sysfs-bus-pci; registers of the PCI Express
 # capability (PCI Express Base Specification, 7.5.3), which lspci -vvv shows too.
@@ -226,12 +235,16 @@ def huge_pages(inputs: CheckInputs) -> HostFinding:
         return as_advised(text)
     where = f"/{_NODES}/node{bare[0]}" if bare[0] >= 0 else "/sys/kernel/mm"
     size = min(pages[bare[0]], default=2048) if bare[0] in pages else 2048
+    count = max(_RESERVED_KB // size, 1)
     return otherwise(
         f"{text}; network functions poll on node {', '.join(map(str, bare))}"
         if bare[0] >= 0
         else text,
-        f"echo PAGES | sudo tee {where}/hugepages/hugepages-{size}kB/nr_hugepages",
+        f"echo {count} | sudo tee {where}/hugepages/hugepages-{size}kB/nr_hugepages",
     )
+
+
+_RESERVED_KB = 2 << 20  # by the fix
 
 
 def channels(inputs: CheckInputs) -> HostFinding:
@@ -245,12 +258,12 @@ def channels(inputs: CheckInputs) -> HostFinding:
     uneven = len({size for item in controllers for size in item.megabytes.values() if size}) > 1
     if not empty and not uneven:
         return as_advised(text)
-    return otherwise(text, "the board's manual says which slots to fill: one DIMM in each "
-                    "channel before a second in any, all of one size")  # fmt: skip
+    text += "; the board's manual says which slots to fill: one DIMM in each channel before a "
+    return otherwise(f"{text}second in any, all of one size", "sudo dmidecode -t memory")
 
 
 def clusters(inputs: CheckInputs) -> HostFinding:
-    """Into how many nodes each package is divided; only the load can judge that."""
+    """Into how many nodes each package is divided, and whether a program polls on several."""
     nodes: dict[int, set[int]] = {}
     for info in inputs.topology.cpus:
         if info.package is not None and info.node is not None:
@@ -264,10 +277,16 @@ def clusters(inputs: CheckInputs) -> HostFinding:
         f"package {package} is divided into nodes {', '.join(map(str, mine))}"
         for package, mine in divided.items()
     )
-    return HostFinding(
-        Reason.PRESENT,
-        f"{text} (sub-NUMA clustering, Cluster-on-Die): a core has part of the channels nearby",
-    )
+    text += " (sub-NUMA clustering, Cluster-on-Die): a core has part of the channels nearby"
+    for pid in sorted({poller.pid for poller in inputs.pollers if poller.kind}):
+        mine = [poller for poller in inputs.pollers if poller.pid == pid and poller.pinned]
+        polled = set(inputs.nodes_of(poller.cpu for poller in mine))
+        for nodes_ in divided.values():
+            if len(polled & set(nodes_)) > 1:
+                where = ", ".join(map(str, sorted(polled & set(nodes_))))
+                text += f"; {mine[0].program}[{pid}] polls on nodes {where}, each far from the "
+                return otherwise(f"{text}others' memory", f"numastat -p {pid}")
+    return as_advised(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +328,9 @@ def _without_edac(inputs: CheckInputs) -> HostFinding:
     units = (
         f"; the kernel has {counted} units of counters a package (uncore_imc)" if counted else ""
     )
-    fix = "sudo modprobe i10nm_edac (Ice Lake and later), skx_edac, or sb_edac (Xeon E5)"
+    cpuid = read_cpuid(inputs.root)
+    module = "" if cpuid is None else _EDAC_MODULES.get(identify(*cpuid), "")
+    fix = f"sudo modprobe {module}" if module else ""
     try:
         installed = dimms(inputs.root)
     except PermissionError:
@@ -322,6 +343,14 @@ def _without_edac(inputs: CheckInputs) -> HostFinding:
     sizes = ", ".join(f"{count} of {size / 1024:g} GB" for size, count in installed.filled.items())
     text = f"DIMMs: {sizes or 'none listed'}; {installed.empty} slots empty{units}"
     return HostFinding(Reason.SOURCE, f"{text}; only EDAC has their channels", fix)
+
+
+# By tables of the CPU: the kernel's drivers/edac.
+_EDAC_MODULES = {
+    **dict.fromkeys(("HSX", "BDX"), "sb_edac"),
+    **dict.fromkeys(("SKX", "CLX"), "skx_edac"),
+    **dict.fromkeys(("ICX", "SPR", "EMR", "GNR"), "i10nm_edac"),
+}
 
 
 def _nodes(inputs: CheckInputs) -> list[int]:
@@ -427,11 +456,10 @@ def _locality(inputs: CheckInputs, nic: Nic, users: set[int], hidden: int) -> Ho
         return as_advised(f"{text} of the same node", of=nic.address)
     near = [info.cpu for info in inputs.topology.cpus if info.online and info.node == nic.node]
     where = ", ".join(map(str, inputs.nodes_of(far))) or "unknown"
-    return otherwise(
-        f"{text}, of which {cpus(far)} is on node {where}",
-        f"run it on CPUs of node {nic.node}: {format_cpu_list(near)}",
-        of=nic.address,
-    )
+    fix = pinning(inputs, [item.tid for item in mine if item.cpu in far], nic.node)
+    text += f", of which {cpus(far)} is on node {where}: it belongs on {cpus(near)} of node "
+    text += f"{nic.node}, and its memory stays where it is until it is started there"
+    return otherwise(text, fix, of=nic.address)
 
 
 def _link(inputs: CheckInputs, nic: Nic) -> HostFinding:
@@ -445,7 +473,7 @@ def _link(inputs: CheckInputs, nic: Nic) -> HostFinding:
                      of=nic.address)  # fmt: skip
     if link is None:
         return HostFinding(Reason.UNDEFINED, "it is not on PCI Express", of=nic.address)
-    flaws, fixes = _flaws(link)
+    flaws, fixes = _flaws(inputs, link, nic.physical or nic.address)
     text = f"as {nic.physical}, of which it is a function: " if nic.physical else ""
     text += (
         f"payload {link.payload_bytes} of {link.payload_limit_bytes} bytes, reads of "
@@ -456,18 +484,19 @@ def _link(inputs: CheckInputs, nic: Nic) -> HostFinding:
     return otherwise(f"{text}: {', '.join(flaws)}", "; ".join(fixes), of=nic.address)
 
 
-def _flaws(link: Express) -> tuple[list[str], list[str]]:
+def _flaws(inputs: CheckInputs, link: Express, address: str) -> tuple[list[str], list[str]]:
     flaws, fixes = [], []
     if link.payload_bytes < _PAYLOAD_BYTES:
         able = link.payload_limit_bytes >= _PAYLOAD_BYTES
         flaws.append(f"payload below {_PAYLOAD_BYTES}" + ("" if able else ", its maximum"))
     if link.read_bytes < _READ_BYTES:
         flaws.append(f"reads below {_READ_BYTES}")
-    if flaws:
-        fixes.append("pci=pcie_bus_perf in the kernel's command line, or the BIOS")
+        fixes.append(f"sudo setpci -s {address} CAP_EXP+8.w=2000:7000")
     if link.aspm:
         flaws.append("ASPM is on")
         fixes.append("echo performance | sudo tee /sys/module/pcie_aspm/parameters/policy")
+    if link.payload_bytes < _PAYLOAD_BYTES:
+        fixes.append(kernel_parameters(inputs, pci="pcie_bus_perf"))  # ends in a comment
     return flaws, fixes
 
 

@@ -23,9 +23,12 @@ from nftop.sources.tuning.inputs import (
     NOBODY_POLLS,
     CheckInputs,
     HostFinding,
+    Poller,
     as_advised,
     cpus,
+    kernel_parameters,
     otherwise,
+    pinning,
 )
 from nftop.uarch.table import identify
 
@@ -35,7 +38,6 @@ _POLICY_FIELD = 38  # of those behind the name in /proc/PID/stat
 _STAT_INTERVAL_S = 10  # from this on it is seldom
 _SMI_COUNT, _MSR_BYTES, _SMI_WATCH_S = 0x34, 8, 1.0
 _VCPU = re.compile(r"CPU (\d{1,4})/(?:KVM|TCG)")
-_BOOT = "in the kernel's command line (GRUB_CMDLINE_LINUX of /etc/default/grub; then reboot)"
 
 
 def real_time(inputs: CheckInputs) -> HostFinding:
@@ -48,26 +50,23 @@ def real_time(inputs: CheckInputs) -> HostFinding:
         return as_advised("real-time threads are not limited (sched_rt_runtime_us is -1)")
     text = f"real-time threads may run {runtime} of {period} us"
     users = sorted(
-        f"{poller.program}[{poller.pid}] ({_REAL_TIME[policy]})"
-        for poller in {poller.pid: poller for poller in inputs.pollers}.values()
-        if (policy := _policy(inputs, poller.pid)) in _REAL_TIME
+        f"{poller.program}[{poller.tid}] ({_REAL_TIME[policy]}) on CPU {poller.cpu}"
+        for poller in inputs.pollers
+        if (policy := _policy(inputs, poller)) in _REAL_TIME
     )
     if not users:
-        return as_advised(f"{text}, and no program that polls is one")
+        return as_advised(f"{text}, and no thread that polls is one")
     return otherwise(
         f"{text}: the rest is taken from {', '.join(users)}",
         "sudo sysctl kernel.sched_rt_runtime_us=-1",
     )
 
 
-def _policy(inputs: CheckInputs, pid: int) -> str:
-    """The highest scheduling policy of a process's threads, as /proc/PID/stat has it."""
-    policies = {"0"}
-    for tid in inputs.tree.names(f"proc/{pid}/task"):
-        text = inputs.tree.text(f"proc/{pid}/task/{tid}/stat") or ""
-        fields = text.rpartition(")")[2].split()
-        policies |= set(fields[_POLICY_FIELD : _POLICY_FIELD + 1])
-    return next((policy for policy in _REAL_TIME if policy in policies), "0")
+def _policy(inputs: CheckInputs, poller: Poller) -> str:
+    """The scheduling policy of a thread, as /proc/PID/task/TID/stat has it; "" if unknown."""
+    text = inputs.tree.text(f"proc/{poller.pid}/task/{poller.tid}/stat") or ""
+    fields = text.rpartition(")")[2].split()
+    return fields[_POLICY_FIELD] if len(fields) > _POLICY_FIELD else ""
 
 
 def stat_interval(inputs: CheckInputs) -> HostFinding:
@@ -88,11 +87,15 @@ def soft_lockup(inputs: CheckInputs) -> HostFinding:
         return HostFinding(Reason.HARDWARE, "this kernel has no soft-lockup watchdog")
     if state == "0":
         return as_advised("the soft-lockup watchdog is off")
-    watched = inputs.tree.text(f"{_SYSCTL}/watchdog_cpumask") or ""
+    watched = inputs.tree.text(f"{_SYSCTL}/watchdog_cpumask")
     try:
-        watched_cpus = set(parse_cpu_list(watched)) if watched else set()
+        watched_cpus = set(parse_cpu_list(watched or ""))
     except ValueError:
-        return HostFinding(Reason.ERROR, f"kernel.watchdog_cpumask={watched} is no list of CPUs")
+        watched_cpus = set()
+    if not watched_cpus:
+        text = "the soft-lockup watchdog is on, and the kernel does not say for which CPUs"
+        text += f": kernel.watchdog_cpumask is {watched}" if watched else ""
+        return HostFinding(Reason.ERROR if watched else Reason.SOURCE, text)
     hit = sorted(watched_cpus & set(inputs.polled))
     text = f"the soft-lockup watchdog is on for {cpus(sorted(watched_cpus))}"
     if not inputs.polled:
@@ -119,7 +122,7 @@ def iommu(inputs: CheckInputs) -> HostFinding:
             return as_advised(text)
         return otherwise(
             f"{text}, and vfio-pci drives {', '.join(by_vfio)}: no memory is safe from them",
-            f"intel_iommu=on iommu=pt {_BOOT}",
+            kernel_parameters(inputs, intel_iommu="on", iommu="pt"),
         )
     modes: dict[str, list[str]] = {}
     for nic in devices:
@@ -132,20 +135,27 @@ def iommu(inputs: CheckInputs) -> HostFinding:
     listed = "; ".join(f"{mode}: {', '.join(where)}" for mode, where in sorted(modes.items()))
     text += f", the kernel's NICs by mode: {listed}" if listed else ""
     if any(mode.startswith("DMA") for mode in modes):
-        return otherwise(f"{text}; DMA maps every buffer anew", f"iommu=pt {_BOOT}")
+        return otherwise(
+            f"{text}; DMA maps every buffer anew", kernel_parameters(inputs, iommu="pt")
+        )
     return as_advised(text)
 
 
 def smi(inputs: CheckInputs) -> HostFinding:
-    """Whether firmware interrupts CPUs now: the count of one that does not poll, twice."""
-    free = [info.cpu for info in inputs.topology.cpus
-            if info.online and info.cpu not in inputs.polled]  # fmt: skip
+    """Whether firmware interrupts CPUs now: the count of a CPU that may be interrupted, twice.
+
+    Firmware interrupts all CPUs at once. Isolated CPUs may poll unseen.
+    """
+    isolated = {info.cpu for info in inputs.topology.cpus if info.isolated or info.nohz_full}
+    free = [cpu for cpu in inputs.free_cpus if cpu not in isolated]
     if not free:
-        return HostFinding(Reason.SOURCE, "every CPU is polled on, and reading would interrupt it")
+        why = "reading would interrupt a CPU: each polls, is isolated or is in --quiet-cpus"
+        return HostFinding(Reason.SOURCE, why)
+    cpu = free[-1]  # CPU 0 if it may be
     try:
-        first = _smi_count(inputs, free[0])
+        first = _smi_count(inputs, cpu)
         time.sleep(_SMI_WATCH_S)
-        second = _smi_count(inputs, free[0])
+        second = _smi_count(inputs, cpu)
     except FileNotFoundError:
         why = "the count of system management interrupts needs the module msr"
         return HostFinding(Reason.SOURCE, why, "sudo modprobe msr")
@@ -158,8 +168,9 @@ def smi(inputs: CheckInputs) -> HostFinding:
     if second == first:
         return as_advised(f"{text}, none in the last second")
     return otherwise(
-        f"{text}, {second - first} in the last second: firmware stops all CPUs for each",
-        "sudo perf stat -a -e msr/smi/ sleep 60, while its sources are turned off in the BIOS",
+        f"{text}, {second - first} in the last second: firmware stops all CPUs for each; the BIOS "
+        "has switches for its sources, and the command counts those that are left",
+        f"sudo perf stat -C {cpu} -e msr/smi/ -- sleep 60",
     )
 
 
@@ -219,16 +230,17 @@ def _vcpus(inputs: CheckInputs, pid: str) -> HostFinding:
         return as_advised(f"each of {len(allowed)} vCPUs has a CPU of its own", of=pid)
     texts = [f"vCPU {', '.join(map(str, roaming))} may run on several CPUs"] if roaming else []
     texts += [f"vCPU {', '.join(map(str, shared))} runs where others poll"] if shared else []
-    fix = "; ".join(f"sudo taskset -pc CPU {tid}" for tid in (roaming | shared).values())
+    fix = pinning(inputs, (roaming | shared).values())
+    texts += [] if fix else ["too few CPUs are free for them"]
     return otherwise("; ".join(texts), fix, of=pid)
 
 
 def microcode(inputs: CheckInputs) -> HostFinding:
     """Whether all CPUs run one revision of microcode."""
-    text = inputs.tree.text("proc/cpuinfo", _CPUINFO_BYTES) or ""
+    info = inputs.tree.text("proc/cpuinfo", _CPUINFO_BYTES) or ""
     revisions: dict[str, list[Cpu]] = {}
     cpu = Cpu(0)
-    for line in text.splitlines():
+    for line in info.splitlines():
         name, _, value = (word.strip() for word in line.partition(":"))
         if name == "processor" and value.isdecimal():
             cpu = Cpu(int(value))
@@ -239,12 +251,17 @@ def microcode(inputs: CheckInputs) -> HostFinding:
     if len(revisions) == 1:
         return as_advised(f"microcode {next(iter(revisions))} on all CPUs")
     listed = "; ".join(f"{name} on {cpus(where)}" for name, where in revisions.items())
-    return otherwise(f"microcode differs: {listed}",
-                    "echo 1 | sudo tee /sys/devices/system/cpu/microcode/reload")  # fmt: skip
+    text = f"microcode differs: {listed}; loaded at boot it is the same on all"
+    package = "intel-microcode" if "GenuineIntel" in info else "amd64-microcode"
+    install = f"sudo apt-get install {package}"
+    if (inputs.root / "usr/bin/dnf").exists():
+        install = "sudo dnf upgrade microcode_ctl linux-firmware"
+    return otherwise(text, f"{install}  # then reboot")
 
 
 _CPUINFO_BYTES = 4 << 20
-_MLC = "sudo mlc --max_bandwidth, then nftop --memory-peak GB/s of a package"
+_MLC = "sudo mlc --max_bandwidth"
+_MEASURE = "measure it by Intel's mlc, without traffic, for nftop's --memory-peak"
 
 
 def bandwidth(inputs: CheckInputs) -> HostFinding:
@@ -261,10 +278,10 @@ def bandwidth(inputs: CheckInputs) -> HostFinding:
     if peak is None:
         most = memory_peak_bytes_per_s(uarch) or 0.0
         text = f"at most {most / 1e9:.0f} GB/s a package: firmware lists no modules, or not to you"
-        return HostFinding(Reason.SOURCE, text, _MLC)
+        return HostFinding(Reason.SOURCE, f"{text}; {_MEASURE}", _MLC)
     text = (
         f"{peak / 1e9:.0f} GB/s a package at most: {min(modules, channels)} of {channels} channels "
-        f"at {capacity.memory_transfers_per_s / 1e6:.0f} MT/s; measure it: {_MLC}"
+        f"at {capacity.memory_transfers_per_s / 1e6:.0f} MT/s; {_MEASURE}"
     )
     if modules >= channels and capacity.memory_transfers_per_s >= fastest * _SAME_SPEED:
         return as_advised(text)

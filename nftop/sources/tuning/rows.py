@@ -28,10 +28,11 @@ from nftop.sources.tuning.inputs import (
     Poller,
     as_advised,
     cpus,
+    kernel_parameters,
     otherwise,
+    pinning,
 )
 
-_GRUB = "in the kernel's command line (GRUB_CMDLINE_LINUX of /etc/default/grub; then reboot)"
 # The names that intel_idle and acpi_idle give: C1 and C1E wake up in a few microseconds.
 _DEEP = re.compile(r"C([2-9]|[1-9][0-9]).*")
 _STATE = re.compile(r"state([0-9]{1,2})")
@@ -49,12 +50,11 @@ def isolation(inputs: CheckInputs) -> Iterator[HostFinding]:
     listed = set(isolated) | set(_partitions(inputs))
     yield _covered(inputs, listed, "isolated from the scheduler", "isolcpus")
     # Other busy threads do not necessarily forward packets.
-    roaming = {(p.program, p.pid, p.cpu) for p in inputs.pollers if p.kind and not p.pinned}
-    for name, pid, last in sorted(roaming):
-        yield otherwise(
-            f"{name}[{pid}] polls and is not pinned: it runs on CPU {last} now",
-            "give it cores of its own",
-        )
+    roaming = {(p.program, p.tid, p.cpu) for p in inputs.pollers if p.kind and not p.pinned}
+    for name, tid, last in sorted(roaming):
+        fix = pinning(inputs, [tid])
+        text = f"{name}[{tid}] polls and is not pinned: it runs on CPU {last} now"
+        yield otherwise(text if fix else f"{text}, and no CPU is free for it", fix)
 
 
 def tick(inputs: CheckInputs) -> HostFinding:
@@ -176,7 +176,7 @@ def _covered(
         sorted({p.program for p in inputs.pollers if p.pinned and p.cpu in missing})
     )
     text = f"polled on by {programs} but not {what}: {cpus(missing)}; {state}"
-    return otherwise(text, f"{parameter}={wanted} {_GRUB}")
+    return otherwise(text, kernel_parameters(inputs, **{parameter: wanted}))
 
 
 def _partitions(inputs: CheckInputs) -> tuple[Cpu, ...]:
@@ -258,8 +258,8 @@ def clock_source(inputs: CheckInputs) -> HostFinding:
     if "tsc" in available:
         text = f"the kernel's clock source is {name}, and the TSC is available"
         return otherwise(text, f"echo tsc | sudo tee /{_CLOCKSOURCE}/current_clocksource")
-    return otherwise(f"the kernel's clock source is {name}: it has no TSC, or distrusts it",
-                    "dmesg | grep -i tsc says why")  # fmt: skip
+    text = f"the kernel's clock source is {name}: it has no TSC, or distrusts it, and says why"
+    return otherwise(text, "sudo dmesg | grep -i tsc")
 
 
 def _of_cpu(inputs: CheckInputs, cpu: Cpu, name: str) -> str | None:
@@ -314,9 +314,8 @@ def balancer(inputs: CheckInputs) -> HostFinding:
     if running:
         return otherwise(
             f"irqbalance runs (process {', '.join(running)}): it may move interrupts to any CPU "
-            "that it is not banned from",
-            "sudo systemctl disable --now irqbalance, or IRQBALANCE_BANNED_CPULIST in its "
-            "configuration",
+            "that IRQBALANCE_BANNED_CPULIST in its configuration does not name",
+            "sudo systemctl disable --now irqbalance",
         )
     # Processes of other namespaces, or of other users under hidepid, are not visible.
     return as_advised(f"irqbalance is not among the {len(pids)} processes that can be seen")
@@ -510,10 +509,20 @@ ROWS: tuple[HostCheck, ...] = (
 
 
 def host_checks(
-    root: Path, topology: Topology, pollers: tuple[Poller, ...] = ()
+    root: Path,
+    topology: Topology,
+    pollers: tuple[Poller, ...] = (),
+    quiet_cpus: frozenset[Cpu] = frozenset(),
 ) -> tuple[Check, ...]:
-    """Every row, as doctor's lines. Never raises: a failed check is a line."""
-    return tuple(check for row in ROWS for check in _run(row, CheckInputs(root, topology, pollers)))
+    """Every row, as doctor's lines. Never raises: a failed check is a line.
+
+    `quiet_cpus` are not interrupted. A fix is a command of a shell.
+    """
+    return tuple(
+        check
+        for row in ROWS
+        for check in _run(row, CheckInputs(root, topology, pollers, quiet_cpus))
+    )
 
 
 def _run(row: HostCheck, inputs: CheckInputs) -> Iterator[Check]:

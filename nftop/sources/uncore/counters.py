@@ -76,7 +76,7 @@ class UncoreLayout:
             event for unit in units for turn in unit.on_demand for event in turn if not detailed
         }
         self._extras = frozenset(unwanted)
-        self._events = tuple(event for unit in units for event in unit.events)
+        self._events = tuple(dict.fromkeys(event for unit in units for event in unit.events))
         self._rows = [
             _Row(package, _NO_BOX, event, problem=problem)
             for (name, package), problem in lacking.items()

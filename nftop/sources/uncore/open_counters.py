@@ -165,6 +165,8 @@ def find_boxes(
         if not unit_boxes and unit.links and problem is None and len(topology.packages) == 1:
             continue  # there is nothing it could link
         for package in topology.packages:
+            if unit.only is not None and package not in {wanted for wanted, _ in unit.only}:
+                continue
             mine = [box for box in unit_boxes if box.package == package]
             disturbed = [box.cpu for box in mine if box.cpu in quiet]
             if disturbed:  # of one die, perhaps; but what the others count is not the package's
@@ -201,7 +203,9 @@ def _boxes(
             )
         for cpu in pmu.cpumask or ():
             info = topology.cpus[topology.row_of[cpu]] if cpu in topology.row_of else None
-            if info is not None and info.package is not None:
+            if info is None or info.package is None:
+                continue
+            if unit.only is None or (info.package, number) in unit.only:
                 boxes.append(Box(unit, pmu, number, info.package, info.die, cpu))
     # A sum without one of its boxes would be too small and look like any other.
     return ([], problem) if problem is not None else (boxes, None)

@@ -1,24 +1,31 @@
-"""The source `uncore`: counters of packages, multiplexed by a thread of its own."""
+"""Sources `uncore` and `iio`: counters of packages, multiplexed by a thread of their own."""
 
 from __future__ import annotations
 
+import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nftop.model.check import Check
 from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Missing, Reason
+from nftop.model.pcie import UNKNOWN, PcieTable, RootPort
+from nftop.model.struct import replace
 from nftop.model.topology import Topology
-from nftop.model.uncore import UncoreTable
+from nftop.model.uncore import NO_COUNTS, UncoreTable
+from nftop.sources.base import missing_check
+from nftop.sources.host.pci import PortDevices, ports_with_networks
+from nftop.sources.host.sysfs import SysTree
 from nftop.sources.perf.abi import Kernel, host_kernel
 from nftop.sources.perf.problems import STOP_OTHER, CounterProblem
 from nftop.sources.uncore.counters import UncoreCounters
 from nftop.sources.uncore.open_counters import OpenBox, shares, turns_of
-from nftop.uarch.sections import Uncore
+from nftop.uarch.sections import Iio, Uncore
 from nftop.uarch.table import Uarch
 
 _TAKEN = "{events}: a group never got onto the counters of {boxes} boxes; another program has them"
@@ -80,8 +87,14 @@ def _absent(name: str, boxes: list[OpenBox]) -> Iterable[Check]:
         yield problem.check(f"{name} {event}", where)
 
 
+def _idle(table: UncoreTable) -> NDArray[np.bool_]:
+    """Rows whose group has never been on the hardware."""
+    rows: NDArray[np.bool_] = (table.reasons == 0) & (table.running_ns == 0)
+    return rows
+
+
 def _never_ran(name: str, unit: Uncore, table: UncoreTable) -> Iterable[Check]:
-    idle = (table.reasons == 0) & (table.running_ns == 0)
+    idle = _idle(table)
     for turn in turns_of(unit):
         mine = idle & np.isin(table.event, [table.events.index(event) for event in turn])
         if mine.any():
@@ -151,6 +164,11 @@ class UncoreSource:
         self._counters.detail(wanted=wanted)
 
     @property
+    def boxes(self) -> tuple[OpenBox, ...]:
+        """The open boxes."""
+        return self._counters.boxes
+
+    @property
     def counter_reads(self) -> int:
         return self._counters.costs.reads
 
@@ -162,20 +180,22 @@ class UncoreSource:
         """As `PollerAware`: readings warn if counting disturbs one of these CPUs."""
         self._counters.set_pollers(cpus)
 
+    def settled(self) -> UncoreTable | Missing:
+        """A reading after every turn has run, if they do; takes some rounds at most."""
+        table = self.read()
+        for _ in range(_ROUNDS):
+            if isinstance(table, UncoreTable) and _idle(table).any():
+                time.sleep(max(self._counters.round_ns / 1e9, _SETTLE_S))
+                table = self.read()
+        return table
+
     def check(self) -> tuple[Check, ...]:
         """Opens the boxes, lets every turn run, and reports what is counted where.
 
         From then on events on demand are counted too.
         """
         self.detail(wanted=True)
-        table = self.read()
-        for _ in range(_ROUNDS):
-            if (
-                isinstance(table, UncoreTable)
-                and ((table.reasons == 0) & (table.running_ns == 0)).any()
-            ):
-                time.sleep(max(self._counters.round_ns / 1e9, _SETTLE_S))
-                table = self.read()
+        table = self.settled()
         with self._changed:
             if isinstance(table, Missing):
                 return ((self._counters.problem or _CLOSED).check(self.name),)
@@ -209,3 +229,214 @@ class UncoreSource:
                 else:
                     # Woken by every reading, which may have changed the pace.
                     self._changed.wait(None if due_ns is None else (due_ns - now_ns) / 1e9)
+
+
+_PMUS = "sys/bus/event_source/devices"
+_DIE = re.compile(r"die([0-9]{1,4})")
+_PORT = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:([0-9a-f]{2})\.([0-7])")
+# Drivers and names of devices change when programs start; a look at a few hundred devices takes
+# some ten milliseconds.
+_LOOK_NS = 30_000_000_000
+NO_IIO = CounterProblem(
+    Reason.HARDWARE,
+    "no counters of devices that nftop knows: Skylake and later Xeons have them (IIO), and nftop "
+    "knows those of Skylake, Cascade Lake, Ice Lake, Sapphire and Emerald Rapids",
+)
+_NO_MAP = CounterProblem(
+    Reason.HARDWARE,
+    "the kernel does not show which root ports a stack serves (no uncore_iio_*/die* in sysfs): "
+    "Linux does from 5.10 on, of Skylake, Cascade Lake and Ice Lake",
+)
+_NO_PMU = CounterProblem(
+    Reason.HARDWARE,
+    "this kernel has no PMU uncore_iio_0: guests have none, and a host needs the module "
+    "intel_uncore",
+    "on a host: sudo modprobe intel_uncore",
+)
+_DIES = CounterProblem(Reason.HARDWARE, "stacks of packages with several dies are not told apart")
+_OFF_STACK = Missing(Reason.HARDWARE, "its root bus {bus} belongs to no stack that is counted")
+_ON_BUS = Missing(Reason.HARDWARE, "it is part of the CPU, behind no root port")
+_CHIPSET = Missing(
+    Reason.HARDWARE, "it is behind the chipset, whose devices a stack counts together only"
+)
+
+
+def stacks_of(pmu: str, topology: Topology, root: Path) -> Mapping[str, tuple[int, int]]:
+    """Package and stack by root bus (`0000:3a`), as the kernel shows them; empty if it does not.
+
+    Raises LookupError: packages of several dies.
+    """
+    dies = sorted(
+        {(info.package, info.die or 0) for info in topology.cpus if info.package is not None}
+    )
+    tree, stacks = SysTree(root), dict[str, tuple[int, int]]()
+    numbers = sorted(
+        int(name.removeprefix(f"{pmu}_"))
+        for name in tree.names(_PMUS)
+        if re.fullmatch(rf"{pmu}_[0-9]{{1,4}}", name)
+    )
+    for stack in numbers:
+        for name in tree.names(f"{_PMUS}/{pmu}_{stack}"):
+            match = _DIE.fullmatch(name)
+            bus = match and tree.text(f"{_PMUS}/{pmu}_{stack}/{name}")
+            if match and bus and int(match[1]) < len(dies):
+                stacks[bus.lower()] = (dies[int(match[1])][0], stack)
+    if stacks and len(dies) > len(topology.packages):
+        raise LookupError
+    return stacks
+
+
+class IioSource:
+    """Counts the traffic of root ports with network devices, a box for each of their stacks.
+
+    A stack with one such port is counted all the time; of several each has its share of it. The
+    boxes are opened, multiplexed and read as those of source `uncore`. Thread-safe.
+    """
+
+    name = "iio"
+    inline = False
+
+    def __init__(
+        self,
+        uarch: Uarch,
+        iio: Iio,
+        *,
+        topology: Topology,
+        root: Path = Path("/"),
+        quiet_cpus: Collection[int] = frozenset(),
+        kernel: Kernel | None = None,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+    ) -> None:
+        """Packages with boxes counted on a quiet CPU are left out."""
+        self._uarch, self._iio = uarch, iio
+        self._topology, self._root = topology, root
+        self._kernel, self._clock_ns, self._quiet = kernel, clock_ns, quiet_cpus
+        self._ports: tuple[RootPort, ...] = ()
+        self._boxes: UncoreSource | None = None
+        self._counted: Mapping[tuple[int, int], set[int]] = {}
+        self._before = (0, 0)  # reads and interrupts of boxes that are closed
+        self._due_ns = 0
+        self._closed = False
+
+    def read(self) -> PcieTable | Missing:
+        """Counts of all ports until now; ports that are not counted have a reason."""
+        if self._closed:
+            return Missing(Reason.SOURCE, "the iio source has been closed")
+        now_ns = self._clock_ns()
+        if now_ns >= self._due_ns:
+            self._due_ns = now_ns + _LOOK_NS
+            self._find()
+        if self._boxes is None:
+            return PcieTable(self._ports, NO_COUNTS)
+        counts = self._boxes.read()
+        if isinstance(counts, Missing):
+            ports = [
+                port if port.problem else replace(port, problem=counts) for port in self._ports
+            ]
+            return PcieTable(tuple(ports), NO_COUNTS)
+        # Of the CPUs that poll the source `uncore` warns, which reads on the same ones.
+        return PcieTable(self._ports, replace(counts, warning=""))
+
+    def soon(self) -> None:
+        """As `Refreshable`."""
+        self._due_ns = 0
+
+    @property
+    def counter_reads(self) -> int:
+        return self._before[0] + (self._boxes.counter_reads if self._boxes else 0)
+
+    @property
+    def counter_interrupts(self) -> int:
+        return self._before[1] + (self._boxes.counter_interrupts if self._boxes else 0)
+
+    def check(self) -> tuple[Check, ...]:
+        """What is counted of which devices, and why others are not."""
+        table = self.read()
+        if isinstance(table, Missing):
+            return missing_check(self.name, table)
+        if not table.ports:
+            return (Check(self.name, Reason.PRESENT, "no network device is behind a root port"),)
+        checks = []
+        counted = [port for port in table.ports if port.problem is None]
+        if counted:
+            names = ", ".join(f"{port.address} ({_names(port)})" for port in counted)
+            cpus = sorted({box.box.cpu for box in self._boxes.boxes} if self._boxes else ())
+            turns = max(map(len, self._counted.values()))
+            text = f"counts traffic behind {names}, by interrupts of CPU {format_cpu_list(cpus)}"
+            text += f"; of a stack up to {turns} take turns" if turns > 1 else ""
+            checks.append(Check(self.name, Reason.PRESENT, text))
+        counts = self._boxes.settled() if self._boxes is not None else NO_COUNTS
+        if isinstance(counts, UncoreTable) and (idle := _idle(counts)).any():
+            at = zip(counts.packages[idle].tolist(), counts.boxes[idle].tolist(), strict=True)
+            listed = ", ".join(f"{stack} of package {package}" for package, stack in sorted({*at}))
+            text = f"the counters of stacks {listed} never ran; another program has them"
+            checks.append(Check(f"{self.name} counters", Reason.TAKEN, text, STOP_OTHER))
+        why: dict[Missing, list[str]] = {}
+        for port in table.ports:
+            if port.problem is not None:
+                why.setdefault(port.problem, []).append(f"{port.address} ({_names(port)})")
+        for problem, names_ in why.items():
+            text = f"{problem.message}: {', '.join(names_)}"
+            checks.append(Check(f"{self.name} devices", problem.reason, text))
+        return tuple(checks)
+
+    def close(self) -> None:
+        """Close every counter. Safe to call twice."""
+        self._closed = True
+        self._close_boxes()
+
+    def _close_boxes(self) -> None:
+        if self._boxes is not None:
+            self._before = (self.counter_reads, self.counter_interrupts)
+            boxes, self._boxes = self._boxes, None
+            boxes.close()
+
+    def _find(self) -> None:
+        """Ports, their devices and stacks; boxes are opened anew if other ports have devices."""
+        iio, why = self._iio, _NO_MAP.missing
+        stacks: Mapping[str, tuple[int, int]] = {}
+        try:
+            stacks = stacks_of(iio.pmu, self._topology, self._root)
+        except LookupError:
+            why = _DIES.missing
+        if not (self._root / _PMUS / f"{iio.pmu}_0").exists():
+            why = _NO_PMU.missing
+        self._ports = tuple(
+            root_port(port, iio, stacks, why) for port in ports_with_networks(self._root)
+        )
+        counted: dict[tuple[int, int], set[int]] = {}
+        for port in self._ports:
+            if port.problem is None:
+                counted.setdefault((port.package, port.stack), set()).add(port.number)
+        if counted != self._counted:
+            self._counted = counted
+            self._close_boxes()
+            if counted:
+                units = tuple(iio.unit(*at, counted[at]) for at in sorted(counted))
+                self._boxes = UncoreSource(
+                    replace(self._uarch, uncore=units), root=self._root, quiet_cpus=self._quiet,
+                    kernel=self._kernel, clock_ns=self._clock_ns,
+                )  # fmt: skip
+
+
+def root_port(
+    port: PortDevices, iio: Iio, stacks: Mapping[str, tuple[int, int]], why: Missing
+) -> RootPort:
+    """The port with its stack; `why` there are no `stacks`, if there are none."""
+    devices = tuple(port.devices)
+    problem = why
+    match = _PORT.fullmatch(port.address)
+    if stacks and port.bus not in stacks:
+        problem = replace(_OFF_STACK, detail=_OFF_STACK.detail.format(bus=port.bus))
+    elif stacks and not port.is_port:
+        problem = _ON_BUS
+    elif stacks and match is not None:
+        number = int(match[1], 16) - iio.first_device
+        if 0 <= number < iio.ports and match[2] == "0":
+            return RootPort(port.address, *stacks[port.bus], number, devices, port.others)
+        problem = _CHIPSET
+    return RootPort(port.address, UNKNOWN, UNKNOWN, UNKNOWN, devices, port.others, problem)
+
+
+def _names(port: RootPort) -> str:
+    return ", ".join(name for item in port.devices for name in item.interfaces or (item.address,))

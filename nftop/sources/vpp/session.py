@@ -323,7 +323,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
             pid=pid,
             start_ticks=start_ticks,
             name="vpp" if self._life is None else program(self._life),
-            socket=self.socket.path,
+            socket=self.socket.shown_path,
             problem=self._why_old(),
             threads=tuple(bound),
             owner=self.owner,

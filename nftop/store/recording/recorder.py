@@ -407,8 +407,9 @@ class Recorder:
     def _keep(self, sink: Sink, past_ns: int, done: Callable[[Recording], None]) -> None:
         since_ns, first_ns = max(self._newest_ns - past_ns, 0), 0
         for chunk in () if self._flight is None else self._flight.chunks(since_ns):
-            first_ns = first_ns or _first_ns(chunk)
             sink.write(chunk)
+            if sink.ticks and not first_ns:  # of a full disk the first may not be written
+                first_ns = _first_ns(chunk)
         sink.finish()
         seconds = (self._newest_ns - first_ns) / 1e9 if first_ns else 0.0
         over = sink.broken is not None

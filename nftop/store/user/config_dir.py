@@ -8,9 +8,11 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
+from nftop.model.terminal_text import safe_line
 from nftop.store.folders import Folder, Person, caller, open_file, open_folder
 
 _MOST_BYTES = 1 << 20
+MOST_CONFIG_BYTES = 1 << 18  # of config.toml: 3,000 hosts of a fleet
 
 
 def config_folder(environ: Mapping[str, str]) -> Path:
@@ -30,6 +32,19 @@ def read_text(path: Path, most_bytes: int = _MOST_BYTES) -> str:
         ValueError: it is no regular file, or longer than `most_bytes`.
     """
     return text_of(open_file(path), most_bytes)
+
+
+def toml_text(text: str, *, ascii_only: bool = False) -> str:
+    """A TOML basic string; what is unsafe on a terminal is escaped, or all that is not ASCII."""
+    return f'"{"".join(_escaped(char, ascii_only=ascii_only) for char in text)}"'
+
+
+def _escaped(char: str, *, ascii_only: bool) -> str:
+    safe = char.isascii() and char.isprintable() if ascii_only else safe_line(char) == char
+    if safe and char not in '"\\':
+        return char
+    code = ord(char)
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 
 def replace_file(path: Path, data: bytes, owner: Person | None) -> None:

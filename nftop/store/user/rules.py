@@ -2,7 +2,7 @@
 
     [rules.low-ipc]
     muted = true                  # for all network functions
-    [rules.drops.nf."north/dpdk-l3fwd"]
+    [rules.drops.nf."north/l3fwd"]
     limit = 1000                  # for this one, in the rule's unit
 
 `config.toml` is the operator's and never written; what is set on screen is in `rules.toml` beside
@@ -27,9 +27,14 @@ from nftop.model.rule_settings import (
     merged,
 )
 from nftop.model.struct import dataclass
-from nftop.model.terminal_text import safe_line
 from nftop.store.folders import Person, caller
-from nftop.store.user.config_dir import config_folder, read_text, replace_file
+from nftop.store.user.config_dir import (
+    MOST_CONFIG_BYTES,
+    config_folder,
+    read_text,
+    replace_file,
+    toml_text,
+)
 
 MOST_BYTES = 1 << 16
 _MOST_NAME = 200
@@ -97,26 +102,14 @@ def rules_text(settings: RuleSettings, *, head: str = _HEAD) -> str:
     """Settings as TOML that `parse_rules` reads."""
     lines = []
     if settings.acknowledged:
-        names = ", ".join(map(_quoted, settings.acknowledged))
+        names = ", ".join(map(toml_text, settings.acknowledged))
         lines += ["[rules]", f"acknowledged = [{names}]"]
     for row in settings.rows:
-        own = f".nf.{_quoted(row.nf)}" if row.nf else ""
-        lines.append(f"[rules.{_quoted(row.rule)}{own}]")
+        own = f".nf.{toml_text(row.nf)}" if row.nf else ""
+        lines.append(f"[rules.{toml_text(row.rule)}{own}]")
         lines.append(f"muted = {str(row.muted).lower()}")
         lines += [] if row.limit is None else [f"limit = {row.limit!r}"]
     return head + "\n".join(lines) + "\n"
-
-
-def _quoted(text: str) -> str:
-    """A TOML basic string; what is unsafe on a terminal is escaped."""
-    return f'"{"".join(map(_escaped, text))}"'
-
-
-def _escaped(char: str) -> str:
-    if char not in '"\\' and safe_line(char) == char:
-        return char
-    code = ord(char)
-    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 
 @dataclass(slots=True)
@@ -195,7 +188,7 @@ def rules_file(environ: Mapping[str, str], *configs: Path, for_session: bool = F
 def _read(path: Path) -> RuleSettings:
     """Settings of a file; none if it is missing or not readable."""
     try:
-        table = parse_toml(read_text(path, MOST_BYTES))
+        table = parse_toml(read_text(path, MOST_CONFIG_BYTES))
         return parse_rules(table["rules"]) if "rules" in table else NO_SETTINGS
     except OSError:
         return NO_SETTINGS

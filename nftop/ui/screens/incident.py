@@ -380,7 +380,7 @@ class IncidentScreen(BannerScreen[int | None]):
             return
         commands = self._remedy(frame, incident).commands
         # A comment, so that all of it can be pasted into a shell.
-        text = f"# {printable(incident_text(frame, incident))}"
+        text = f"# {printable(incident_text(incident))}"
         what = {0: "incident", 1: "incident and command"}
         self.copy((text, *commands), what.get(len(commands), "incident and commands"))
 

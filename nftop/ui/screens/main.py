@@ -123,8 +123,8 @@ class MainScreen(BannerScreen[None]):
         self._rule_control = RuleControl(
             feed, options, lambda: self.app, lambda: self._session.frame
         )
-        if options.rules is not None:
-            self._session.message = options.rules.problem
+        rules = options.rules
+        self._session.message = options.message or ("" if rules is None else rules.problem)
         self._editing = EditorOpener(self, self._session, options)
         self._recording_keys = RecordingKeys(self._session, options)
         self._prompts = ViewPrompts(self._session, lambda: self._view)
@@ -142,7 +142,7 @@ class MainScreen(BannerScreen[None]):
             "swap": lambda _: self._view.swap_card(),
             "screen": self._show,
             "open": lambda _: self._open(),
-            "invert": lambda _: self._session.change_view(inverted=not self._session.view.inverted),
+            "invert": lambda _: self._view.invert(),
             "fold": lambda _: self._session.change_view(folded=not self._session.view.folded),
             "find_again": self._again,
             **self._recording_keys.acts,

@@ -15,7 +15,7 @@ from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import COLUMN_MENU, SORT_MENU, KeyRow, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.screens.view import ColumnState, ScreenView
+from nftop.ui.screens.view import ColumnState, ScreenView, SortableView
 from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
 
 
@@ -124,7 +124,7 @@ class SortMenu(MenuScreen):
 
     def __init__(
         self,
-        view: Callable[[], ScreenView],
+        view: Callable[[], SortableView],
         repaint: Callable[[], None],
         options: Options,
         changes: ChangeControl,
@@ -157,8 +157,7 @@ class SortMenu(MenuScreen):
             self._repaint()
             self.dismiss()
         else:
-            view = self._view().session
-            view.change_view(inverted=not view.view.inverted)
+            self._view().invert()
 
 
 class ColumnMenu(MenuScreen):

@@ -39,6 +39,8 @@ class PageScreen(BannerScreen[int | None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings(PAGE)
     KEYS: ClassVar[tuple[KeyRow, ...]] = PAGE
     TABLE: ClassVar[str] = "page"  # of `key_tables`
+    # Whether keys of the main window's screens close it, and lead there.
+    LEADS: ClassVar[bool] = True
     follows = True
 
     def __init__(
@@ -58,7 +60,8 @@ class PageScreen(BannerScreen[int | None]):
             toggle: key that opened the page and also closes it.
         """
         super().__init__()
-        self.bind_keys(screen_keys())
+        if self.LEADS:
+            self.bind_keys(screen_keys())
         self.changes = changes
         self._source = source
         self._text: PageText = source() or (lambda _width: [])
@@ -69,7 +72,7 @@ class PageScreen(BannerScreen[int | None]):
 
     @property
     def key_rows(self) -> tuple[KeyRow, ...]:
-        return (*screen_keys(), *self.KEYS)
+        return (*screen_keys(), *self.KEYS) if self.LEADS else self.KEYS
 
     def compose(self) -> ComposeResult:
         yield ChangeBanner(ascii_only=self._options.ascii_only)

@@ -9,13 +9,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.frame import Focus, Frame
+from nftop.model.frame import DeviceRow, Focus, Frame
 from nftop.model.ids import Package
 from nftop.render.base.line import Line, clickable, pointed_at
 from nftop.render.base.table import scroll
 from nftop.render.cores.layout import above_text
 from nftop.render.frame.header import ViewStatus
-from nftop.render.pages.help import explain_package_lines
+from nftop.render.pages.help import explain_device_lines, explain_package_lines
 from nftop.render.traffic.page import MARKS, TrafficRow, traffic
 from nftop.ui.keys import ALWAYS, EDIT, END, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
@@ -34,7 +34,7 @@ class TrafficView(ScreenView):
         self._cursor = 0
         self._top = 0
         self._room = 1
-        self._rows: tuple[TrafficRow, ...] = ()
+        self._rows: tuple[TrafficRow | DeviceRow, ...] = ()
 
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         above, self._room, footer = above_text(
@@ -60,7 +60,10 @@ class TrafficView(ScreenView):
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
         if not self._rows:
             return None
-        return partial(explain_package_lines, frame, self._rows[self._cursor].metrics)
+        row = self._rows[self._cursor]
+        if isinstance(row, DeviceRow):
+            return partial(explain_device_lines, frame, row)
+        return partial(explain_package_lines, frame, row.metrics)
 
     @property
     def focus(self) -> Focus:

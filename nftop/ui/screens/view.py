@@ -64,6 +64,20 @@ class ColumnState(NamedTuple):
     shown: tuple[str, ...]
 
 
+class SortableView(Protocol):
+    """What the sort menu needs of a view."""
+
+    @property
+    def sorting(self) -> SortState | None:
+        """Order of the table; None: it has a fixed one."""
+
+    def sort_by(self, key: str) -> None:
+        """Sort by a column; by the current one: reverse the order."""
+
+    def invert(self) -> None:
+        """Reverse the order."""
+
+
 class ScreenView(Protocol):
     """A view of a frame; `paint` is called only while it is on screen."""
 
@@ -161,6 +175,10 @@ class ScreenView(Protocol):
             self.session.change_view(inverted=not self.session.view.inverted)
         else:
             self.session.change_view(sort=key, inverted=False)
+
+    def invert(self) -> None:
+        """Reverse the order."""
+        self.session.change_view(inverted=not self.session.view.inverted)
 
     def group(self) -> None:
         """Switch to the next grouping."""

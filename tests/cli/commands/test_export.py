@@ -150,8 +150,8 @@ def test_a_neighbour_that_takes_the_cache_is_detected(tmp_path: Path, capsys: Ca
     assert vpp["metrics"]["ipp"]["code"] == "few_samples"
     # Of the others the switch shares that cache; testpmd is on the other package.
     words = {item["name"]: item["word"] for item in reports["nfs"]}
-    assert words["north/dpdk-l3fwd"] == "worse", "its drops show that it is saturated after"
-    assert words["loop/dpdk-testpmd"] == "too few samples"
+    assert words["north/l3fwd"] == "worse", "its drops show that it is saturated after"
+    assert words["loop/testpmd"] == "too few samples"
     assert "better" not in words.values()
     metrics = reports["packages"][0]["metrics"]
     assert metrics["memory.read_bytes_per_s"]["word"] == "more"

@@ -33,7 +33,7 @@ def test_json_frames(arguments: list[str]) -> None:
     assert frames[1]["host"]["name"] == "demo"
     assert "simulated" in frames[1]["host"]["model"]
     assert all(source["state"] == "ok" for source in frames[1]["sources"].values())
-    loop = next(nf for nf in frames[1]["nfs"] if nf["name"] == "loop/dpdk-testpmd")
+    loop = next(nf for nf in frames[1]["nfs"] if nf["name"] == "loop/testpmd")
     # The clock is the machine's own here: true rates although the ticks come when they come.
     assert loop["cpp"] == pytest.approx(2.2e9 / 34.6e6, rel=0.004)
     assert loop["ipp"] == pytest.approx(92, rel=1e-3)

@@ -20,7 +20,9 @@ import pytest
 from nftop.cli.commands import record as deeds
 from nftop.derive.fold import FoldState
 from nftop.export.batch import FORMATS, run_batch
+from nftop.model.frame import Frame
 from nftop.model.recording_loss import BREAKS_OFF
+from nftop.session.finding_recorder import FindingRecorder
 from nftop.session.live import Live
 from nftop.session.replay import Replay
 from nftop.sources.runtime.affinity import Affinity
@@ -273,3 +275,17 @@ def test_a_recording_is_not_written_to_a_terminal() -> None:
         options = mock.Mock(**dict.fromkeys((*names, "before", "after")))
         options.output = "-"
         assert "nothing for a terminal" in deeds._wrong_output(options)
+
+
+@pytest.mark.parametrize(("incomplete", "code"), [(1, 1), (0, 128 + signal.SIGTERM)])
+def test_an_interruption_does_not_hide_an_incomplete_recording(
+    incomplete: int, code: int, tmp_path: Path
+) -> None:
+    def interrupted(self: FindingRecorder, frame: Frame) -> None:
+        self.incomplete = incomplete
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    command = ("demo", *FAST, "record", "-o", str(tmp_path / "a.nftop"), "--on", "finding")
+    with mock.patch.object(FindingRecorder, "on_frame", interrupted):
+        done = called(*command)
+    assert done.returncode == code, done.stderr

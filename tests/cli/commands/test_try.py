@@ -56,7 +56,7 @@ def test_a_profile_against_now_by_network_function_class_and_socket(
     assert lost["word"] == "better"
     assert lost["change"] == pytest.approx(-0.09, abs=0.01)
     assert 0 < lost["half"] < 0.005
-    other = [row for row in rows if row["name"] == "loop/dpdk-testpmd"]
+    other = [row for row in rows if row["name"] == "loop/testpmd"]
     assert {row["word"] for row in other} <= {"same", "undecided"}
 
 

@@ -18,6 +18,7 @@ from nftop.model.change import Cell, State
 from nftop.model.experiment import Experiment
 from nftop.model.frame import Frame
 from nftop.model.ids import L3Domain
+from nftop.model.struct import replace
 from tests.sim.hosts import Frozen, S
 
 RULES = Rules(masks={"L3": MaskRule(20)}, closids=16)
@@ -151,7 +152,7 @@ def test_the_command_sets_the_mask() -> None:
         SweepRequest("tenant", (3, 3)),
         SweepRequest("tenant", (21, 25)),
         SweepRequest("tenant", caches=(7,)),
-        SweepRequest("tenant", watch=("loop/dpdk-testpmd",)),
+        SweepRequest("tenant", watch=("loop/testpmd",)),
     ],
 )
 def test_no_plan_without_two_settings_and_a_network_function(request_: SweepRequest) -> None:
@@ -192,6 +193,17 @@ def test_ways_of_io_that_are_set_are_the_present_ones() -> None:
     assert set_command(plan, 2, "nftop") == f"nftop cat io set --l3 0={masks(plan)[2]:x}"
 
 
+def test_a_sweep_that_leaves_out_a_cache_with_unknown_ways_of_io_is_refused() -> None:
+    frame, state = noisy()
+    rules = replace(IO_RULES, io={0: (0xC0000, "hint")})
+    host = {**state, IO: "disabled"}
+    with pytest.raises(SweepError, match="L3 1 are not known"):
+        plan_sweep(SweepRequest("", (1, 6), ("vpp",), of_io=True), frame, host, rules, "here")
+    everywhere = SweepRequest("", (1, 6), ("vpp",), (L3, L3Domain(1)), of_io=True)
+    plan = plan_sweep(everywhere, frame, host, rules, "here")
+    assert all(set(setting.masks) == {0, 1} for setting in plan.settings)
+
+
 def test_without_io_alloc_such_a_sweep_is_refused() -> None:
     with pytest.raises(SweepError, match="no io_alloc"):
         planned(SweepRequest("", of_io=True))
@@ -205,7 +217,7 @@ def test_classes_of_network_functions_that_share_ways_with_a_mask_are_named() ->
         classes = {"vpp": mask & vpp, "switch": mask & switch}
         assert setting.shared.get(L3, {}) == {name: both for name, both in classes.items() if both}
     assert plan.polled["vpp"] == ("vpp",)
-    assert set(plan.polled["switch"]) == {"north/dpdk-l3fwd", "ovs/ovs-vswitchd"}
+    assert set(plan.polled["switch"]) == {"north/l3fwd", "ovs-vswitchd"}
     assert plan.ends == (1, 20)
 
 

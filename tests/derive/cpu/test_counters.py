@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
+from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters, tsc_hz
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.missing import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
@@ -76,6 +76,25 @@ def test_a_step_back_is_a_reset_of_the_row_and_only_for_one_tick() -> None:
     assert reason(reset.rate("cycles")[0]) is Reason.RESET
     assert reset.rate("cycles")[1] == 100.0
     assert rated.rate("cycles")[0] == 100.0
+
+
+def test_a_group_that_ran_while_its_clock_stood_still_has_no_rate() -> None:
+    *_, rated = rates_of(
+        counters({0: (7, 7, 7, 7, 7), 1: (0, 0, 0, 0, 0)}, enabled_ns=S, running_ns=S // 2),
+        counters({0: (9, 9, 9, 9, 9), 1: (9, 9, 9, 9, 9)}, enabled_ns=S, running_ns=S),
+    )
+    for event in ("cycles", "tsc"):
+        assert reason(rated.rate(event)[0]) is reason(rated.share(event)[0]) is Reason.ERROR
+    assert reason(rated.coverage[0]) is Reason.ERROR
+
+
+def test_a_time_stamp_counter_that_stands_still_has_no_frequency() -> None:
+    *_, rated = rates_of(
+        counters({0: (7, 7, 7, 7, 7), 1: (0, 0, 0, 0, 0)}, enabled_ns=S),
+        counters({0: (9, 9, 9, 7, 9), 1: (9, 9, 9, 0, 9)}, enabled_ns=2 * S),
+    )
+    assert rated.rate("tsc")[0] == 0.0
+    assert reason(tsc_hz(rated)) is Reason.ERROR
 
 
 def test_absent_events_and_offline_cpus_say_so() -> None:

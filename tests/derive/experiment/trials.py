@@ -239,7 +239,7 @@ def trial(seed: int, *, null: bool = False) -> Trial:
         ),
         random,
         [level[1] for level in levels],
-        {key: name != "north/dpdk-l3fwd" for key, name in plan.watch.items()},
+        {key: name != "north/l3fwd" for key, name in plan.watch.items()},
     )
 
 

@@ -45,7 +45,7 @@ class Bench:
     def rule(self) -> Rule:
         return Rule(
             id="made-up", title="made up", metrics=("ipc",), scope="cpu", measure=self.measure,
-            limit=5.0, clear=3.0, form="{:.0f}", text="{value} is above {limit} at {load:.0f}",
+            limit=5.0, clear=3.0, form="{:.0f}", text="{value} at {load:.0f}",
             source="the test", only=(Only("load", 5.0, "load"),), **self.changes,  # type: ignore[arg-type]
         )  # fmt: skip
 
@@ -83,10 +83,10 @@ def test_it_has_to_last_and_says_since_when() -> None:
     assert bench.ticks(1, 9, 9, 9, 9, 9) == "......"
     (result,) = bench.tick(8)
     assert result == Finding(
-        "made-up", "ipc", "cpu 1", "8 is above 5 at 10", 102 * S, began_ns=109 * S
+        "made-up", "ipc", "cpu 1", "8 at 10, above 5", 102 * S, began_ns=109 * S, brief="8 at 10"
     )
     (result,) = bench.tick(7)
-    assert (result.text, result.since_ns) == ("7 is above 5 at 10", 102 * S)
+    assert (result.text, result.since_ns) == ("7 at 10, above 5", 102 * S)
 
 
 def test_what_comes_and_goes_is_none() -> None:
@@ -109,13 +109,13 @@ def test_while_it_ends_it_says_what_was_beyond_and_what_is_now(snapshot: Snapsho
     bench = Bench()
     bench.ticks(*[9] * 9)
     message = {reading: bench.tick(reading)[0].text for reading in (4, 3, LATE, IDLE, 8)}
-    was = "9 is above 5 at 10"
+    was = "9 at 10, above 5"
     assert message == {
         4: f"{was}; now 4",
         3: f"{was}; now 3, ending",
         LATE: f"{was}; now 3, ending",
         IDLE: f"{was}; no longer so, ending",
-        8: "8 is above 5 at 10",
+        8: "8 at 10, above 5",
     }
     bench.load = 1.0
     assert bench.tick(7)[0].text == snapshot
@@ -144,7 +144,7 @@ def test_no_number_neither_confirms_nor_clears() -> None:
     bench.ticks(*[9] * 10)
     assert bench.ticks(*[LATE] * 10) == "!" * 10
     (result,) = bench.tick(8)
-    assert (result.text, result.since_ns) == ("8 is above 5 at 10", 101 * S)
+    assert (result.text, result.since_ns) == ("8 at 10, above 5", 101 * S)
     bench.ticks(*[LATE] * int(UNKNOWN_FOR_S))
     assert bench.ticks(LATE) == ".", "nobody knows any more"
     assert bench.ticks(9, 9, 9, 9, 9, 9) == ".....!"
@@ -154,7 +154,7 @@ def test_what_was_reported_last_stays_while_nobody_knows() -> None:
     bench = Bench()
     bench.ticks(*[9] * 10)
     (result,) = bench.tick(LATE)
-    assert result.text == "9 is above 5 at 10"
+    assert result.text == "9 at 10, above 5"
 
 
 def test_what_began_before_a_long_absence_begins_anew() -> None:

@@ -68,7 +68,7 @@ def test_a_core_is_its_polling_threads_together() -> None:
                       "cpu 14,36"]  # fmt: skip
     assert at(result, "cpu 1,23") == pytest.approx(2.72, abs=0.05), "0.9 of 2.77, and empty polls"
     nfs = dict(zip(wheres, result.words["nf"], strict=True))
-    assert nfs["cpu 12"] == "loop/dpdk-testpmd"
+    assert nfs["cpu 12"] == "loop/testpmd"
 
 
 def test_ipc_of_a_core_with_one_thread_is_its_own() -> None:

@@ -179,3 +179,12 @@ def test_deep_rules_have_the_paper_s_tables() -> None:
     rest = [*missed.values(), *measured("tma.branch_mispredicts", smt=True).values()]
     assert (min(rest), max(rest)) == (0.003, 0.047)
     assert {0.3, 4.7, 7.1} <= {*numbers(rule("branch-mispredicts").source)}
+
+
+def test_texts_are_in_the_past_tense_so_that_they_are_right_after_the_end_too() -> None:
+    present = {
+        "is", "are", "has", "have", "does", "arrive", "drop", "forwards", "hits", "miss", "moves",
+        "needs", "runs", "spins", "takes", "waits",
+    }  # fmt: skip
+    used = {item.id: set(re.findall(r"[a-z]+", item.text + item.detail)) for item in all_rules()}
+    assert {name: words & present for name, words in used.items() if words & present} == {}

@@ -59,7 +59,7 @@ def test_the_user_of_remote_memory_is_known_by_its_pages() -> None:
     }
     [cause] = causes(quiet(), *CROSSED, facts=known)
     assert cause.culprit is not None and cause.culprit.pid == VPP_PID
-    assert cause.title.startswith("has 60% of its memory on another socket")
+    assert cause.title.startswith("had 60% of its memory on another socket")
     assert not cause.likely and cause.findings == CROSSED
     assert cause.memory, "pages of all NFs there are read"
 
@@ -79,7 +79,7 @@ def test_devices_of_a_socket_are_most_likely_those_of_the_nf_with_two_thirds_of_
 ):
     finding = Finding("partial-writes", "pcie.rfo.total_per_s", "package 1", "66% of writes", 0)
     [cause] = causes(quiet(), finding)
-    assert cause.culprit is not None and cause.culprit.name == "south/dpdk-l3fwd"
+    assert cause.culprit is not None and cause.culprit.name == "south/l3fwd"
     assert cause.likely and "72%" in cause.basis
     [cause] = causes(quiet(), replace(finding, where="package 0"))
     assert cause.culprit is not None and cause.culprit.name == "devices of socket 0"
@@ -166,7 +166,7 @@ def test_values_that_are_missing_leave_titles_without_numbers() -> None:
     assert cause.title == "through 2 shared ways" and cause.group == "tenant"
     ovs = next(nf for nf in frame.nfs if nf.kind == "ovs")
     names = ("ovs.upcalls_per_s", "ovs.lost_upcalls_per_s", "ovs.cache_hit_ratio")
-    for known, title in (({}, "its flow tables miss"), ({names[0]: 7100.0}, "7.1k upcalls/s")):
+    for known, title in (({}, "its flow tables missed"), ({names[0]: 7100.0}, "7.1k upcalls/s")):
         readings = {**ovs.readings, **dict.fromkeys(names, absent), **known}
         nfs = tuple(replace(nf, readings=readings) if nf is ovs else nf for nf in frame.nfs)
         lost = Finding("lost-upcalls", names[1], f"nf {ovs.name}", "x", 0)

@@ -374,8 +374,8 @@ def test_ids_do_not_depend_on_when_the_fold_began_and_a_clock_that_went_back_res
 
 
 def test_a_rule_from_outside_becomes_an_incident_of_its_subject() -> None:
-    odd = Finding("own-rule", "cpp", "nf vpp", "3 things, above 2", 0)
-    host = Finding("own-host-rule", "cpp", "host", "odd", 0)
+    odd = Finding("own-rule", "cpp", "nf vpp", "3 things, above 2", 0, brief="3 things")
+    host = Finding("own-host-rule", "cpp", "host", "odd", 0, brief="odd")
     output = Fold().tick(since(odd, 0), since(host, 0))
     assert {(item.kind, item.severity) for item in output.active} == {
         ("nf", Severity.WARN), ("host", Severity.INFO),

@@ -30,8 +30,8 @@ class Expected(NamedTuple):
 
 
 BAD, WARN, INFO = Severity.BAD, Severity.WARN, Severity.INFO
-VPP, OVS, SOUTH = "vpp", "ovs/ovs-vswitchd", "south/dpdk-l3fwd"
-NORTH, LOOP = "north/dpdk-l3fwd", "loop/dpdk-testpmd"
+VPP, OVS, SOUTH = "vpp", "ovs-vswitchd", "south/l3fwd"
+NORTH, LOOP = "north/l3fwd", "loop/testpmd"
 EXPECTED = {
     "apart": Expected("host", INFO, ("host", "perf and pcm"), None, ()),
     "burst": Expected("neighbour", WARN, ("process", "qemu-system-x86"), 8000, (VPP,)),

@@ -19,11 +19,11 @@ def frame_of(settings: RuleSettings, scenario: str = "default") -> Frame:
 
 
 def test_a_muted_rule_is_flagged_for_its_nf_only() -> None:
-    frame = frame_of(NO_SETTINGS.with_muted("low-ipc", "loop/dpdk-testpmd"))
+    frame = frame_of(NO_SETTINGS.with_muted("low-ipc", "loop/testpmd"))
     muted = {item.where: item.is_muted for item in frame.findings if item.rule == "low-ipc"}
     assert muted == {"cpu 23": True, "cpu 24": False, "cpu 26": False, "cpu 27": False}
     flagged = [item for item in frame.incidents if item.muted]
-    assert [item.victims[0].party.name for item in flagged] == ["loop/dpdk-testpmd"]
+    assert [item.victims[0].party.name for item in flagged] == ["loop/testpmd"]
 
 
 def test_an_incident_is_muted_only_with_all_that_shows_it() -> None:
@@ -35,14 +35,14 @@ def test_an_incident_is_muted_only_with_all_that_shows_it() -> None:
 
 
 def test_another_limit_holds_for_its_nf() -> None:
-    nf = "north/dpdk-l3fwd"
+    nf = "north/l3fwd"
     frame = frame_of(NO_SETTINGS.with_limit("poller-waits", 0.2, nf))
     assert "poller-waits" not in {item.rule for item in frame.findings}
     frame = frame_of(NO_SETTINGS.with_limit("poller-waits", 0.2).with_limit("low-ipc", 1.3))
     assert {"poller-waits", "low-ipc"}.isdisjoint(item.rule for item in frame.findings)
     frame = frame_of(NO_SETTINGS.with_limit("poller-waits", 0.1))
     texts = [item.text for item in frame.findings if item.rule == "poller-waits"]
-    assert texts == ["waited for its CPU 12.0% of the time, above 10.0% (north/dpdk-l3fwd)"]
+    assert texts == ["waited for its CPU 12.0% of the time, above 10.0% (north/l3fwd)"]
 
 
 def test_an_acknowledged_incident_is_marked() -> None:
@@ -88,7 +88,7 @@ def waits(settings: RuleSettings, monkeypatch: pytest.MonkeyPatch, *, same: bool
 def test_functions_with_one_name_have_settings_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rule, name = "low-ipc", "dpdk-testpmd"
+    rule, name = "low-ipc", "testpmd"
     every = waits(NO_SETTINGS, monkeypatch, same=True)
     assert set(every) == {"cpu 23", "cpu 24", "cpu 26", "cpu 27"}
     # The plain name of an older configuration stands for several: it is for none of them.
@@ -102,7 +102,7 @@ def test_functions_with_one_name_have_settings_of_their_own(
 def test_a_function_keeps_its_settings_when_it_is_the_only_one_with_its_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    own = NO_SETTINGS.with_muted("low-ipc", "loop/dpdk-testpmd@23")
+    own = NO_SETTINGS.with_muted("low-ipc", "loop/testpmd@23")
     assert "cpu 23" not in waits(own, monkeypatch, same=False)
-    other = NO_SETTINGS.with_muted("low-ipc", "loop/dpdk-testpmd@22")
+    other = NO_SETTINGS.with_muted("low-ipc", "loop/testpmd@22")
     assert "cpu 23" in waits(other, monkeypatch, same=False)

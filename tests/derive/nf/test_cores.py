@@ -125,8 +125,8 @@ def test_its_cache_is_that_of_its_classes_with_their_other_users() -> None:
         )
         assert number(item.readings["llc_occupancy_bytes"]) == pytest.approx(filled)
     other = {entry.name: entry.sharers for entry in frame.nfs}
-    assert other["vpp"] == other["ovs/ovs-vswitchd"] == ""
-    assert other["loop/dpdk-testpmd"] == "in dpdk too: CPU 24-29,72-73"
+    assert other["vpp"] == other["ovs-vswitchd"] == ""
+    assert other["loop/testpmd"] == "in dpdk too: CPU 24-29,72-73"
 
 
 def test_the_default_class_is_everybodys() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,17 @@ import pytest
 
 from nftop.derive.fold import FoldState
 from nftop.derive.package.power import UNREAD
+from nftop.export.json.frame import frame_json
 from nftop.model.frame import Frame
 from nftop.model.missing import Missing, Reason
+from nftop.model.sample import Sample
 from nftop.model.topology import Host
 from nftop.model.uncore import NOT_ON_POLLERS, POWER_EVENTS, UncoreTable
 from nftop.sim.power import power_counts
+from nftop.sources.pcm.source import topology_of
 from nftop.sources.power.source import SLOW_NS
+from tests.derive.pcm.test_fold import nudged
+from tests.derive.pcm.test_fold import table as server_table
 from tests.frames import topology
 from tests.samples import S, fold, sample
 from tests.sim.hosts import Frozen
@@ -155,3 +161,49 @@ def test_a_core_that_polls_has_its_reason_on_every_thread() -> None:
     for cpu in frame.topology.with_siblings(polled):
         why = alone.cpus.columns["c6_ratio"][cpu]
         assert isinstance(why, Missing) and why.message == NOT_ON_POLLERS, cpu
+
+
+def _both(watts: float | None, joules: int | None, at: int) -> Sample:
+    """A server's document of `watts` a package, and the kernel's counter, each if not None."""
+    document = server_table()
+    pcm: Any = Missing(Reason.SOURCE, "no server")
+    if watts is not None:
+        pcm = nudged(document, at)
+    kernel: Any = Missing(Reason.PERMISSION, "no")
+    if joules is not None:
+        kernel = energies([joules * JOULE] * 2, at * S)
+    return sample(at * S, pcm=pcm, power=kernel)
+
+
+def test_a_sum_of_energy_goes_on_with_the_source_that_it_began_with() -> None:
+    begin = FoldState(Host("edge-07", "a test's", "SKX"), topology_of(server_table()))
+    seen = fold(
+        begin, _both(1, 0, 1), _both(1, 7, 2), _both(1, None, 3), _both(1, 9, 4), _both(1, 12, 5)
+    )
+    assert of(seen[0], "energy_j").reason is Reason.WARMING, "the kernel's is about to begin"
+    assert of(seen[1], "energy_j") == 7.0
+    assert of(seen[2], "energy_j").reason is Reason.PERMISSION, "not the server's, of another base"
+    assert of(seen[2], "power_w") > 0 and seen[2].packages[0].origins["power_w"] == "pcm"
+    assert of(seen[4], "energy_j") == 10.0 and "energy_j" not in seen[4].packages[0].origins
+
+    seen = fold(
+        begin, _both(1, None, 1), _both(1, None, 2), _both(1, 3, 3), _both(1, 50, 4),
+        _both(None, 90, 5), _both(1, 95, 6), _both(1, 99, 7),
+    )  # fmt: skip
+    watts = of(seen[1], "power_w")
+    assert of(seen[1], "energy_j") == pytest.approx(watts)
+    assert seen[3].packages[0].origins["energy_j"] == "pcm"
+    assert of(seen[3], "energy_j") == pytest.approx(3 * watts) and of(seen[3], "power_w") == 47.0
+    assert of(seen[4], "energy_j").message == "no server"
+    assert of(seen[6], "energy_j") == pytest.approx(4 * watts)
+
+
+def test_an_age_is_of_the_rows_own_numbers_only() -> None:
+    host = Frozen("default")
+    host.tick(0)
+    last = [host.tick(S) for _ in range(9)][-1]
+    origins = last.cpus.origins["c6_ratio"]
+    assert last.cpus.sampled_s["c6_ratio"] > 0 and {"pcm", None} == set(origins)
+    for row, cpu in enumerate(json.loads(frame_json(last))["cpus"]):
+        own = origins[row] is None and cpu["c6_ratio"] is not None
+        assert ("c6_ratio" in cpu["sampled_s"]) == own, cpu["cpu"]

@@ -13,7 +13,9 @@ from nftop.derive.findings.rules import all_rules
 from nftop.export.fleet.alerts import alert_name, alerts
 from nftop.export.openmetrics.page import Tally, page
 from nftop.export.openmetrics.writer import TextFormat
-from nftop.model.frame import Frame
+from nftop.model.frame import Frame, SourceState
+from nftop.model.missing import Reason
+from nftop.model.struct import replace
 from nftop.sim import scenario
 from tests.export.http.test_real_prometheus import PROMTOOL
 from tests.export.prometheus import read
@@ -63,16 +65,26 @@ def samples(frame: Frame) -> set[str]:
     ):
         for labels, value in families[name].samples.items() if name in families else ():
             written = ",".join(f"{key}={json.dumps(text)}" for key, text in sorted(labels))
-            result.add(f'{name}{{instance="a",{written}}} {value:g}')
+            result.add(f'{name}{{job="nftop",instance="a",{written}}} {value:g}')
     return result
 
 
-def firing(folder: Path, series: Iterable[str], expected: set[tuple[str, str]]) -> str:
-    """What promtool finds wrong if these pairs of alert and subject are to fire; "" if nothing."""
+def firing(
+    folder: Path,
+    series: Iterable[str],
+    expected: set[tuple[str, str]],
+    *,
+    by: str = "where",
+    at: str = "0s",
+) -> str:
+    """What promtool finds wrong if these pairs of alert and subject are to fire; "" if nothing.
+
+    `by`: label of the subject. `at`: time of the evaluation; values stay.
+    """
     assert PROMTOOL
     (folder / "rules.yml").write_text(alerts(all_rules(), "nftop"))
     inputs = [
-        {"series": name, "values": value}
+        {"series": name, "values": f"{value}+0x20"}
         for name, _, value in (item.rpartition(" ") for item in series)
     ]
     tests = {
@@ -80,10 +92,10 @@ def firing(folder: Path, series: Iterable[str], expected: set[tuple[str, str]]) 
         "input_series": inputs,
         "promql_expr_test": [
             {
-                "expr": 'count by (alertname, where) (ALERTS{alertstate="firing"})',
-                "eval_time": "0s",
+                "expr": f'count by (alertname, {by}) (ALERTS{{alertstate="firing"}})',
+                "eval_time": at,
                 "exp_samples": [
-                    {"labels": f"{{{labels_of(name, where)}}}", "value": 1}
+                    {"labels": f"{{{labels_of(name, where, by)}}}", "value": 1}
                     for name, where in sorted(expected)
                 ],
             }
@@ -100,8 +112,8 @@ def firing(folder: Path, series: Iterable[str], expected: set[tuple[str, str]]) 
     return "" if run.returncode == 0 else run.stdout + run.stderr
 
 
-def labels_of(alert: str, where: str) -> str:
-    return f'alertname="{alert}"' + (f",where={json.dumps(where)}" if where else "")
+def labels_of(alert: str, where: str, by: str = "where") -> str:
+    return f'alertname="{alert}"' + (f",{by}={json.dumps(where)}" if where else "")
 
 
 def expected_of(frame: Frame) -> set[tuple[str, str]]:
@@ -132,9 +144,9 @@ def test_promtool_takes_them_whatever_the_job_is_called(tmp_path: Path) -> None:
 @needs_promtool
 @pytest.mark.parametrize("rule", [rule.id for rule in all_rules()])
 def test_a_finding_fires_its_alert_and_no_other(rule: str, tmp_path: Path) -> None:
-    series = f'nftop_finding{{instance="a",rule="{rule}",where="cpu 1"}} 1'
+    series = f'nftop_finding{{job="nftop",instance="a",rule="{rule}",where="cpu 1"}} 1'
     assert firing(tmp_path, [series], {(alert_name(rule), "cpu 1")}) == ""
-    muted = f'nftop_finding{{instance="a",rule="{rule}",where="cpu 1",muted="true"}} 1'
+    muted = series.replace("}", ',muted="true"}')
     assert firing(tmp_path, [muted], set()) == ""
     assert firing(tmp_path, [muted], {(alert_name(rule), "cpu 1")}) != ""
 
@@ -151,3 +163,39 @@ def test_alerts_of_a_scenario_are_its_findings(name: str, tmp_path: Path) -> Non
         assert firing(tmp_path, samples(frame), expected_of(frame)) == ""
     begun = {alert for alert, _ in expected_of(frames[-1]) - expected_of(frames[4])}
     assert begun == FIRES[name]
+
+
+@needs_promtool
+def test_alerts_are_of_one_job(tmp_path: Path) -> None:
+    host = Frozen("slow", traffic=None)
+    begins_s, _ = span_s("slow")
+    host.tick(0)
+    host.tick((begins_s - 5) * S)
+    frame = [host.tick(S) for _ in range(5 + INTO_S)][-1]
+    down = 'up{job="nftop",instance="a"} 0'
+    failed = 'nftop_source_up{job="nftop",instance="a",source="dpdk"} 0'
+    mine = [*samples(frame), down, failed]
+    wanted = expected_of(frame) | {("NftopDown", ""), ("NftopSourceFails", "")}
+    assert firing(tmp_path, mine, wanted, at="2m") == ""
+    others = [item.replace('job="nftop"', 'job="test"') for item in mine]
+    assert firing(tmp_path, others, set(), at="2m") == ""
+
+
+@needs_promtool
+def test_a_guest_without_counters_has_no_source_that_fails(tmp_path: Path) -> None:
+    """What a virtual machine lacks is no failure; a source that breaks there is one."""
+    frame = Frozen(cpus=4, traffic=None).tick(S)
+    lacking = {
+        "perf": Reason.HARDWARE, "uncore": Reason.HARDWARE, "resctrl": Reason.HARDWARE,
+        "power": Reason.HARDWARE, "pcm": Reason.SOURCE, "vpp": Reason.SOURCE,
+    }  # fmt: skip
+    working = SourceState(Reason.PRESENT, "", 0.0, 0.01)
+    states = dict.fromkeys(frame.sources, working) | {
+        name: SourceState(reason, "", None, None) for name, reason in lacking.items()
+    }
+    guest = replace(frame, sources=states, findings=(), incidents=())
+    assert firing(tmp_path, samples(guest), set(), by="source", at="2m") == ""
+    for reason in (Reason.ERROR, Reason.PERMISSION, Reason.STALE):
+        broken = replace(guest, sources={**states, "dpdk": replace(working, reason=reason)})
+        fires = {("NftopSourceFails", "dpdk")}
+        assert firing(tmp_path, samples(broken), fires, by="source", at="2m") == ""

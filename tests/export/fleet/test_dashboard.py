@@ -46,6 +46,15 @@ def test_every_metric_of_the_exporter_has_a_panel() -> None:
             assert re.search(rf"\b{family.sample}{{", exprs), family.sample
 
 
+def test_a_dashboard_does_not_replace_that_of_another_job() -> None:
+    models = [json.loads(dashboard(job)) for job in ("nftop", "edge", "core", 'x"\x1b')]
+    for name in ("uid", "title"):
+        assert len({item[name] for item in models}) == len(models)
+    assert models[0]["uid"] == "nftop"
+    # What Grafana takes: at most 40 letters, digits, - and _.
+    assert all(re.fullmatch(r"[\w-]{1,40}", item["uid"]) for item in models)
+
+
 def test_panels_have_ids_and_places_of_their_own() -> None:
     panels = placed(model()["panels"])
     ids = [panel["id"] for panel in panels]

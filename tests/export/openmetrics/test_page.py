@@ -17,6 +17,7 @@ from nftop.export.openmetrics.page import Tally, ending, page
 from nftop.export.openmetrics.writer import (
     OF_CORES,
     OF_CPUS,
+    OF_DEVICES,
     OF_GROUPS,
     OF_MONITORS,
     OF_NFS,
@@ -45,7 +46,7 @@ from tests.render.incidents.scenes import incident
 from tests.samples import HOST, fold, sample
 from tests.sim.hosts import Frozen, S
 
-_TABLES = (OF_CPUS, OF_CORES, OF_NFS, OF_PACKAGES, OF_GROUPS, OF_MONITORS)
+_TABLES = (OF_CPUS, OF_CORES, OF_NFS, OF_PACKAGES, OF_DEVICES, OF_GROUPS, OF_MONITORS)
 FAMILIES = [family for table in _TABLES for family in table.values()] + [
     var for var in vars(writer).values() if isinstance(var, MetricFamily)
 ]
@@ -90,12 +91,35 @@ def where(family: Read, **wanted: object) -> list[tuple[dict[str, str], float]]:
     return [(dict(key), value) for key, value in family.samples.items() if pairs <= key]
 
 
+def test_devices_have_their_root_port_and_network_functions() -> None:
+    host = Frozen(cpus=44, processor="gold-6230n")
+    frame = [host.tick(S) for _ in range(3)][-1]
+    result = read_page(frame)
+    known = {labels["root_port"]: labels for labels, _ in where(result[writer.DEVICE.sample])}
+    assert len(known) == len(frame.devices) == 6
+    for row in frame.devices:
+        at = known[row.port.address]
+        assert (at["device"], at["package"], at["stack"], at["port"]) == (
+            row.name, str(row.port.package), str(row.port.stack), str(row.port.number),
+        )  # fmt: skip
+        ((_, wrote),) = where(
+            result[OF_DEVICES["dma_write_bytes_per_s"].sample], root_port=row.port.address
+        )
+        assert wrote == row.readings["dma_write_bytes_per_s"]
+    assert known["0000:90:00.0"]["nfs"] == "loop/testpmd"
+    missed = where(result[writer.MISSING.sample], metric=OF_DEVICES["dma_miss_per_s"].sample)
+    assert [(labels["reason"], count) for labels, count in missed] == [("hardware", 6)]
+    taking_turns = where(result[writer.DEVICE_ESTIMATE.sample])
+    assert {labels["root_port"] for labels, _ in taking_turns} == {"0000:10:00.0", "0000:10:02.0"}
+
+
 def test_every_metric_of_the_catalogue_has_a_name() -> None:
     named = {("cpu", cpu) for cpu in OF_CPUS} | {("nf", nf) for nf in OF_NFS}
     named |= {("core", core) for core in OF_CORES}
     named |= {("package", package) for package in OF_PACKAGES} | {
         ("group", of_group) for of_group in OF_GROUPS
     }
+    named |= {("device", of_device) for of_device in OF_DEVICES}
     assert named == {(metric.scope, metric.id) for metric in (*METRICS, *NODE_METRICS)}
 
 

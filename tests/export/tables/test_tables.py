@@ -14,13 +14,16 @@ import pytest
 
 from nftop.export.tables.outputs import TEXT_WRITERS, Outputs, OutputsError
 from nftop.export.tables.tables import TABLES, event_columns, gap_columns
+from nftop.model.change import Cell, Change, Noticed
 from nftop.model.frame import Finding, Frame, MonitorRow
+from nftop.model.incident import Incident, Price, Severity
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.recording_loss import RecordingLoss
 from nftop.model.topology import Host
 from nftop.store.format.records import Marker
 from tests.frames import HOSTILE, hostile
 from tests.recordings import taken
+from tests.sim.hosts import Frozen, S
 
 HOST = Host("edge", "Xeon", "SKX", simulated=True)
 MARKER = Marker("change", 1_000_000_000, 5, "vpp: L3 0 0f0 -> ff0", {"who": "=cmd()"})
@@ -39,7 +42,33 @@ def frames() -> tuple[Frame, ...]:
     monitor = MonitorRow("m", 7, (), "pqos", {group.caches[0].l3: readings})
     groups = (replace(group, monitors=(monitor,)), *seen[2].groups[1:])
     result = Finding("low-ipc", "core_ipc", "cpu 1,3", "IPC 1.45", 1_000_000_000)
-    return (*seen[:2], replace(seen[2], groups=groups, findings=(result,)))
+    with_devices = Frozen(cpus=6, processor="gold-6230n")
+    devices = [with_devices.tick(S) for _ in range(2)][-1].devices
+    lost = Price(Missing(Reason.SOURCE), 7.5)
+    incident = Incident("nf-1", Severity.BAD, "drops", None, (), lost, 1_000_000_000, dropped=3.0)
+    change = Change(Cell("schemata", "vpp", "L3", 0), "0f0", "ff0")
+    noticed = Noticed(1, 500_000_001, seen[2].wall_ns, (change,))
+    last = replace(
+        seen[2],
+        groups=groups,
+        findings=(result,),
+        incidents=(incident,),
+        noticed=(noticed,),
+        devices=devices,
+    )
+    return (*seen[:2], last)
+
+
+def test_a_change_and_an_incident_are_rows(frames: tuple[Frame, ...]) -> None:
+    (change,) = map(json.loads, written("jsonl", "changes", frames).splitlines())
+    cell = [change[name] for name in ("kind", "group", "name", "number", "old", "new", "within_s")]
+    assert cell == ["schemata", "vpp", "L3", 0, "0f0", "ff0", 0.5]
+    (incident,) = map(json.loads, written("jsonl", "incidents", frames).splitlines())
+    assert (incident["severity"], incident["dropped_packets"]) == ("bad", 3.0)
+    assert incident["missing"] == {"drop_packets_per_s": "source"}
+    # A later tick still knows the change, which is not new then.
+    later = replace(frames[2], wall_ns=frames[2].wall_ns + 1)
+    assert written("jsonl", "changes", [later]) == ""
 
 
 def written(form: str, name: str, frames: Sequence[Frame]) -> str:

@@ -133,7 +133,7 @@ def test_only_existing_free_running_counters_are_listed() -> None:
     codes = [lab.code(iio, config) for config in (0x40FF, 0xFF, 0x2083)]
     assert codes == [errno.EINVAL] * 3
     lab.now_ns = 10 * S
-    of = package_counts(model(), 10 * S)[0]
+    of = box_counts(model(), 10 * S, "uncore_iio_free_running", "SKX")[0, 1]
     wrote = [
         int(of[OF_PACKAGE_INDEX[f"{kind}_{how}"]])
         for kind in ("itom", "rfo", "itomcachenear")

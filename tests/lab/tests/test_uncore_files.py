@@ -128,6 +128,11 @@ def test_texts_and_line_feeds_are_the_kernels() -> None:
     assert files[f"{ports}/util_out_port3"] == b"event=0xff,umask=0x37"
     assert f"{ports}/util_out_port3.scale" not in files
     assert not any(name.endswith("/alias") for name in files)
+    # Documentation/ABI/testing/sysfs-devices-mapping; Sapphire Rapids has no mapping.
+    assert files["uncore_iio_1/die0"] == b"0000:10\n"
+    assert files["uncore_iio_1/die1"] == b"0000:90\n"
+    assert unit_files(units("icx"), CPUMASK)["uncore_iio_5/die0"] == b"0000:00\n"
+    assert not any("/die" in name for name in unit_files(units("spr"), CPUMASK))
     assert unit_files(units("spr"), CPUMASK)["uncore_imc_7/alias"] == b"uncore_type_6_7\n"
     assert unit_files(units("spr"), CPUMASK)["uncore_pcu/alias"] == b"uncore_type_4\n"
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from tests.lab.uncore.units import MUX_MS, Unit
 
 
-def unit_files(units: Iterable[Unit], cpumask: str) -> Mapping[str, bytes]:
+def unit_files(units: Iterable[Unit], cpumask: str, dies: int = 2) -> Mapping[str, bytes]:
     """Files below /sys/bus/event_source/devices by path from there.
 
-    Line feeds are where the kernel has them: events are shown without. `cpumask`: of all of them.
+    Line feeds are where the kernel has them: events are shown without. `cpumask`: of all of them,
+    which are in each of `dies` dies.
     """
     files: dict[str, bytes] = {}
     for unit in units:
@@ -18,6 +19,10 @@ def unit_files(units: Iterable[Unit], cpumask: str) -> Mapping[str, bytes]:
             texts = {"type": str(pmu_type), "cpumask": cpumask}
             texts["perf_event_mux_interval_ms"] = str(MUX_MS)
             texts |= {f"format/{name}": text for name, text in unit.formats.items()}
+            if unit.buses:
+                first = unit.buses[unit.numbers.index(number)]
+                buses = ((first + 0x80 * die) % 0x100 for die in range(dies))
+                texts |= {f"die{die}": f"0000:{bus:02x}" for die, bus in enumerate(buses)}
             if unit.discovery is not None:
                 texts["alias"] = alias(unit.discovery, number, len(unit.numbers))
             files |= {f"{pmu}/{name}": f"{text}\n".encode() for name, text in texts.items()}

@@ -47,6 +47,7 @@ class Unit:
         filters: parts of the box's filter register that events use.
         free_running: it has no counters but those of its `events`.
         discovery: its type in the CPU's own table; None: it is in none.
+        buses: root bus of each box on package 0; empty if the kernel shows none.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Unit:
     filters: tuple[Filter, ...]
     free_running: bool
     discovery: int | None
+    buses: tuple[int, ...] = ()
 
     @property
     def pmus(self) -> tuple[str, ...]:
@@ -112,6 +114,7 @@ def _units(machine: Machine, model: Model) -> Iterator[Unit]:
             filters=tuple(_filter(raw, row["fields"]) for raw in row.get("filtered", ())),
             free_running=row.get("free_running", False),
             discovery=row.get("discovery"),
+            buses=tuple(row.get("buses", ())),
         )
         yield unit
         number += len(unit.numbers)

@@ -126,7 +126,8 @@ def test_it_sorts_by_retiring_with_the_missing_last() -> None:
     cpus = frame(8, tma=True).cpus
     rows = arrange(cpus, CpuView("tma", folded=False))
     values = cpus.columns["tma.retiring"].values
-    for component in (rows.shown[: rows.first_unattached], rows.shown[rows.first_unattached : -1]):
+    attached = len(rows.shown) - len(rows.idle)
+    for component in (rows.shown[:attached], rows.shown[attached:-1]):
         assert [values[row] for row in component] == sorted(
             (values[row] for row in component), reverse=True
         )

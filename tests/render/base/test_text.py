@@ -12,8 +12,6 @@ from nftop.render.base.line import Line, Span, Tone, crop, line
 from nftop.render.base.text import (
     ascii_only,
     fit,
-    fitting_name,
-    name_forms,
     printable,
     truncate,
     wrap,
@@ -87,13 +85,3 @@ def test_equal_tones_are_one_span() -> None:
         Span("ab", Tone.PLAIN),
         Span("c", Tone.BAD),
     )
-
-
-def test_names_of_network_functions_have_short_forms_as_far_as_they_are_unique() -> None:
-    names = ("north/dpdk-l3fwd", "south/dpdk-l3fwd", "loop/dpdk-testpmd", "vpp", "[x/] y")
-    forms = name_forms(names)
-    assert forms["north/dpdk-l3fwd"] == ("north/dpdk-l3fwd", "north/l3fwd")
-    assert forms["loop/dpdk-testpmd"] == ("loop/dpdk-testpmd", "loop/testpmd", "testpmd")
-    assert forms["vpp"] == ("vpp",) and forms["[x/] y"] == ("[x/] y",)
-    fitted = [fitting_name(forms["loop/dpdk-testpmd"], width) for width in (17, 16, 11, 3)]
-    assert fitted == ["loop/dpdk-testpmd", "loop/testpmd", "testpmd", "testpmd"]

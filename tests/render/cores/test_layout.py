@@ -109,7 +109,7 @@ def test_the_title_of_a_graph_keeps_the_note_of_its_axis_and_a_space_before_the_
         return np.linspace(40e6, 41e6, len(keys) * points).reshape(len(keys), points)
 
     shown = replace(full(8), packages=())
-    names = ["vpp", "north/dpdk-l3fwd-of-one"]
+    names = ["vpp", "north/l3fwd-of-one"]
     nfs = tuple(replace(nf, name=name) for nf, name in zip(shown.nfs, names, strict=True))
     shown = replace(shown, nfs=nfs)
     title = graph_lines_of(shown, steady, nothing, 100, 8)[0].text

@@ -97,13 +97,15 @@ def test_search_wraps_at_the_ends() -> None:
     assert find(Cursor(Cpu(3), 2), "vpp", 1, CPUS, ALL) == 0, "itself, where nothing else matches"
     assert find(start, "63", 1, CPUS, ALL) == 63
     assert find(start, "nobody", 1, CPUS, ALL) is None
-    assert find(Cursor(), "x", 1, CPUS, CpuRows((), 0)) is None
+    assert find(Cursor(), "x", 1, CPUS, CpuRows(())) is None
 
 
 def test_rows_move_up_to_the_end_of_the_view_and_all_stay_once() -> None:
-    rows = CpuRows(tuple(range(12)), 12, (12, 13))
+    rows = CpuRows(tuple(range(12)), frozenset(range(8, 12)), (12, 13))
     up = rows.lifted((9, 7), 6)
     assert up.shown == (0, 1, 2, 3, 9, 7, 4, 5, 6, 8, 10, 11)
-    assert (up.first_unattached, up.folded) == (12, (12, 13))
+    # A culprit is not dim; the rows behind stay as they were.
+    assert (up.idle, up.folded) == (frozenset({8, 10, 11}), (12, 13))
+    assert rows.without({8, 3, 13}).idle == {9, 10, 11}
     assert rows.lifted((9, 7, 8), 6).shown[:6] == (0, 1, 2, 3, 9, 7), "a third of the view"
     assert rows.lifted((9,), 2).shown == rows.shown, "the victims are the view"

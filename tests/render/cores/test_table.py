@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -29,7 +30,7 @@ def _cell(cpus: CpuTable, row: int, key: str, width: int = 200) -> tuple[str, To
     columns = columns_for(width)
     start = sum(col.width for col in columns[: [col.key for col in columns].index(key)])
     wanted = next(col for col in columns if col.key == key)
-    drawn = body_lines(cpus, CpuRows((row,), 1), columns, 0, 1)[0]
+    drawn = body_lines(cpus, CpuRows((row,)), columns, 0, 1)[0]
     at = 0
     for span in drawn.spans:
         if start + wanted.width - 2 < at + len(span.text):
@@ -76,11 +77,11 @@ def test_attached_rows_come_first_then_values_in_order_then_missing(
     rows = arrange(cpus, CpuView("busy_ratio", inverted=inverted, folded=folded))
 
     assert sorted((*rows.shown, *rows.folded)) == list(range(8))
-    assert set(rows.shown[: rows.first_unattached]) == {1, 2, 3}
+    assert set(rows.shown[:3]) == {1, 2, 3} and rows.idle == set(rows.shown[3:])
     assert bool(rows.folded) is folded
     for component in (
-        rows.shown[: rows.first_unattached],
-        rows.shown[rows.first_unattached :],
+        rows.shown[:3],
+        rows.shown[3:],
         rows.folded,
     ):
         known = [value for row in component if (value := values[row]) is not None]
@@ -136,12 +137,12 @@ def test_only_rows_with_a_usual_value_are_well() -> None:
     change = np.full(len(cpus), np.nan)
     change[list(hidden[:2])] = 0.01
     facts = RowFacts(RowTrends(cpu_change=change), np.zeros(len(cpus)))
-    assert rest_line(cpus, CpuRows(hidden, len(hidden)), hidden, facts).text.split("   + ")[1:] == [
+    assert rest_line(cpus, CpuRows(hidden), hidden, facts).text.split("   + ")[1:] == [
         "2 pollers well: within 3% of usual",
         "1 poller more, not compared",
     ]
     unknown = RowFacts(RowTrends(), np.zeros(len(cpus)))
-    assert "well" not in rest_line(cpus, CpuRows(hidden, len(hidden)), hidden, unknown).text
+    assert "well" not in rest_line(cpus, CpuRows(hidden), hidden, unknown).text
 
 
 @pytest.mark.parametrize("width", [200, 80, 60, 52])
@@ -153,7 +154,7 @@ def test_all_counts_of_rows_out_of_view_fit(width: int) -> None:
     change = np.full(len(cpus), np.nan)
     change[[1, 5]] = 0.01
     facts = RowFacts(RowTrends(cpu_change=change), harm)
-    rows = CpuRows(hidden, len(hidden), tuple(range(15, 88)))
+    rows = CpuRows(hidden, folded=tuple(range(15, 88)))
     drawn = rest_line(cpus, rows, hidden, facts, width)
     assert drawn.width <= width
     counts = [int(item.split()[0]) for item in drawn.text.split("   + ")[1:]]
@@ -173,26 +174,36 @@ def test_cost_is_a_bound_unless_the_core_is_known_to_be_saturated(busy: Reading)
     assert drawn("ipp", True)[0] == "   302 "
     assert drawn("ipp", None)[0] == "  <302 "
     assert drawn("busy_cpp", False)[0] == "   186 ", "empty polls are not in it"
-    assert drawn("ipc", False)[0] == "1.05 "
+    assert drawn("ipc", False)[0] == " 1.05 "
 
 
 def test_estimates_are_marked_in_the_cell_after_the_digits() -> None:
     cpus = frame(8).cpus
-    assert _cell(cpus, 3, "ipc")[0] == "1.55~", "its counters shared the hardware"
+    assert _cell(cpus, 3, "ipc")[0] == " 1.55~", "its counters shared the hardware"
     assert _cell(cpus, 3, "packets_per_s")[0] == "  8.40 ", "packets are counted by the NF"
     tsc = replace(cpus, cpp_clock=("tsc",) * 8)
     unsure = replace(tsc, saturated=(None,) * 8)
     assert _cell(unsure, 1, "cpp")[0] == "   188~", "in turbo the core has more cycles: no bound"
     assert _cell(unsure, 1, "ipp")[0] == "  <302 ", "instructions are what they are"
     assert _cell(tsc, 1, "cpp")[0] == "   188~"
-    assert _cell(tsc, 1, "ipc")[0] == "1.05 ", "the clock says nothing about instructions"
+    assert _cell(tsc, 1, "ipc")[0] == " 1.05 ", "the clock says nothing about instructions"
     assert _cell(tsc, 0, "cpp")[0] == "     - ", "there is nothing to estimate"
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 160, 200])
+@pytest.mark.parametrize("trends", [False, True])
+def test_ipc_does_not_touch_the_mark_before_it(width: int, trends: bool) -> None:
+    cpus = frame(8).cpus
+    columns = columns_for(width, cpus, trends=trends)
+    lines = body_lines(cpus, arrange(cpus, CpuView(folded=False)), columns, 0, 8)
+    assert any("~ " in item.text for item in lines)
+    assert not [item.text for item in lines if re.search(r"~\d\.\d\d\b", item.text)]
 
 
 def test_waiting_is_bad_from_five_percent() -> None:
     cpus = frame(8).cpus
-    assert _cell(cpus, 3, "wait_ratio") == ("7.0% ", Tone.BAD)
-    assert _cell(cpus, 2, "wait_ratio") == (" 0+% ", Tone.PLAIN)
+    assert _cell(cpus, 3, "wait_ratio") == (" 7.0% ", Tone.BAD)
+    assert _cell(cpus, 2, "wait_ratio") == ("  0+% ", Tone.PLAIN)
 
 
 def test_idle_rows_step_back_behind_polled_ones() -> None:

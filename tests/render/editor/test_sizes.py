@@ -133,3 +133,18 @@ def test_a_cache_that_went_offline_is_not_offered() -> None:
     model.see(frame)
     assert model.selection.domain == 0
     assert drawn(model, frame, (80, 24))
+
+
+@pytest.mark.parametrize("size", SIZES[1:], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("ways", [11, 20])
+def test_a_class_names_its_network_function_whole_and_counts_the_others(
+    ways: int, size: tuple[int, int]
+) -> None:
+    model, frame = host(ways, 5, 2)
+    names = ("ovs-vswitchd", "north/l3fwd")
+    cpus = replace(frame.cpus, nf=(None,) * 4 + names * 2)
+    model.see(frame)
+    texts = drawn(model, replace(frame, cpus=cpus), size)
+    [row] = [text for text in texts if "■ tenant-01" in text]
+    listed = f"{row} ".partition(names[0])[2]
+    assert listed.startswith((" +1 ", f", {names[1]} ")), row

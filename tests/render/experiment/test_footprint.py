@@ -25,7 +25,7 @@ OWN = replace(
 ROWS = (
     FootprintRow(VPP, USE, OWN),
     FootprintRow(
-        replace(VPP, name="a-very-long-name/dpdk-testpmd", own=Missing(Reason.UNDEFINED, "shared")),
+        replace(VPP, name="a-very-long-name/testpmd", own=Missing(Reason.UNDEFINED, "shared")),
         replace(USE, typical_bytes_per_s=math.nan, still=False), None,
     ),
     FootprintRow(replace(VPP, name="ovs", counter=Missing(Reason.TAKEN, "no RMID")), None, None),

@@ -104,7 +104,7 @@ def test_result(snapshot: SnapshotAssertion, width: int) -> None:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_three_network_functions_are_tables_that_fit(width: int) -> None:
-    watch = {"1": "vpp", "2": "ovs", "3": "north/dpdk-l3fwd-of-the-second-socket"}
+    watch = {"1": "vpp", "2": "ovs", "3": "north/l3fwd-of-the-second-socket"}
     plan = replace(PLAN, watch=watch, group="a-neighbour-with-a-long-name")
     visits = [replace(item, nfs=dict.fromkeys(watch, item.nfs["1"])) for item in VISITS]
     lines = result_text(plan, curve_of(plan, visits), width)

@@ -9,7 +9,6 @@ import pytest
 from nftop.derive.findings.rule import si
 from nftop.model.incident import Party, Price, Severity
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.render.base.format import short_duration
 from nftop.render.base.line import Click, Tone
 from nftop.render.base.text import ascii_only, cells
 from nftop.render.incidents.line import (
@@ -176,15 +175,6 @@ def test_packets_that_are_not_sent_are_a_price_without_drops() -> None:
 )  # fmt: skip
 def test_numbers_have_three_digits(value: float, text: str) -> None:
     assert si(value) == text
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(-3, "0s"), (59.9, "59s"), (130, "2m10s"), (600, "10m"), (3700, "1h01m"), (90_000, "25h"),
-     (1e6, "11d")],
-)  # fmt: skip
-def test_durations_are_short(seconds: float, text: str) -> None:
-    assert short_duration(seconds) == text
 
 
 def test_ages_and_changes() -> None:

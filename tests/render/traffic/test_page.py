@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -11,13 +12,27 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.model.frame import Frame, PackageRow
+from nftop.model.frame import DeviceRow, Frame, PackageRow, SourceState
 from nftop.model.ids import Package
+from nftop.model.metrics.device import DEVICE_EVENTS, NO_MISSES
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.render.traffic.page import TRAFFIC_METRICS, TrafficLines, hit_ratio, sections, traffic
+from nftop.model.pcie import UNKNOWN, PcieDevice, RootPort
+from nftop.render.pages.batch_text import frame_text
+from nftop.render.pages.help import explain_device_lines
+from nftop.render.traffic.page import (
+    TRAFFIC_METRICS,
+    TrafficLines,
+    TrafficRow,
+    device_absences,
+    device_lines,
+    hit_ratio,
+    sections,
+    traffic,
+)
 from tests.frames import frame
+from tests.sim.hosts import Frozen, S
 from tests.traffic import NO_UNIT, TAKEN, with_traffic
 
 
@@ -52,13 +67,69 @@ def test_lines(packages: int, width: int, snapshot: SnapshotAssertion) -> None:
     assert text_of(drawn(host(packages), width)) == snapshot
 
 
+@cache
+def with_devices() -> Frame:
+    """Cascade Lake's; one more port is behind the chipset, and a name is hostile."""
+    demo = Frozen(cpus=44, processor="gold-6230n")
+    seen = [demo.tick(S) for _ in range(3)][-1]
+    why = Missing(Reason.HARDWARE, "behind the chipset")
+    odd = PcieDevice("0000:01:00.0", "igb", ("e\x1b[1m",))
+    port = RootPort("0000:00:1c.0", UNKNOWN, UNKNOWN, UNKNOWN, (odd,), 1, why)
+    absent = dict.fromkeys(DEVICE_EVENTS, why) | {"dma_miss_per_s": NO_MISSES}
+    row = DeviceRow(port, (), absent)
+    return replace(seen, devices=(*seen.devices, row))
+
+
+@pytest.mark.parametrize("width", [40, 80, 140])
+def test_devices(width: int, snapshot: SnapshotAssertion) -> None:
+    shown = with_devices()
+    lines = [*device_lines(shown.devices, width), *device_absences(shown, width)]
+    assert all(line.width <= width for line in lines)
+    assert "\n".join(line.text.rstrip() for line in lines) == snapshot
+
+
+def test_devices_are_behind_pcie_and_can_be_pointed_at() -> None:
+    shown = traffic(with_devices(), 120, lambda *_: np.zeros(0, np.float32), 1.0)
+    at = [index for index, row in enumerate(shown.rows) if isinstance(row, DeviceRow)]
+    assert [shown.rows[index] for index in at] == list(with_devices().devices)
+    assert at == list(range(at[0], at[0] + 7))
+    above = next(row for row in reversed(shown.rows[: at[0]]) if isinstance(row, TrafficRow))
+    assert above.main.id.startswith("pcie.")
+
+
+def test_text_of_a_frame_has_the_devices_behind_its_packages() -> None:
+    text = frame_text(with_devices(), 140, False).split("\n")
+    at = next(index for index, item in enumerate(text) if item.startswith("Devices GB/s"))
+    lines = device_lines(with_devices().devices, 140)
+    assert text[at : at + 8] == [item.text.rstrip() for item in lines]
+    assert not any(item.startswith("Devices") for item in frame_text(host(1), 140, False))
+
+
+@pytest.mark.parametrize("port", ["0000:10:00.0", "0000:00:1c.0"])
+def test_a_device_is_explained(port: str, snapshot: SnapshotAssertion) -> None:
+    row = next(row for row in with_devices().devices if row.port.address == port)
+    lines = explain_device_lines(with_devices(), row, 80)
+    assert all(line.width <= 80 for line in lines)
+    assert "\n".join(line.text.rstrip() for line in lines[:16]) == snapshot
+
+
+def test_no_devices_have_a_reason() -> None:
+    base = host(1)
+    assert [line.text[:3] for line in device_absences(base, 200)] == ["[s]"]
+    for reason, mark in ((Reason.PRESENT, "-  "), (Reason.ERROR, "[e]")):
+        state = SourceState(reason, "it failed", 0.0, 0.0)
+        sources = {**base.sources, "iio": state}
+        (line,) = device_absences(replace(base, sources=sources), 200)
+        assert line.text[:3] == mark
+
+
 def test_every_metric_of_the_catalogue_is_listed_once() -> None:
     shown = [metric for section in sections() for row in section.rows for metric in row.metrics]
     assert sorted(metric.id for metric in shown) == sorted(
         traffic_metric.id for traffic_metric in TRAFFIC_METRICS
     )
     assert set(TRAFFIC_METRICS) >= set(PACKAGE_METRICS)
-    rows = [row for row in drawn(host(1), 120).rows if row is not None]
+    rows = [row for row in drawn(host(1), 120).rows if isinstance(row, TrafficRow)]
     assert {metric for row in rows for metric in row.metrics} == set(PACKAGE_METRICS)
 
 
@@ -161,7 +232,7 @@ def test_rows_that_this_hardware_cannot_fill_are_but_named_below() -> None:
         return replace(base, packages=packages)
 
     def labels(shown: Frame) -> list[str]:
-        return [row.label for row in drawn(shown, 120).rows if row is not None]
+        return [row.label for row in drawn(shown, 120).rows if isinstance(row, TrafficRow)]
 
     whole = labels(host(2))
     assert "ItoMCacheNear" in whole

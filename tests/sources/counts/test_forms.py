@@ -275,3 +275,12 @@ def test_all_forms_say_the_same(
 def test_a_document_that_would_take_a_stack_or_an_hour_is_refused(text: str, sentence: str) -> None:
     with pytest.raises(BadCountsError, match=sentence):
         read_rows(text)
+
+
+def test_half_a_surrogate_pair_is_not_kept_in_a_name() -> None:
+    """JSON can name it; what is written of it is UTF-8."""
+    _, rows = read_rows('{"cycles": 9, "\\ud800": 0}')
+    assert [row.event for row in rows] == ["cycles", "?"]
+    text = '{"counter-value": "9", "event": "a\\udfff", "cpu": "\\ud800", "event-runtime": 5}'
+    _, (row,) = read_rows(text)
+    assert (row.event, row.scope) == ("a?", (("cpu", "?"),))

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, chdir, contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -136,16 +137,13 @@ def test_between_surveys_nothing_is_listed_that_did_not_change(
     for name in "abc":
         host.socket(host.root / "run/dpdk" / name)
     first = finder.find()
-    calls: list[object] = []
-    scandir = os.scandir
-    monkeypatch.setattr(
-        os, "scandir", lambda path: ([*map(calls.append, [path])], scandir(path))[1]
-    )
+    scandir = Mock(wraps=os.scandir)
+    monkeypatch.setattr(os, "scandir", scandir)
     assert finder.find() is first
-    assert calls == []
+    scandir.assert_not_called()
     (host.root / "run/dpdk/b" / NAME).unlink()
     assert [socket.prefix for socket in finder.find()[0]] == ["a", "c"]
-    assert calls
+    scandir.assert_called()
     finder.close()
 
 
@@ -156,19 +154,15 @@ def test_namespaces_of_known_processes_are_seldom_read(
     views = Views(host.root, host.proc, lambda: now_ns)
     for pid in range(100, 110):
         host.process(str(pid), "mnt:[2]", host.root)
-    calls: list[str] = []
-    readlink = os.readlink
-    monkeypatch.setattr(
-        os,
-        "readlink",
-        lambda path, **named: ([*map(calls.append, [str(path)])], readlink(path, **named))[1],
-    )
+    readlink = Mock(wraps=os.readlink)
+    monkeypatch.setattr(os, "readlink", readlink)
     read = []
     for survey in range(8):
-        calls.clear()
+        readlink.reset_mock()
         now_ns = survey * SURVEY_NS
         assert len(views.look()[0]) == 2
-        read.append(sum(path.endswith("ns/mnt") and "/1" in path for path in calls))
+        paths = [str(call.args[0]) for call in readlink.call_args_list]
+        read.append(sum(path.endswith("ns/mnt") and "/1" in path for path in paths))
     # Twice until they are known, and all again in every sixth survey.
     assert read == [10, 10, 0, 0, 0, 0, 10, 0]
 

@@ -1,6 +1,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -36,16 +37,13 @@ def test_an_absent_file_is_opened_later(path: Path, file: OpenFile) -> None:
 
 
 def test_files_of_one_record_take_one_call(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[object] = []
-    pread = os.pread
-    monkeypatch.setattr(
-        os, "pread", lambda *words: ([*map(calls.append, [words])], pread(*words))[1]
-    )
+    pread = Mock(wraps=os.pread)
+    monkeypatch.setattr(os, "pread", pread)
     path.write_bytes(b"x" * 3000)
     for records, expected in ((False, 1), (True, 2)):
         file = OpenFile(os.fspath(path), records=records)
         file.read()
-        calls.clear()
+        pread.reset_mock()
         assert len(file.read()) == 3000
-        assert len(calls) == expected
+        assert pread.call_count == expected
         file.close()

@@ -11,6 +11,7 @@ import pytest
 
 from nftop.model.missing import Missing, Reason
 from nftop.model.uncore import POWER_EVENTS, UncoreTable
+from nftop.sources.base import RETRY_AFTER_NS
 from nftop.sources.host.topology import read_topology
 from nftop.sources.perf.abi import Kernel, MappedPage, PerfEventAttr
 from nftop.sources.power.source import SLOW_NS, PowerSource
@@ -26,9 +27,11 @@ class Counting:
     def __init__(self) -> None:
         self.now_ns = 0
         self.opened: dict[int, tuple[int, int, int, list[int]]] = {}
+        self.opens: list[tuple[int, int]] = []  # PMU type and CPU
         self.reads: list[int] = []  # CPUs
         self.refused: dict[int, int] = {}
         self.gone: set[int] = set()
+        self.failing: dict[int, int] = {}  # errno of reads by CPU
 
     @property
     def kernel(self) -> Kernel:
@@ -37,7 +40,8 @@ class Counting:
     def open(self, attr: PerfEventAttr, cpu: int, leader: int) -> int:
         if attr.type in self.refused:
             raise OSError(self.refused[attr.type], "refused")
-        fd = len(self.opened) + 100
+        self.opens.append((attr.type, cpu))
+        fd = len(self.opens) + 100
         self.opened[fd] = (attr.type, attr.config, cpu, [])
         self.opened[fd if leader < 0 else leader][3].append(fd)
         return fd
@@ -45,6 +49,8 @@ class Counting:
     def readv(self, fd: int, pages: MappedPage) -> int:
         _, _, cpu, members = self.opened[fd]
         self.reads.append(cpu)
+        if cpu in self.failing:
+            raise OSError(self.failing[cpu], "failed")
         if cpu in self.gone:
             return 0
         words = np.array(
@@ -193,3 +199,93 @@ def test_a_cpu_that_goes_and_comes_is_opened_anew(
     again = source.read()
     assert of(again, "energy_pkg") == {0: 4 * S, 1: 4 * S}
     assert of(again, "core_c6").keys() == {0, 1, 3, 6}
+
+
+def test_a_box_that_fails_is_opened_again_and_no_other(
+    source: PowerSource, counting: Counting
+) -> None:
+    source.read()
+    before = len(counting.opens)
+    counting.failing, counting.now_ns = {3: errno.EIO}, SLOW_NS
+    assert of(source.read(), "core_c6")[3] is Reason.ERROR
+    counting.failing = {}
+    counting.now_ns += RETRY_AFTER_NS - 1
+    source.read()
+    assert len(counting.opens) == before
+    counting.now_ns += 1
+    assert of(source.read(), "core_c6")[3] == 2 * counting.now_ns, "read at once"
+    assert counting.opens[before:] == [(42, 3)]
+
+
+def test_a_group_that_lost_its_events_is_opened_with_the_next_reading(
+    source: PowerSource, counting: Counting
+) -> None:
+    source.read()
+    before = len(counting.opens)
+    counting.gone, counting.now_ns = {0}, S
+    assert of(source.read(), "energy_pkg") == {0: Reason.RESET, 1: 2 * S}
+    counting.gone, counting.now_ns = set(), 2 * S
+    assert of(source.read(), "energy_pkg") == {0: 4 * S, 1: 4 * S}
+    assert counting.opens[before:] == [(40, 0), (40, 0), (41, 0), (41, 0)]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [(errno.EBUSY, Reason.TAKEN), (errno.EMFILE, Reason.ERROR), (errno.EACCES, Reason.PERMISSION)],
+)
+def test_a_pmu_that_can_t_be_opened_is_tried_again_and_no_other(
+    tmp_path: Path, counting: Counting, code: int, reason: Reason
+) -> None:
+    counting.refused = {41: code}
+    source = opened(tree(tmp_path), counting)
+    assert of(source.read(), "package_c6") == {0: reason, 1: reason}
+    before = len(counting.opens)
+    counting.now_ns = RETRY_AFTER_NS - 1
+    source.read()
+    counting.refused = {}
+    assert len(counting.opens) == before
+    counting.now_ns = RETRY_AFTER_NS
+    assert of(source.read(), "package_c6") == dict.fromkeys((0, 1), 2 * RETRY_AFTER_NS)
+    assert {pmu for pmu, _ in counting.opens[before:]} == {41}
+    source.close()
+    assert not counting.opened
+
+
+def test_a_module_loaded_later_is_counted(tmp_path: Path, counting: Counting) -> None:
+    root = tree(tmp_path)
+    (root / PMUS / "cstate_core").rename(root / "cstate_core")
+    source = opened(root, counting)
+    assert of(source.read(), "core_c6")[0] is Reason.HARDWARE
+    (root / "cstate_core").rename(root / PMUS / "cstate_core")
+    counting.now_ns = RETRY_AFTER_NS
+    assert of(source.read(), "core_c6") == dict.fromkeys(range(4), 2 * RETRY_AFTER_NS)
+    source.close()
+
+
+def test_no_counter_is_opened_on_a_core_that_polls(
+    source: PowerSource, counting: Counting, tmp_path: Path
+) -> None:
+    source.read()
+    counting.failing, counting.now_ns = {1: errno.EIO}, SLOW_NS
+    source.read()
+    source.on_pollers((1,), read_topology(tmp_path))
+    counting.failing, before = {}, len(counting.opens)
+    counting.now_ns += 2 * RETRY_AFTER_NS
+    assert of(source.read(), "core_c6")[1] is Reason.SOURCE and len(counting.opens) == before
+    source.on_pollers((), read_topology(tmp_path))
+    counting.now_ns += S
+    assert of(source.read(), "core_c6")[1] == 2 * counting.now_ns
+    assert counting.opens[before:] == [(42, 1)]
+
+
+def test_a_cpu_that_goes_takes_no_other_core_s_counts(
+    source: PowerSource, counting: Counting, tmp_path: Path
+) -> None:
+    """The indexes of cores change when a core goes offline."""
+    source.read()
+    before = len(counting.opens)
+    put(tmp_path / "sys/devices/system/cpu", {"online": "0,2-4,6-7"})
+    put(tmp_path / PMUS / "cstate_core", {"cpumask": "0,2-3"})
+    counting.now_ns = SLOW_NS
+    assert of(source.read(), "core_c6") == dict.fromkeys((0, 2, 3), 2 * SLOW_NS)
+    assert len(counting.opens) == before

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.ids import Cpu
-from nftop.sources.process.facts import container_of, culprit_facts, node_bytes
+from nftop.sources.process.facts import container_of, culprit_facts, node_bytes, process_facts
 
 ID = "1f2e3d4c5b6a" + "0123456789abcdef" * 3 + "0123"
 UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
@@ -88,3 +90,21 @@ def test_facts_of_a_culprit_have_no_command_line() -> None:
     assert facts is not None
     assert (facts.cpu, facts.command, facts.pid) == (3, "", process.pid)
     assert culprit_facts(process.pid, Cpu(3), True) is None
+
+
+def test_names_and_arguments_that_are_no_utf_8_are_text() -> None:
+    """Any user can run such a process, and no writer takes halves of surrogate pairs."""
+    program = (
+        "import pathlib, sys; pathlib.Path('/proc/self/comm').write_bytes(b'a\\xff\\xfe'); "
+        "print(flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-S", "-c", program, os.fsdecode(b"x\xff")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin and process.stdout
+        process.stdout.readline()
+        facts = process_facts(process.pid, Cpu(0))
+        culprit = culprit_facts(process.pid, Cpu(0), False)
+        process.stdin.close()
+    assert facts is not None and culprit is not None
+    assert facts.name == culprit.name == "a\\xff\\xfe"
+    assert facts.command.endswith(" x\\xff")

@@ -79,11 +79,11 @@ class FakeHost:
             link.symlink_to(namespace)
         return folder
 
-    def process(self, pid: int, threads: int, cpu_ticks: int) -> None:
+    def process(self, pid: int, threads: int, cpu_ticks: int, name: str = "main") -> None:
         """Write its own stat: the number of its threads, and what all of them have run."""
         fields = ["0"] * 50
         fields[0], fields[11], fields[17], fields[19] = "S", str(cpu_ticks), str(threads), "5000"
-        (self.root / f"proc/{pid}/stat").write_text(f"{pid} (main) {' '.join(fields)}\n")
+        (self.root / f"proc/{pid}/stat").write_text(f"{pid} ({name}) {' '.join(fields)}\n")
 
     def kill(self, pid: int) -> None:
         shutil.rmtree(self.root / f"proc/{pid}")
@@ -586,6 +586,54 @@ def test_what_ran_on_the_cpus_of_an_incident_is_listed_and_described_once(tmp_pa
     table = host.read(1)
     assert (table.uses, table.culprits) == ((), ())
     host.source.close()
+
+
+@pytest.mark.parametrize("quiet_ticks", [0, 8])
+def test_a_culprit_that_was_quiet_has_its_whole_share(tmp_path: Path, quiet_ticks: int) -> None:
+    """Its threads were last read 25 s ago; what it ran until the last check is left out."""
+    host = FakeHost(tmp_path, culprits=lambda *_: None)
+    for pid, name in ((60, "backup"), (61, "steady")):
+        on_cpu(host.thread(pid, pid, name, run_ns=1), 2)
+        host.process(pid, 1, 0)
+    host.read()
+    host.read(1)
+    host.source.focus_culprits((Cpu(2),), ())
+    for pass_ in range(1, 6):
+        host.process(60, 1, min(pass_, 2) * quiet_ticks // 2)
+        assert host.read(5).uses == ()
+    before_ns = quiet_ticks * 10_000_000
+    host.process(60, 1, quiet_ticks + 200)
+    host.process(61, 1, 60)
+    on_cpu(host.thread(60, 60, "backup", run_ns=2 * S + before_ns), 2)
+    on_cpu(host.thread(61, 61, "steady", run_ns=6 * S // 10), 2)
+    host.source.focus_culprits((Cpu(2), Cpu(3)), ())
+    uses = host.read(2).uses
+    assert [use.pid for use in uses] == [60, 61], "by share"
+    assert uses[0].run_ns / uses[0].over_ns == pytest.approx(1.0)
+    assert uses[1].run_ns / uses[1].over_ns == pytest.approx(0.3)
+    host.source.close()
+
+
+def test_a_name_that_an_idle_process_took_is_seen(host: FakeHost) -> None:
+    host.thread(60, 60, "python3")
+    host.process(60, 1, 0, "python3")
+    host.read()
+    host.read(1)
+    assert host.comms(40) == []
+    host.process(60, 1, 0, "rte-worker-3")
+    host.thread(60, 60, "rte-worker-3")
+    assert host.comms(5) == ["rte-worker-3"]
+
+
+def test_a_name_that_a_thread_of_an_idle_process_took_is_seen_in_time(host: FakeHost) -> None:
+    host.thread(60, 60, "python3")
+    host.thread(60, 61, "python3")
+    host.process(60, 2, 0)
+    host.read()
+    host.read(1)
+    host.thread(60, 61, "rte-worker-3")
+    assert host.comms(40) == []
+    assert "rte-worker-3" in host.comms(262)
 
 
 def test_a_kernel_thread_that_runs_on_such_a_cpu_is_listed(tmp_path: Path) -> None:

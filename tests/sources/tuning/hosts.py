@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from nftop.model.check import Check
@@ -16,8 +16,10 @@ CPUS = "sys/devices/system/cpu"
 NODES = "sys/devices/system/node"
 
 
-def poller(cpu: int, *, pid: int = 100, pinned: bool = True, kind: str = "dpdk") -> Poller:
-    return Poller(Cpu(cpu), pinned, pid, "testpmd", kind)
+def poller(
+    cpu: int, *, pid: int = 100, tid: int = 101, pinned: bool = True, kind: str = "dpdk"
+) -> Poller:
+    return Poller(Cpu(cpu), pinned, pid, tid, "testpmd", kind)
 
 
 def host(root: Path, files: Mapping[str, str] | None = None) -> Path:
@@ -37,9 +39,9 @@ def every_cpu(files: Mapping[str, str]) -> dict[str, str]:
     return {f"{CPUS}/cpu{cpu}/{name}": text for cpu in range(8) for name, text in files.items()}
 
 
-def checks(root: Path, *pollers: Poller) -> dict[str, Check]:
+def checks(root: Path, *pollers: Poller, quiet: Collection[int] = ()) -> dict[str, Check]:
     """Every answer by its name behind `host`; the last where there are several of a name."""
-    result = host_checks(root, read_topology(root), pollers)
+    result = host_checks(root, read_topology(root), pollers, frozenset(map(Cpu, quiet)))
     return {check.name.removeprefix("host "): check for check in result}
 
 

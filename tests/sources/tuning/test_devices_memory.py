@@ -10,6 +10,7 @@ from nftop.model.missing import Reason
 from nftop.sources.tuning.devices import size_mb
 from tests.sources.tuning.hosts import NODES, checks, host, poller
 
+SKX = "processor : 0\nvendor_id : GenuineIntel\ncpu family : 6\nmodel : 85\nstepping : 4\n"
 EDAC = "sys/devices/system/edac/mc"
 PMUS = "sys/bus/event_source/devices"
 
@@ -30,7 +31,7 @@ def test_huge_pages_are_wanted_on_the_nodes_of_network_functions(
     assert check.state == "tune"
     assert check.text.endswith("; network functions poll on node 1")
     at = f"/{NODES}/node1/hugepages/hugepages-2048kB/nr_hugepages"
-    assert check.fix == f"echo PAGES | sudo tee {at}"
+    assert check.fix == f"echo 1024 | sudo tee {at}"
     # Whoever else polls may need none.
     assert checks(tmp_path, poller(5, kind=""))["huge pages"].state == "ok"
 
@@ -72,7 +73,7 @@ def test_an_empty_channel_and_uneven_ones(tmp_path: Path, snapshot: SnapshotAsse
     assert empty.state == "tune"
     assert empty.text == snapshot
     bare = checks(host(tmp_path, edac(1, 0, 0)))["memory channels"]
-    assert bare.text.endswith("; mc1: channel 0 empty, channel 1 empty")
+    assert "; mc1: channel 0 empty, channel 1 empty; " in bare.text
     uneven = checks(host(tmp_path, edac(1, 16384, 32768)))["memory channels"]
     assert uneven.state == "tune"
 
@@ -114,7 +115,10 @@ def test_without_edac_slots_are_reported_and_channels_are_not(
     check = checks(tmp_path)["memory channels"]
     assert check.reason is Reason.SOURCE
     assert check.text == snapshot
-    assert check.fix.startswith("sudo modprobe ")
+    assert check.fix == "", "of which CPU is unknown"
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text(SKX)
+    assert checks(tmp_path)["memory channels"].fix == "sudo modprobe skx_edac"
 
 
 def test_nothing_tells_of_memory(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nftop.model.check import Check
+from nftop.model.ids import Cpu
 from nftop.model.missing import Reason
 from tests.sources.tuning.hosts import CPUS, checks, every_cpu, host, link, poller
 
@@ -58,10 +59,10 @@ FAILING: Mapping[str, tuple[Mapping[str, str], str]] = {
     "hyper-threading": (
         SIBLINGS, "for c in 5; do echo 0 | sudo tee /sys/devices/system/cpu/cpu$c/online; done",
     ),
-    "qemu 900": (vcpus("2-3", "1"), "sudo taskset -pc CPU 901; sudo taskset -pc CPU 902"),
+    "qemu 900": (vcpus("2-3", "1"), "sudo taskset -pc 2 901; sudo taskset -pc 3 902"),
     "microcode": (
         {"proc/cpuinfo": "processor : 0\nmicrocode : 0x1\nprocessor : 1\nmicrocode : 0x2"},
-        "echo 1 | sudo tee /sys/devices/system/cpu/microcode/reload",
+        "sudo apt-get install amd64-microcode  # then reboot",
     ),
 }  # fmt: skip
 
@@ -94,7 +95,7 @@ def test_the_mode_of_the_iommu_counts_for_the_kernels_nics(tmp_path: Path) -> No
     link(host(tmp_path, NIC) / PCI / "iommu_group", "../../../kernel/iommu_groups/7")
     link(tmp_path / PCI / "driver", "../../drivers/ice")
     result = checks(tmp_path)["iommu"]
-    assert result.state == "tune" and result.fix.startswith("iommu=pt ")
+    assert result.state == "tune" and "&iommu=pt /" in result.fix
     host(tmp_path, {"sys/kernel/iommu_groups/7/type": "identity"})
     assert checks(tmp_path)["iommu"].state == "ok"
 
@@ -103,7 +104,7 @@ def test_vfio_without_an_iommu_is_not_isolated(tmp_path: Path) -> None:
     files = {f"{PCI}/class": "0x020000", "sys/class/iommu/": ""}
     link(host(tmp_path, files) / PCI / "driver", "../../drivers/vfio-pci")
     result = checks(tmp_path)["iommu"]
-    assert result.state == "tune" and "intel_iommu=on" in result.fix
+    assert result.state == "tune" and "intel_iommu=on iommu=pt" in result.fix
 
 
 def smi_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, grows: bool) -> Check:
@@ -126,7 +127,7 @@ def test_interrupts_of_firmware(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert calm.state == "ok" and calm.text.startswith("70 ")
     noisy = smi_of(tmp_path / "noisy", monkeypatch, grows=True)
     assert noisy.state == "tune" and ", 3 in" in noisy.text
-    assert noisy.fix.startswith("sudo perf stat -a -e msr/smi/ sleep 60")
+    assert noisy.fix == "sudo perf stat -C 0 -e msr/smi/ -- sleep 60"
     absent = checks(host(tmp_path / "without"))["smi"]
     assert (absent.reason, absent.fix) == (Reason.SOURCE, "sudo modprobe msr")
 
@@ -144,7 +145,9 @@ def test_what_memory_can_move(
         (tmp_path / path).write_bytes(raw)
     result = checks(tmp_path)["memory bandwidth"]
     assert result.state == state and result.text.startswith(peak)
-    assert "mlc --max_bandwidth" in (result.fix or result.text)
+    assert "mlc" in result.text and result.fix == (
+        "" if state == "ok" else "sudo mlc --max_bandwidth"
+    )
 
 
 def test_what_is_unknown_has_a_reason(tmp_path: Path) -> None:
@@ -155,3 +158,32 @@ def test_what_is_unknown_has_a_reason(tmp_path: Path) -> None:
     assert seen["memory bandwidth"].reason is Reason.SOURCE
     host(tmp_path, {f"{K}/soft_watchdog": "1", f"{K}/watchdog_cpumask": "no"})
     assert checks(tmp_path)["soft lockup"].reason is Reason.ERROR
+    host(tmp_path, {f"{K}/watchdog_cpumask": ""})
+    assert checks(tmp_path, poller(1))["soft lockup"].reason is Reason.SOURCE
+    (tmp_path / K / "watchdog_cpumask").unlink()
+    assert checks(tmp_path, poller(1))["soft lockup"].reason is Reason.SOURCE
+
+
+def test_no_quiet_polling_or_isolated_cpu_is_interrupted_for_its_smi_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host(tmp_path, {f"{CPUS}/isolated": "4", f"{CPUS}/nohz_full": "5"})
+    opened: list[Cpu] = []
+
+    def count(_: object, cpu: Cpu) -> int:
+        opened.append(cpu)
+        return 7
+
+    monkeypatch.setattr("nftop.sources.tuning.kernel._smi_count", count)
+    assert checks(tmp_path, poller(1), quiet=(0, 2, 3))["smi"].state == "ok"
+    assert set(opened) == {7}
+    opened.clear()
+    busy = checks(tmp_path, *map(poller, (0, 1)), quiet=(2, 3, 6, 7))["smi"]
+    assert busy.reason is Reason.SOURCE and not opened
+
+
+def test_a_thread_of_a_real_time_policy_that_does_not_poll_is_not_blamed(tmp_path: Path) -> None:
+    host(tmp_path, {**LIMITED, "proc/100/task/101/stat": OTHER, "proc/100/task/102/stat": FIFO})
+    assert checks(tmp_path, poller(1))["real-time limit"].state == "ok"
+    two = checks(tmp_path, poller(1), poller(2, tid=102))["real-time limit"]
+    assert two.state == "tune" and two.text.endswith("testpmd[102] (SCHED_FIFO) on CPU 2")

@@ -21,7 +21,7 @@ def test_cores_that_poll_are_to_be_isolated(tmp_path: Path, snapshot: SnapshotAs
     result = checks(tmp_path, poller(3), poller(5))["isolation"]
     assert result.state == "tune"
     assert result.text == snapshot
-    assert result.fix.startswith("isolcpus=2-3,5 in the kernel's command line")
+    assert "/&isolcpus=2-3,5 /" in result.fix
 
 
 def test_isolation_by_control_groups_counts(tmp_path: Path) -> None:
@@ -53,7 +53,15 @@ def test_the_tick(tmp_path: Path) -> None:
     host(tmp_path)
     assert checks(tmp_path, poller(5))["tick"].reason is Reason.HARDWARE
     host(tmp_path, {f"{CPUS}/nohz_full": "  (null)"})
-    assert checks(tmp_path, poller(5))["tick"].fix.startswith("nohz_full=5 in ")
+    assert checks(tmp_path, poller(5))["tick"].fix == (
+        "sudo sed -Ei 's/ ?\\b(nohz_full)=[^\" ]*//g; s/^GRUB_CMDLINE_LINUX=\"/&nohz_full=5 /' "
+        "/etc/default/grub && sudo update-grub  # then reboot"
+    )
+    host(tmp_path, {"usr/sbin/grubby": ""})
+    assert checks(tmp_path, poller(5))["tick"].fix == (
+        'sudo grubby --update-kernel=ALL --args="nohz_full=5"  # then reboot'
+    )
+
     host(tmp_path, {f"{CPUS}/nohz_full": "4-7"})
     assert checks(tmp_path, poller(5))["tick"].state == "ok"
 

@@ -13,6 +13,7 @@ import pytest
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.sample import Sample
+from nftop.store.format.encoder import Chunk
 from nftop.store.format.records import Marker
 from nftop.store.history.flight import FlightRecorder
 from nftop.store.recording.recorder import Recording, changes
@@ -151,6 +152,29 @@ def test_last_minutes_are_kept_as_a_recording_while_another_goes_on(tmp_path: Pa
     assert ended and rest is None and numbers(result) == list(range(20, 30))
     assert (kept[0].ticks, kept[0].seconds, kept[0].problem) == (10, 9.0, "")
     assert numbers(everything(tmp_path / "all.nftop")[0]) == list(range(40))
+
+
+class LateSink(FileSink):
+    """A file on a disk that has no room for the first frame."""
+
+    starts = 0
+
+    def write(self, chunk: Chunk) -> None:
+        self.starts += chunk.starts
+        if self.starts > 1:
+            super().write(chunk)
+
+
+def test_what_is_kept_begins_with_what_was_written(tmp_path: Path) -> None:
+    taking = recorder(FlightRecorder())
+    kept: list[Recording] = []
+    with mock.patch("nftop.store.format.encoder.FRAME_NS", 5_000_000_000):
+        for sample in samples()[:30]:
+            taking.take(sample)
+        taking.keep(LateSink(tmp_path / "last.nftop"), 9_000_000_000, kept.append)
+        taking.close()
+    assert numbers(everything(tmp_path / "last.nftop")[0]) == list(range(25, 30))
+    assert (kept[0].ticks, kept[0].seconds) == (5, 4.0)
 
 
 def table(**changed: Any) -> ResctrlTable:

@@ -17,7 +17,7 @@ TEXT = """
 muted = true
 [rules.drops]
 limit = 5
-[rules.drops.nf."north/dpdk-l3fwd"]
+[rules.drops.nf."north/l3fwd"]
 limit = 1000
 muted = true
 """
@@ -31,7 +31,7 @@ def test_the_table_has_rules_and_network_functions() -> None:
     assert set(read(TEXT).rows) == {
         RuleSetting("low-ipc", muted=True),
         RuleSetting("drops", limit=5.0),
-        RuleSetting("drops", "north/dpdk-l3fwd", muted=True, limit=1000.0),
+        RuleSetting("drops", "north/l3fwd", muted=True, limit=1000.0),
     }
 
 
@@ -93,7 +93,7 @@ def test_what_is_set_on_screen_is_kept_apart_from_the_configuration(tmp_path: Pa
     assert again == kept.settings
     assert not again.of("low-ipc").muted
     assert again.of("drops", "vpp").limit == 7.0
-    assert again.of("drops", "north/dpdk-l3fwd").limit == 1000.0
+    assert again.of("drops", "north/l3fwd").limit == 1000.0
     assert again.acknowledged == ("cpu-12345678",)
 
 

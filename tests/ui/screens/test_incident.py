@@ -138,7 +138,7 @@ async def test_muted_rules_reach_the_feed_and_the_file(
         await run.press("tab", "m")
         settings = run.feed.settings
         assert settings is not None and settings.of("noisy-neighbour", "vpp").muted
-        assert not settings.of("noisy-neighbour", "loop/dpdk-testpmd").muted
+        assert not settings.of("noisy-neighbour", "loop/testpmd").muted
         environ = {"XDG_CONFIG_HOME": str(tmp_path)}
         await run.until(lambda: rules_file(environ).settings == settings)
         # Decided by the settings: no frame has come since. The page opened again knows them too.

@@ -10,6 +10,7 @@ from nftop.model.ids import Cpu
 from nftop.render.base.line import Tone
 from nftop.ui.options import Options
 from tests.frames import frame, ticks
+from tests.sim.hosts import Frozen, S
 from tests.traffic import with_traffic
 from tests.ui.harness import Running, running
 
@@ -55,6 +56,21 @@ async def test_all_traffic_is_counted_while_the_screen_is_up() -> None:
         assert run.feed.focus == Focus(), "and nothing begins while the screen stands still"
         await run.press("space")
         assert run.feed.focus == Focus(traffic=True)
+
+
+async def test_a_device_under_the_cursor_is_explained() -> None:
+    host = Frozen(cpus=44, processor="gold-6230n")
+    seen = [host.tick(S) for _ in range(3)]
+    async with running(*seen[1:], size=(80, 24)) as run:
+        await run.press("4")
+        for _ in range(60):
+            if marked(run).startswith(" eno1"):
+                break
+            await run.press("j")
+        assert "s0 1.2" in marked(run)
+        text = await run.press("x")
+        assert "0000:10:02.0" in text
+        assert "i40e" in text
 
 
 async def test_the_cursor_scrolls_through_all_rows() -> None:

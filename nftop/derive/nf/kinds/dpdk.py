@@ -32,6 +32,7 @@ from nftop.model.ids import Lcore
 from nftop.model.metrics.ports import PORT_LOSSES
 from nftop.model.missing import Missing, Reading, Reason, quotient, total
 from nftop.model.nf.dpdk_busy import busy_advice
+from nftop.model.nf.kinds import DPDK_PROGRAM
 from nftop.model.nf.parts import NOT_REPORTED, NfDrop, NfPort, NfQueue, NfXstat
 from nftop.model.nf.queue_map import Prefix, Queue, QueueMap
 from nftop.model.owner import owned_name, rank
@@ -171,7 +172,9 @@ def _nf_rates(key: str, rates: _AppRates, attribution: Attribution, *, generates
         how += "; packets are counted as they are sent: it only generates"
     return NfRates(
         key=key,
-        name=owned_name(qualified(app.name, app.prefix, usual="rte"), app.owner),
+        name=owned_name(
+            qualified(app.name.removeprefix(DPDK_PROGRAM), app.prefix, usual="rte"), app.owner
+        ),
         owner=app.owner,
         prefix=app.prefix,
         kind="dpdk",

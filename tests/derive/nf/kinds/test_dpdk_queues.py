@@ -117,7 +117,7 @@ def test_an_unprivileged_application_takes_nothing_of_roots() -> None:
     ):
         alone = two_worker_frame(parse_queue_map(["nfa:(0,0,2),(0,1,1)"]))
         root, user = frame.nfs
-        assert (root.name, user.name) == ("nfa/dpdk-testpmd", "mallory:nfa/dpdk-testpmd")
+        assert (root.name, user.name) == ("nfa/testpmd", "mallory:nfa/testpmd")
         assert (root.attribution, root.readings) == ("--queue-map", alone.nfs[0].readings)
         assert user.attribution != "--queue-map" and user.cpus == ()
         assert reason(user.readings["cpp"]) in (Reason.SOURCE, Reason.WARMING, Reason.IDLE)
@@ -134,7 +134,7 @@ def test_an_unprivileged_application_takes_nothing_of_roots() -> None:
 def test_an_unprivileged_application_alone_has_the_operators_map() -> None:
     frame = two_worker_frame(parse_queue_map(["nfa:(0,0,2),(0,1,1)"]), owner=USER)
     assert frame.nfs[0].attribution == "--queue-map"
-    assert frame.cpus.nf[1] == frame.cpus.nf[2] == "mallory:nfa/dpdk-testpmd"
+    assert frame.cpus.nf[1] == frame.cpus.nf[2] == "mallory:nfa/testpmd"
 
 
 def test_the_applications_own_config_comes_first() -> None:

@@ -1,0 +1,313 @@
+"""Series of a Prometheus into the frame of a fleet: hosts, network functions, incidents, findings.
+
+Values of a network function are joined by its target and its labels nf, kind, pid and twin. Two
+series with the same of these are of two targets that only other labels tell apart: the first one
+counts, and a note says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from nftop.derive.findings.rules import rule_called
+from nftop.model.fleet import (
+    FLEET_METRICS,
+    FleetFinding,
+    FleetFrame,
+    FleetHost,
+    FleetIncident,
+    FleetLabels,
+    FleetNf,
+    FleetSample,
+    FleetSeries,
+    HostState,
+)
+from nftop.model.ids import parse_cpu_list
+from nftop.model.incident import CAUSE_TITLES, Severity
+from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.struct import dataclass, field, replace
+
+# A target that Prometheus has not any more stays in the frame for so long.
+GONE_FOR_NS = 900_000_000_000
+# A host's clock may be so much ahead of Prometheus' before the age of its numbers is unknown.
+_SKEW_S = 5.0
+_ABSENT = Missing(Reason.SOURCE, "nftop of this host has no number for it")
+_DOWN = Missing(Reason.STALE, "its scrape fails")
+_GONE = Missing(Reason.STALE, "Prometheus has no such target any more")
+_NO_TIME = Missing(Reason.SOURCE, "its numbers have no time")
+_AHEAD = Missing(Reason.ERROR, "its clock is ahead of Prometheus' clock")
+_OUTDATED = Missing(Reason.STALE, "its counters are not current")
+
+_FLAGS: Mapping[str, bool] = {"true": True, "false": False}
+
+_SEVERITIES: Mapping[float, Severity] = {float(item): item for item in Severity}
+
+# Labels nf, kind, pid, twin.
+_NfKey: TypeAlias = tuple[str, str, str, str]
+
+
+class KnownHost(NamedTuple):
+    """What is remembered of a target; `seen_ns`: when Prometheus had it last."""
+
+    state: HostState
+    since_ns: int
+    seen_ns: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FleetState:
+    """Targets so far, by instance."""
+
+    hosts: Mapping[str, KnownHost] = field(default_factory=dict)
+
+
+def step(state: FleetState, sample: FleetSample) -> tuple[FleetState, FleetFrame]:
+    """The next state, and the frame of a sample."""
+    doubled: Counter[str] = Counter()
+    hosts, known = _hosts(state, sample, doubled)
+    hosts = _with_unique_names(hosts)
+    incidents = _incidents(hosts, sample, doubled)
+    findings = _findings(hosts, sample, doubled)
+    nfs = _nfs(hosts, sample, incidents, findings, doubled)
+    notes = [*sample.notes]
+    if doubled:
+        worst = ", ".join(sorted(doubled)[:3])
+        more = f" and {len(doubled) - 3} more" if len(doubled) > 3 else ""
+        notes.append(
+            f"{doubled.total()} series are doubled (instance {worst}{more}): two targets differ in "
+            "labels other than instance, and only the first counts"
+        )
+    frame = FleetFrame(
+        wall_ns=sample.wall_ns,
+        monotonic_ns=sample.monotonic_ns,
+        evaluated_s=sample.evaluated_s,
+        took_s=sample.took_s,
+        size_bytes=sample.size_bytes,
+        hosts=tuple(hosts.values()),
+        nfs=nfs,
+        incidents=incidents,
+        findings=findings,
+        notes=tuple(notes),
+    )
+    return FleetState(known), frame
+
+
+def _by_host(rows: Iterable[FleetSeries], doubled: Counter[str]) -> dict[str, FleetSeries]:
+    """By instance, the first series."""
+    result: dict[str, FleetSeries] = {}
+    for row in rows:
+        if result.setdefault(row.labels.instance, row) is not row:
+            doubled[row.labels.instance] += 1
+    return result
+
+
+def _hosts(
+    state: FleetState, sample: FleetSample, doubled: Counter[str]
+) -> tuple[dict[str, FleetHost], dict[str, KnownHost]]:
+    """Targets by instance, ascending, those that are gone for a while included."""
+    now_ns, series = sample.monotonic_ns, sample.series
+    ups = _by_host(series.get("up", ()), doubled)
+    infos = _by_host(series.get("host", ()), doubled)
+    times = _by_host(series.get("time", ()), doubled)
+    hosts: dict[str, FleetHost] = {}
+    known: dict[str, KnownHost] = {}
+    for instance in sorted({*ups, *infos, *state.hosts}):
+        before = state.hosts.get(instance)
+        present = instance in ups or instance in infos
+        if not present and before is not None and now_ns - before.seen_ns > GONE_FOR_NS:
+            continue
+        up = instance not in ups or ups[instance].value == 1.0
+        now: HostState = "gone" if not present else "up" if up else "down"
+        info = infos[instance].labels if instance in infos else FleetLabels()
+        name = info.host or ("" if before is None else before.name) or instance
+        unchanged = before is not None and before.state == now
+        since_ns = before.since_ns if before is not None and unchanged else now_ns
+        seen_ns = now_ns if present or before is None else before.seen_ns
+        known[instance] = KnownHost(now, since_ns, seen_ns, name)
+        age = {"down": _DOWN, "gone": _GONE}.get(now) or _age(times.get(instance), sample)
+        hosts[instance] = FleetHost(
+            instance, name, now, since_ns, age, info.badge, info.model, info.version
+        )
+    return hosts, known
+
+
+def _with_unique_names(hosts: Mapping[str, FleetHost]) -> dict[str, FleetHost]:
+    """Hosts that share a name are called by their instances."""
+    names = Counter(host.name for host in hosts.values())
+    return {
+        instance: host if names[host.name] == 1 else replace(host, name=instance)
+        for instance, host in hosts.items()
+    }
+
+
+def _age(time: FleetSeries | None, sample: FleetSample) -> Reading:
+    """Seconds from a host's readings to the evaluation."""
+    if time is None or math.isnan(sample.evaluated_s):
+        return _NO_TIME
+    age_s = sample.evaluated_s - time.value
+    return _AHEAD if age_s < -_SKEW_S else max(age_s, 0.0)
+
+
+def _incidents(
+    hosts: Mapping[str, FleetHost], sample: FleetSample, doubled: Counter[str]
+) -> tuple[FleetIncident, ...]:
+    """Open incidents that are not muted, the worst first; of equal ones what drops most."""
+    values = {
+        name: {(row.labels.instance, row.labels.id): row.value
+               for row in sample.series.get(name, ())}
+        for name in ("severity", "begin", "drops")
+    }  # fmt: skip
+    result: dict[tuple[str, str], FleetIncident] = {}
+    for row in sample.series.get("incident", ()):
+        labels = row.labels
+        key = labels.instance, labels.id
+        if labels.instance not in hosts or labels.muted == "true":
+            continue
+        if key in result:
+            doubled[labels.instance] += 1
+            continue
+        severity = values["severity"].get(key, 1.0)
+        result[key] = FleetIncident(
+            host=hosts[labels.instance],
+            id=labels.id,
+            severity=_SEVERITIES.get(severity, Severity.WARN),
+            kind=labels.kind,
+            culprit=labels.culprit,
+            container=labels.container,
+            group=labels.group,
+            victims=tuple(filter(None, labels.victims.split(", "))),
+            since_s=values["begin"].get(key),
+            drops_per_s=values["drops"].get(key, _ABSENT),
+        )
+    return tuple(sorted(result.values(), key=_harm_of_incident))
+
+
+def _harm_of_incident(item: FleetIncident) -> tuple[float, float, float, str, str]:
+    drops = 0.0 if isinstance(item.drops_per_s, Missing) else item.drops_per_s
+    return (-item.severity, -drops, -(item.since_s or 0.0), item.host.instance, item.id)
+
+
+def _findings(
+    hosts: Mapping[str, FleetHost], sample: FleetSample, doubled: Counter[str]
+) -> tuple[FleetFinding, ...]:
+    """Findings by the rank of their rule; those of rules that this version lacks last."""
+    rows: dict[tuple[str, ...], FleetFinding] = {}
+    for row in sample.series.get("finding", ()):
+        labels = row.labels
+        key = labels.instance, labels.rule, labels.where, labels.muted, labels.twin
+        if labels.instance not in hosts or row.value != 1.0:
+            continue
+        if key in rows:
+            doubled[labels.instance] += 1
+            continue
+        muted = labels.muted == "true"
+        rows[key] = FleetFinding(hosts[labels.instance], labels.rule, labels.where, muted)
+    return tuple(
+        sorted(rows.values(), key=lambda item: (_rank(item.rule), item.host.instance, item.where))
+    )
+
+
+def _rank(rule_id: str) -> float:
+    rule = rule_called(rule_id)
+    return math.inf if rule is None else rule.rank
+
+
+def finding_title(rule_id: str) -> str:
+    """Subject of a rule; its id if this version lacks it (untrusted text)."""
+    rule = rule_called(rule_id)
+    return rule_id if rule is None else rule.title
+
+
+def cause_title(kind: str) -> str:
+    """What an incident of this kind is; the kind if this version lacks it (untrusted text)."""
+    return CAUSE_TITLES.get(kind, kind)
+
+
+def _nfs(
+    hosts: Mapping[str, FleetHost],
+    sample: FleetSample,
+    incidents: Sequence[FleetIncident],
+    findings: Sequence[FleetFinding],
+    doubled: Counter[str],
+) -> tuple[FleetNf, ...]:
+    """Network functions by host and name."""
+
+    def values(
+        key: str, value_of: Callable[[FleetSeries], float]
+    ) -> dict[tuple[str, _NfKey], float]:
+        return {
+            (row.labels.instance, _nf_key(row.labels)): value_of(row)
+            for row in sample.series.get(key, ())
+        }
+
+    infos: dict[tuple[str, _NfKey], FleetLabels] = {}
+    for row in sample.series.get("nf", ()):
+        key = row.labels.instance, _nf_key(row.labels)
+        if row.labels.instance in hosts and infos.setdefault(key, row.labels) is not row.labels:
+            doubled[row.labels.instance] += 1
+    columns = {name: values(name, lambda row: row.value) for name in FLEET_METRICS}
+    current = values("nf_up", lambda row: row.value)
+    of_host = _events(incidents, findings)
+    rows = []
+    for key in sorted(infos):
+        labels, host = infos[key], hosts[key[0]]
+        problem = _OUTDATED if current.get(key, 1.0) != 1.0 else None
+        severity, events = of_host[key[0]].of(labels) if key[0] in of_host else (None, ())
+        rows.append(
+            FleetNf(
+                host, labels.nf, labels.kind, labels.pid, labels.twin,
+                {name: column.get(key, _ABSENT) for name, column in columns.items()},
+                labels.cpus, labels.cpp_clock, _FLAGS.get(labels.saturated), labels.group,
+                problem, severity, events,
+            )
+        )  # fmt: skip
+    return tuple(rows)
+
+
+def _nf_key(labels: FleetLabels) -> _NfKey:
+    return (labels.nf, labels.kind, labels.pid, labels.twin)
+
+
+@dataclass(frozen=True, slots=True)
+class _HostEvents:
+    """Incidents and findings of one host."""
+
+    incidents: list[FleetIncident] = field(default_factory=list)
+    findings: list[FleetFinding] = field(default_factory=list)
+
+    def of(self, labels: FleetLabels) -> tuple[Severity | None, tuple[str, ...]]:
+        """Worst severity, and titles, of what concerns a network function."""
+        mine = [item for item in self.incidents if labels.nf in item.victims or not item.victims]
+        own = [item for item in self.findings if not item.muted and _concerns(item.where, labels)]
+        titles = [cause_title(item.kind) for item in mine]
+        titles += [finding_title(item.rule) for item in own]
+        worst = max((item.severity for item in mine), default=None)
+        return worst, tuple(dict.fromkeys(titles))
+
+
+def _events(
+    incidents: Sequence[FleetIncident], findings: Sequence[FleetFinding]
+) -> dict[str, _HostEvents]:
+    result: dict[str, _HostEvents] = {}
+    for item in incidents:
+        result.setdefault(item.host.instance, _HostEvents()).incidents.append(item)
+    for finding in findings:
+        result.setdefault(finding.host.instance, _HostEvents()).findings.append(finding)
+    return result
+
+
+def _concerns(where: str, labels: FleetLabels) -> bool:
+    """Whether a finding's subject is a network function, or one of its CPUs."""
+    kind, _, subject = where.partition(" ")
+    if kind == "nf":
+        return subject == labels.nf
+    if kind != "cpu":
+        return False
+    try:
+        return not set(parse_cpu_list(subject)).isdisjoint(parse_cpu_list(labels.cpus))
+    except ValueError:
+        return False

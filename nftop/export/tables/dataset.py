@@ -1,0 +1,290 @@
+"""A folder of Parquet files that exports append to: `TABLE/host=HOST/day=DAY/part-ID.parquet`.
+
+`HOST` is the name of the host, percent-encoded, as Hive and DuckDB do; `DAY` that of UTC. `ID` is
+of the recording: the time when it began, and a hash of that and of its host. So a day has one file
+for each recording and table, which holds each of its ticks once: rows of the interval that is
+exported replace those that are there, all others stay.
+
+Every file is written under another name, which no pattern `*.parquet` matches, and renamed when
+all of them are complete and on disk. A reader sees a file as it was or as it is then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import IO, TypeVar
+from urllib.parse import quote
+
+from nftop.export.tables.outputs import WriterMaker, unwritable, writer_maker
+from nftop.export.tables.tables import (
+    TABLES,
+    Columns,
+    event_columns,
+    gap_columns,
+    table_of,
+)
+from nftop.model.clock import NS_PER_S
+from nftop.model.frame import Frame
+from nftop.model.recording_loss import RecordingLoss
+from nftop.model.struct import dataclass
+from nftop.model.topology import Host
+from nftop.store.folders import Folder, Person, open_folder
+from nftop.store.format.records import Marker
+
+# Hive's name of the partition of an empty value.
+_NO_NAME = "__HIVE_DEFAULT_PARTITION__"
+# Longest encoded name: with `host=` a component of a path has 255 bytes at most.
+_MOST_NAME = 200
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedInterval:
+    """What is exported: an interval of a recording, which its begin and its host identify.
+
+    Attributes:
+        from_ns, to_ns: wall clock; rows between them are replaced.
+        began_ns: wall clock when the recording began.
+    """
+
+    host: Host
+    began_ns: int
+    from_ns: int
+    to_ns: int
+
+    @property
+    def stem(self) -> str:
+        """`part-20260131T031200Z-0123456789ab`."""
+        began = datetime.fromtimestamp(self.began_ns // NS_PER_S, UTC)
+        key = f"{self.began_ns} {self.host.name}".encode("utf-8", "replace")
+        return f"part-{began:%Y%m%dT%H%M%SZ}-{hashlib.sha256(key).hexdigest()[:12]}"
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedDay:
+    """What an export has written of a host and day.
+
+    Attributes:
+        size_bytes: of its files, rows that were kept included. rows: of the export.
+        replaced: whether there were rows of this interval, or another interval, before.
+    """
+
+    host: str
+    day: date
+    size_bytes: int
+    rows: int
+    replaced: bool
+
+
+def host_component(name: str) -> str:
+    """`host=edge-07`: safe as a component of a path, whatever the name (untrusted) is."""
+    shown = quote(name.encode("utf-8", "replace"), safe="") or _NO_NAME
+    if len(shown) > _MOST_NAME:
+        digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
+        shown = f"{shown[: _MOST_NAME - 20].rpartition('%')[0] or shown[:100]}~{digest}"
+    return f"host={shown}"
+
+
+class _DayFile:
+    """One file, under its temporary name until `publish`."""
+
+    def __init__(
+        self, folder: Folder, name: str, table: str, make: WriterMaker, owner: Person | None
+    ) -> None:
+        """Create the file. Raises OSError."""
+        self.folder = folder
+        self.name = f"{name}.parquet"
+        self.replaced = False
+        self.size_bytes = 0
+        self._owner = owner
+        self._temporary, self._file = self._created()
+        self.writer = make(table, self._file)
+
+    def _created(self) -> tuple[str, IO[bytes]]:
+        name = f".{self.name}.{secrets.token_hex(6)}.tmp"
+        return name, os.fdopen(self.folder.create(name, self._owner), "wb")
+
+    def finish(self) -> None:
+        """Write everything to the disk. Raises OSError."""
+        self.writer.close()
+        self._sync()
+
+    def _sync(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def merge(self, interval: RecordedInterval) -> None:
+        """Take over rows outside the interval from the file that is there. Raises OSError."""
+        from nftop.export.tables.parquet import has_others, merged  # noqa: PLC0415 - an extra
+
+        if self.folder.status(self.name) is None:
+            return
+        self.replaced = True
+        times = (interval.from_ns, interval.to_ns)
+        with os.fdopen(self.folder.open_file(self.name), "rb") as old:
+            if not has_others(old, times):
+                return
+            temporary = self._temporary
+            self._temporary, self._file = self._created()
+            try:
+                with os.fdopen(self.folder.open_file(temporary), "rb") as new:
+                    merged(old, new, times, self._file)
+                self._sync()
+            finally:
+                self.folder.remove(temporary)
+
+    def publish(self) -> None:
+        """Rename the file. Raises OSError."""
+        about = self.folder.status(self._temporary)
+        self.size_bytes = 0 if about is None else about.st_size
+        self.folder.move(self._temporary, self.name)
+        os.fsync(self.folder.handle)
+
+    def discard(self) -> None:
+        # What can't be written is removed next.
+        with contextlib.suppress(OSError, ValueError):
+            self.writer.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
+        with contextlib.suppress(OSError):
+            self.folder.remove(self._temporary)
+        self.folder.close()
+
+
+class Dataset:
+    """Appends the frames and events of one interval of a recording."""
+
+    def __init__(
+        self,
+        path: Path,
+        tables: Sequence[str],
+        *,
+        owner: Person | None,
+        interval: RecordedInterval,
+    ) -> None:
+        """`path`: the folder, created if needed; `tables`: of `TABLES`. Raises OutputsError."""
+        self._path = path
+        self._tables = tables
+        self._owner = owner
+        self._interval = interval
+        self._files: dict[tuple[str, str, date], _DayFile] = {}
+        self._day: date | None = None
+        self._make = writer_maker("parquet")
+        self._root = self._tried(lambda: open_folder(path, make_for=owner, make=True))
+
+    def tick(self, number: int, frame: Frame) -> None:
+        """Write every row of a frame. Raises OutputsError."""
+        for name in self._tables:
+            rows = TABLES[name].rows
+            if rows is not None:
+                self._write(name, frame.host, frame.wall_ns, rows(number, frame))
+
+    def marker(self, marker: Marker) -> None:
+        """Write a marker. Raises OutputsError."""
+        name, host = table_of(marker), self._interval.host
+        if name in self._tables:
+            self._write(name, host, marker.wall_ns, event_columns(host, marker))
+
+    def losses(self, losses: Sequence[tuple[int, RecordingLoss]]) -> None:
+        """Write what is missing. Raises OutputsError."""
+        host = self._interval.host
+        for wall_ns, loss in losses if "gaps" in self._tables else ():
+            self._write("gaps", host, wall_ns, gap_columns(host, [(wall_ns, loss)]))
+
+    def close(self) -> tuple[AppendedDay, ...]:
+        """Complete all files, then rename them; what was written, by host and day.
+
+        Raises OutputsError: nothing has changed then, unless it was in renaming.
+        """
+        self._tried(self._complete)
+        days: dict[tuple[str, date], list[_DayFile]] = {}
+        for (_, host, day), file in self._files.items():
+            days.setdefault((host, day), []).append(file)
+            file.folder.close()
+        self._root.close()
+        return tuple(
+            AppendedDay(
+                host,
+                day,
+                sum(file.size_bytes for file in files),
+                sum(file.writer.rows for file in files),
+                any(file.replaced for file in files),
+            )
+            for (host, day), files in sorted(days.items())
+        )
+
+    def discard(self) -> None:
+        for file in self._files.values():
+            file.discard()
+        self._root.close()
+
+    def _complete(self) -> None:
+        self._take_emptied()
+        for file in self._files.values():
+            file.finish()
+        # Another export of the same recording waits, so that none takes over what is replaced.
+        fcntl.flock(self._root.handle, fcntl.LOCK_EX)
+        for file in self._files.values():
+            file.merge(self._interval)
+        for file in self._files.values():
+            file.publish()
+
+    def _take_emptied(self) -> None:
+        """Parts that have rows of the interval, of which the export has none."""
+        hosts = {self._interval.host.name, *(host for _, host, _ in self._files)}
+        first, last = (_day(item) for item in (self._interval.from_ns, self._interval.to_ns))
+        for days in range((last - first).days + 1):
+            for name in self._tables:
+                for host in hosts:
+                    self._take_if_known(name, host, first + timedelta(days=days))
+
+    def _take_if_known(self, name: str, host: str, day: date) -> None:
+        if (name, host, day) in self._files:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            with open_folder(self._folder(name, host, day)) as folder:
+                known = folder.status(f"{self._interval.stem}.parquet") is not None
+            if known:
+                self._file_of(name, host, day)
+
+    def _write(self, name: str, host: Host, wall_ns: int, columns: Columns) -> None:
+        """Rows of one time, and so of one day."""
+        if not len(columns[0]):
+            return
+        day = _day(wall_ns)
+        if day != self._day:
+            self._day = day
+            for file in self._files.values():
+                self._tried(file.writer.flush)
+        file = self._tried(lambda: self._file_of(name, host.name, day))
+        self._tried(lambda: file.writer.write(columns))
+
+    def _file_of(self, name: str, host: str, day: date) -> _DayFile:
+        key = (name, host, day)
+        if key not in self._files:
+            path = self._folder(name, host, day)
+            folder = open_folder(path, make_for=self._owner, make=True)
+            self._files[key] = _DayFile(folder, self._interval.stem, name, self._make, self._owner)
+        return self._files[key]
+
+    def _folder(self, name: str, host: str, day: date) -> Path:
+        return self._path / name / host_component(host) / f"day={day}"
+
+    def _tried(self, act: Callable[[], _T]) -> _T:
+        """The result, or OutputsError."""
+        try:
+            return act()
+        except OSError as error:
+            raise unwritable(error, self._path) from None
+
+
+def _day(wall_ns: int) -> date:
+    return datetime.fromtimestamp(wall_ns // NS_PER_S, UTC).date()

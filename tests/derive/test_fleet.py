@@ -1,0 +1,235 @@
+"""Series of a Prometheus become hosts, network functions, incidents and findings."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nftop.derive.findings.rules import all_rules
+from nftop.derive.fleet import (
+    GONE_FOR_NS,
+    FleetState,
+    cause_title,
+    finding_title,
+    step,
+)
+from nftop.model.fleet import FLEET_METRICS, FleetFrame, FleetLabels, FleetSample, FleetSeries
+from nftop.model.incident import CAUSE_TITLES, CauseKind, Severity
+from nftop.model.missing import Missing, Reason
+from nftop.model.struct import replace
+from nftop.render.fleet import (
+    COLUMNS,
+    FleetOrder,
+    FleetStatus,
+    explain_fleet_lines,
+    fleet_columns,
+    fleet_findings_lines,
+    fleet_header,
+    fleet_lines,
+    fleet_rows,
+)
+from tests.fleet import WALL_S, host_frame, page_of, sample_of, three_hosts
+
+S = 1_000_000_000
+
+
+def frame_of(sample: FleetSample) -> FleetFrame:
+    return step(FleetState(), sample)[1]
+
+
+def series(value: float = 1.0, /, **labels: str) -> FleetSeries:
+    return FleetSeries(msgspec.convert(labels, FleetLabels), value)
+
+
+def sample(**parts: tuple[FleetSeries, ...]) -> FleetSample:
+    return FleetSample(0, 0, WALL_S, 0.0, 0, parts)
+
+
+def test_numbers_are_those_of_the_hosts() -> None:
+    frame = frame_of(sample_of(three_hosts()))
+    assert [host.name for host in frame.hosts] == ["core-1", "edge-07", "edge-08"]
+    hosts = {
+        "edge-07": host_frame("edge-07", "noisy", 20),
+        "edge-08": host_frame("edge-08", "slow"),
+        "core-1": host_frame("core-1"),
+    }
+    assert len(frame.nfs) == sum(len(host.nfs) for host in hosts.values())
+    for row in frame.nfs:
+        (nf,) = [nf for nf in hosts[row.host.name].nfs if nf.name == row.name]
+        assert (row.kind, row.pid) == (nf.kind, str(nf.pid))
+        assert row.saturated is nf.saturated
+        assert row.cpp_clock == (nf.cpp_clock or "")
+        for name in FLEET_METRICS:
+            own, reading = nf.readings[name], row.readings[name]
+            if isinstance(own, Missing):
+                assert isinstance(reading, Missing)
+            else:
+                assert reading == pytest.approx(own)
+    for host in frame.hosts:
+        assert (host.state, host.age_s, host.badge) == ("up", 3.0, "SIMULATED")
+    wanted = {
+        (name, item.id, item.severity)
+        for name, host in hosts.items()
+        for item in host.incidents
+        if not item.muted
+    }
+    assert {(item.host.name, item.id, item.severity) for item in frame.incidents} == wanted
+    assert len(frame.findings) == sum(len(host.findings) for host in hosts.values())
+    assert frame.incidents[0].severity is Severity.BAD
+    assert frame.incidents[0].drops_per_s == max(
+        item.drops_per_s for item in frame.incidents if not isinstance(item.drops_per_s, Missing)
+    )
+
+
+def test_victims_and_findings_are_with_their_rows() -> None:
+    frame = frame_of(sample_of(three_hosts()))
+    rows = {(nf.host.name, nf.name): nf for nf in frame.nfs}
+    assert rows["edge-07", "vpp"].severity is Severity.BAD
+    assert rows["edge-07", "vpp"].events[0] == CAUSE_TITLES["neighbour"]
+    assert rows["edge-08", "vpp"].severity is Severity.BAD
+    assert not any(nf.events for nf in frame.nfs if nf.host.name == "core-1")
+
+
+def test_a_host_that_is_down_or_gone_stays_for_a_while() -> None:
+    pages: dict[str, str | None] = dict(three_hosts())
+    state, _ = step(FleetState(), sample_of(pages, monotonic_ns=10 * S))
+    pages["edge-08:9739"] = None
+    del pages["core-1:9739"]
+    state, frame = step(state, sample_of(pages, monotonic_ns=20 * S))
+    hosts = {host.name: host for host in frame.hosts}
+    assert {name: host.state for name, host in hosts.items()} == {
+        "edge-07": "up", "edge-08": "down", "core-1": "gone",
+    }  # fmt: skip
+    assert hosts["edge-07"].since_ns == 10 * S
+    assert hosts["edge-08"].since_ns == hosts["core-1"].since_ns == 20 * S
+    for name in ("edge-08", "core-1"):
+        age = hosts[name].age_s
+        assert isinstance(age, Missing)
+        assert age.reason is Reason.STALE
+    assert {nf.host.name for nf in frame.nfs} == {"edge-07"}
+    state, frame = step(state, sample_of(pages, monotonic_ns=30 * S))
+    assert {host.since_ns for host in frame.hosts if host.state == "down"} == {20 * S}
+    state, frame = step(state, sample_of(pages, monotonic_ns=11 * S + GONE_FOR_NS))
+    assert [host.name for host in frame.hosts] == ["edge-07", "edge-08"]
+    assert set(state.hosts) == set(pages)
+
+
+def test_ages_are_by_the_clock_of_prometheus() -> None:
+    page = page_of(host_frame("core-1"))
+    for evaluated_s, age in ((WALL_S + 60, 60.0), (WALL_S - 4, 0.0)):
+        assert frame_of(sample_of({"a": page}, evaluated_s=evaluated_s)).hosts[0].age_s == age
+    ahead = frame_of(sample_of({"a": page}, evaluated_s=WALL_S - 10)).hosts[0].age_s
+    assert isinstance(ahead, Missing)
+    assert ahead.reason is Reason.ERROR
+
+
+def test_hosts_of_one_name_are_called_by_their_targets() -> None:
+    page = page_of(host_frame("core-1"))
+    frame = frame_of(sample_of({"a:1": page, "b:1": page}))
+    assert [host.name for host in frame.hosts] == ["a:1", "b:1"]
+    assert [host.name for host in frame_of(sample_of({"a:1": page})).hosts] == ["core-1"]
+
+
+def test_doubled_series_count_once_with_a_note() -> None:
+    good, again = sample_of(three_hosts()), sample_of(three_hosts())
+    rows_twice = {key: (*rows, *again.series[key]) for key, rows in good.series.items()}
+    doubled = replace(good, series=rows_twice)
+    once, twice = frame_of(good), frame_of(doubled)
+    assert len(rows_twice["up"]) == 6
+    assert replace(twice, notes=()) == once
+    assert not once.notes
+    (note,) = twice.notes
+    assert "doubled (instance core-1:9739, edge-07:9739, edge-08:9739)" in note
+
+
+def test_a_network_function_with_old_counters_has_a_reason() -> None:
+    info = {"instance": "a", "nf": "vpp", "kind": "vpp", "pid": "1"}
+    up = series(0.0, **info)
+    frame = frame_of(sample(up=(series(instance="a"),), nf=(series(**info),), nf_up=(up,)))
+    problem = frame.nfs[0].problem
+    assert problem is not None
+    assert problem.reason is Reason.STALE
+    assert all(isinstance(item, Missing) for item in frame.nfs[0].readings.values())
+
+
+def test_what_another_version_exports_is_shown_by_its_id() -> None:
+    frame = frame_of(
+        sample(
+            up=(series(instance="a"),),
+            nf=(series(instance="a", nf="vpp", kind="vpp", cpus="bad list"),),
+            incident=(series(instance="a", id="x-1", kind="magnets", victims="vpp"),),
+            severity=(series(7.0, instance="a", id="x-1"),),
+            finding=(series(instance="a", rule="magnets-near", where="cpu 3"),
+                     series(instance="b", rule="drops", where="nf vpp")),
+        )
+    )  # fmt: skip
+    assert frame.nfs[0].events == ("magnets",)
+    assert frame.incidents[0].severity is Severity.WARN
+    assert [(item.rule, item.host.instance) for item in frame.findings] == [("magnets-near", "a")]
+    assert finding_title("magnets-near") == "magnets-near"
+    assert all(finding_title(rule.id) == rule.title for rule in all_rules())
+
+
+def test_every_kind_of_cause_has_a_title() -> None:
+    assert set(CAUSE_TITLES) == set(get_args(CauseKind))
+    assert cause_title("neighbour") == CAUSE_TITLES["neighbour"]
+
+
+def test_a_finding_of_a_cpu_concerns_its_pollers() -> None:
+    nfs = (series(instance="a", nf="vpp", cpus="1-4"), series(instance="a", nf="ovs", cpus="5"))
+    finding = series(instance="a", rule="shared-cpu", where="cpu 3")
+    muted = series(instance="a", rule="drops", where="nf ovs", muted="true")
+    frame = frame_of(sample(up=(series(instance="a"),), nf=nfs, finding=(finding, muted)))
+    assert {nf.name: nf.events for nf in frame.nfs} == {
+        "vpp": (finding_title("shared-cpu"),), "ovs": (),
+    }  # fmt: skip
+
+
+def test_muted_incidents_are_left_out() -> None:
+    item = series(instance="a", id="x", kind="nf", muted="true")
+    assert not frame_of(sample(up=(series(instance="a"),), incident=(item,))).incidents
+
+
+_TEXTS = st.sampled_from(["", "a", "b", "vpp", "nf vpp", "cpu 1-3", "1-4", "cpu x", "true", "drops",
+                          "neighbour", "a, vpp", "\x1b[2J", "x" * 300])  # fmt: skip
+_SERIES = st.builds(
+    FleetSeries,
+    st.builds(FleetLabels, **dict.fromkeys(FleetLabels.__struct_fields__, _TEXTS)),
+    st.sampled_from([0.0, 1.0, 2.0, -1.0, 0.5, 1e9, WALL_S, -1e308, 1e308, 5e-324]),
+)
+_KEYS = ("up", "host", "time", "nf", "nf_up", "finding", "incident", "severity", "begin", "drops",
+         *FLEET_METRICS)  # fmt: skip
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from(_KEYS), st.lists(_SERIES, max_size=4)), max_size=3),
+    st.sampled_from([WALL_S, float("nan"), 1.0, 1e11]),
+    st.sampled_from([1, 40, 80, 120]),
+)
+@settings(max_examples=150)
+def test_any_series_give_a_frame_and_a_screen(
+    samples: list[dict[str, list[FleetSeries]]], evaluated_s: float, width: int
+) -> None:
+    state = FleetState()
+    status = FleetStatus("prom", 10.0, 3 * S)
+    for parts in samples:
+        read = sample(**{key: tuple(rows) for key, rows in parts.items()})
+        state, frame = step(state, replace(read, evaluated_s=evaluated_s))
+        rows = fleet_rows(frame, FleetOrder())
+        assert len({row.key for row in rows if row.nf is not None}) == len(frame.nfs)
+        for col in COLUMNS:
+            assert col.key == "event" or len(fleet_rows(frame, FleetOrder(col.key))) == len(rows)
+        lines = [*fleet_header(frame, status, width, 3),
+                 *fleet_lines(rows, fleet_columns(width, rows), frame, 3 * S),
+                 *(item for row in rows[:2] for item in explain_fleet_lines(frame, row, width)),
+                 *fleet_findings_lines(frame, width)]  # fmt: skip
+        assert all(item.text.isprintable() for item in lines)
+
+
+def test_nothing_at_all_is_a_frame() -> None:
+    frame = frame_of(replace(sample(), evaluated_s=float("nan")))
+    assert (frame.hosts, frame.nfs, frame.notes) == ((), (), ())

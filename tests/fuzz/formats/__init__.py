@@ -1,0 +1,1 @@
+"""A module per format: `seeds()`, `WORDS`, and `play(data)`, which calls nftop with one input."""

@@ -1,0 +1,84 @@
+"""The recorder of another host: one constant command line, and the operator's host in it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nftop.model.missing import Missing
+from nftop.sources.ssh import RemoteRecorder, record_remote
+from tests.waiting import until
+
+
+def fake_ssh(folder: Path, script: str) -> None:
+    """An ssh in `folder` that notes its arguments, a line each, and runs `script`."""
+    program = folder / "ssh"
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {folder}/arguments\n{script}\n')
+    program.chmod(0o755)
+
+
+@pytest.fixture(autouse=True)
+def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+
+def begun(destination: str = "edge-07") -> RemoteRecorder:
+    recorder = record_remote(destination)
+    assert isinstance(recorder, RemoteRecorder)
+    return recorder
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    fake_ssh(tmp_path, "printf recording")
+    recorder = begun()
+    try:
+        assert os.read(recorder.output, 100) == b"recording"
+        assert os.read(recorder.output, 100) == b""
+    finally:
+        os.close(recorder.output)
+        recorder.close()
+    assert (tmp_path / "arguments").read_text().splitlines() == [
+        "-o", "BatchMode=yes", "--", "edge-07", "sudo", "-n", "nftop", "record", "-o", "-",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("script", "ending"),
+    [
+        ("echo 'Permission denied (publickey).' >&2; exit 255", "Permission denied (publickey)."),
+        ("echo 'sudo: a password is required' >&2; exit 1", "sudo: a password is required"),
+        ("echo first >&2; echo last >&2; echo >&2; exit 1", "last"),
+        ("exit 3", "ssh ended with code 3"),
+        ("head -c 3000000 /dev/zero >&2; echo end >&2", "end"),
+    ],
+)
+def test_how_it_ended(tmp_path: Path, script: str, ending: str) -> None:
+    fake_ssh(tmp_path, script)
+    recorder = begun()
+    try:
+        until(lambda: recorder.ending() != "")
+        assert ending in recorder.ending()[-400:]
+    finally:
+        os.close(recorder.output)
+        recorder.close()
+
+
+def test_it_ends_with_close(tmp_path: Path) -> None:
+    fake_ssh(tmp_path, "trap '' TERM HUP; echo $$ > pid; while :; do sleep 0.2; done")
+    os.chdir(tmp_path)
+    recorder = begun()
+    assert recorder.ending() == ""
+    until(lambda: (tmp_path / "pid").exists() and bool((tmp_path / "pid").read_text().strip()))
+    recorder.close()
+    recorder.close()
+    os.close(recorder.output)
+    assert recorder.ending() == "ssh ended with code -9"
+
+
+def test_no_ssh_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    why = record_remote("edge-07")
+    assert isinstance(why, Missing)
+    assert "ssh can't be started" in why.message

@@ -1,0 +1,163 @@
+"""Every row of the doctor: a host that passes, one that does not, and a fix that is a command."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from nftop.model.check import Check
+from nftop.sources.tuning.inputs import Poller
+from nftop.sources.tuning.rows import ROWS
+from tests.sources.tuning import test_devices_memory as memory
+from tests.sources.tuning import test_devices_nics as nics
+from tests.sources.tuning import test_kernel as kernel
+from tests.sources.tuning.hosts import CPUS, NODES, checks, every_cpu, host, poller
+from tests.sources.tuning.test_rows_cores import STATES
+from tests.sources.tuning.test_rows_noise import irq
+
+Fixture = Mapping[str, str] | Callable[[Path], None]
+CLOCK = "sys/devices/system/clocksource/clocksource0"
+DIVIDED = {f"{NODES}/node0/cpulist": "0-1", f"{NODES}/node2/cpulist": "2-3"}
+
+
+def _nic(root: Path, *, node: str = "0", payload: int = 256, reads: int = 4096) -> None:
+    nics.nic(root, node=node, raw=nics.config(payload=payload, reads=reads))
+    nics.holds(root, 100, "/dev/vfio/12")
+
+
+def _modules(root: Path, speed: int) -> None:
+    host(root, {"proc/cpuinfo": kernel.SKX})
+    for path, raw in kernel.modules(12, speed).items():
+        (root / path).parent.mkdir(parents=True)
+        (root / path).write_bytes(raw)
+
+
+def _vfio(root: Path, *, on: bool) -> None:
+    nics.nic(root)
+    (root / "sys/class/iommu" / ("dmar0" if on else "")).mkdir(parents=True)
+
+
+def _smi(root: Path, count: int) -> None:
+    (root / "dev/cpu/0").mkdir(parents=True)
+    (root / "dev/cpu/0/msr").write_bytes(bytes(0x34) + count.to_bytes(8, "little"))
+
+
+# By row: a host that passes, one that does not. CPUs 1 and 3 poll on each.
+FIXTURES: Mapping[str, tuple[Fixture, Fixture]] = {
+    "isolation": ({f"{CPUS}/isolated": "1,3"}, {f"{CPUS}/isolated": "2"}),
+    "tick": ({f"{CPUS}/nohz_full": "1,3"}, {f"{CPUS}/nohz_full": "2"}),
+    "rcu": ({"proc/cmdline": "rcu_nocbs=all"}, {"proc/cmdline": "quiet rcu_nocbs=2"}),
+    "c-states": (every_cpu({**STATES, "cpuidle/state2/disable": "1"}), every_cpu(STATES)),
+    "turbo": ({f"{CPUS}/cpufreq/boost": "0"}, {f"{CPUS}/cpufreq/boost": "1"}),
+    "governor": (
+        every_cpu({"cpufreq/scaling_governor": "performance"}),
+        every_cpu({"cpufreq/scaling_governor": "powersave"}),
+    ),
+    "clock source": (
+        {f"{CLOCK}/current_clocksource": "tsc"}, {f"{CLOCK}/current_clocksource": "hpet"},
+    ),
+    "huge pages": (memory.pages(0, 2048, 8, 8), memory.pages(0, 2048, 0, 0)),
+    "memory channels": (memory.edac(0, 16384, 16384), memory.edac(0, 16384, 0)),
+    "clusters": ({}, DIVIDED),
+    "nic": (_nic, lambda root: _nic(root, node="1")),
+    "nic link": (_nic, lambda root: _nic(root, payload=128, reads=128)),
+    "nmi watchdog": ({"proc/sys/kernel/nmi_watchdog": "0"}, {"proc/sys/kernel/nmi_watchdog": "1"}),
+    "irqbalance": ({"proc/7/comm": "bash"}, {"proc/7/comm": "irqbalance"}),
+    "interrupts": (irq(24, "0", "nvme0q0"), irq(24, "3", "nvme0q0")),
+    "real-time limit": (kernel.PASSING["real-time limit"], kernel.FAILING["real-time limit"][0]),
+    "vm statistics": (kernel.PASSING["vm statistics"], kernel.FAILING["vm statistics"][0]),
+    "soft lockup": ({**kernel.WATCHED, f"{kernel.K}/watchdog_cpumask": "0,2,4"}, kernel.WATCHED),
+    "iommu": (lambda root: _vfio(root, on=True), lambda root: _vfio(root, on=False)),
+    "smi": (lambda root: _smi(root, 70), lambda root: _smi(root, 70)),
+    "hyper-threading": (
+        {**kernel.SIBLINGS, f"{CPUS}/isolated": "1,3,5,7"}, kernel.FAILING["hyper-threading"][0],
+    ),
+    "qemu": (kernel.vcpus("2", "4"), kernel.vcpus("0-7")),
+    "microcode": (kernel.PASSING["microcode"], kernel.FAILING["microcode"][0]),
+    "memory bandwidth": (lambda root: _modules(root, 2666), lambda root: _modules(root, 2400)),
+}  # fmt: skip
+POLLERS: tuple[Poller, ...] = (poller(1), poller(3, tid=102))
+
+
+def result_of(name: str, root: Path, fixture: Fixture) -> list[Check]:
+    host(root, fixture if isinstance(fixture, Mapping) else None)
+    if callable(fixture):
+        fixture(root)
+    result = checks(root, *POLLERS)
+    longer = [other.name for other in ROWS if other.name.startswith(f"{name} ")]
+    return [
+        check
+        for key, check in result.items()
+        if (key == name or key.startswith(f"{name} ")) and not key.startswith(tuple(longer))
+    ]
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def grow(_: float) -> None:
+        msr = tmp_path / "fails/dev/cpu/0/msr"
+        if msr.exists():
+            _smi_count = (73).to_bytes(8, "little")
+            msr.write_bytes(bytes(0x34) + _smi_count)
+
+    monkeypatch.setattr("nftop.sources.tuning.kernel.time.sleep", grow)
+
+
+def test_every_row_has_its_fixtures() -> None:
+    assert FIXTURES.keys() == {row.name for row in ROWS}
+
+
+@pytest.mark.parametrize("name", FIXTURES)
+def test_a_row_passes_fails_and_has_a_command(name: str, tmp_path: Path) -> None:
+    passes, fails = FIXTURES[name]
+    assert {check.state for check in result_of(name, tmp_path / "passes", passes)} == {"ok"}
+    broken = [item for item in result_of(name, tmp_path / "fails", fails) if item.state == "tune"]
+    assert broken and all(item.why for item in broken)
+    for item in broken:
+        assert item.fix
+        parsed = subprocess.run(["bash", "-n", "-c", item.fix], capture_output=True, check=False)
+        assert parsed.returncode == 0, (item.fix, parsed.stderr)
+        assert programs_of(item.fix) <= KNOWN, item.fix
+
+
+# What a command of a fix may begin with: prose begins with other words.
+KNOWN = frozenset(
+    ("apt-get", "cpupower", "dmesg", "dmidecode", "echo", "grep", "mlc", "numastat", "perf", "sed",
+     "setpci", "sysctl", "systemctl", "taskset", "tee", "update-grub")
+)  # fmt: skip
+
+
+def programs_of(command: str) -> set[str]:
+    """The first word of each simple command, and what sudo runs."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    programs, first = set(), True
+    for word in lexer:
+        if word in {";", "|", "&&", "do", "done"}:
+            first = True
+        elif word == "for":
+            first = False
+        elif first and word != "sudo":
+            programs.add(word)
+            first = False
+    return programs
+
+
+def test_parameters_of_the_kernel_are_replaced(tmp_path: Path) -> None:
+    """The command as printed, on a file of its own and without update-grub."""
+    fix = next(item.fix for item in result_of("tick", tmp_path / "fails", FIXTURES["tick"][1]))
+    grub = tmp_path / "grub"
+    grub.write_text(
+        'GRUB_CMDLINE_LINUX_DEFAULT="quiet nohz_full=9"\n'
+        'GRUB_CMDLINE_LINUX="nohz_full=2 isolcpus=2"\n'
+    )
+    command = fix.replace("/etc/default/grub", str(grub)).replace("sudo ", "")
+    command = command.replace("update-grub", "true")
+    subprocess.run(["bash", "-c", command], check=True)
+    assert grub.read_text() == (
+        'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_CMDLINE_LINUX="nohz_full=1-3  isolcpus=2"\n'
+    )
