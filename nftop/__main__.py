@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 
+from nftop.cli import first_frame
+
 TYPE_CHECKING = False  # `typing` takes as long to import as Python to start
 if TYPE_CHECKING:
     from types import TracebackType
@@ -18,10 +20,15 @@ def main() -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     sys.excepthook = _write_traceback
     try:
+        if first_frame.is_wanted(sys.argv[1:]):
+            from nftop.sources.host.first_facts import FirstFacts  # noqa: PLC0415 - only then
+
+            first_frame.show(FirstFacts())
         return _run()
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     finally:
+        first_frame.erase()
         # What is left is Python's own clearing up, which would answer with a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 

@@ -210,7 +210,10 @@ MAY: Mapping[str, str] = {
     "socket.SOL_SOCKET socket.SO_REUSEADDR socket.SHUT_WR socket.socketpair bind "
     "selectors.DefaultSelector selectors.BaseSelector selectors.EVENT_*",
     # The event loop: the end of the session, and waking for signals.
-    "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop signal.SIGURG",
+    "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop signal.SIGURG "
+    "sys.setswitchinterval",
+    # Whether standard output is a terminal, and what is on it before the screen.
+    "cli/first_frame.py": "os.environ os.get_terminal_size sys.stdin sys.stdout",
     "cli/signals.py": "os._exit signal.signal signal.SIG* queue.SimpleQueue",
     # How Python was started, which its locale depends on.
     "render/base/text.py": "sys.flags",

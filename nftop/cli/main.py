@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import NoReturn, TextIO, cast
 
 from nftop import __version__
+from nftop.cli import first_frame
 from nftop.cli.parsers import cat, record, sst
 from nftop.cli.parsers.common import (
     DEFAULTS,
@@ -31,6 +32,7 @@ from nftop.export.output import (
     FAILURE,
     USAGE,
     OutputError,
+    before_text,
     discard_stdout,
     fail,
     put,
@@ -92,6 +94,7 @@ examples:
 
 def run(arguments: Sequence[str]) -> int:
     """Parse and run one command; returns the exit code."""
+    before_text.append(first_frame.erase)
     try:
         return _run(arguments)
     except OutputError as error:

@@ -9,12 +9,17 @@ import contextlib
 import errno
 import os
 import sys
+from collections.abc import Callable
 from typing import TextIO
 
 from nftop.model.terminal_text import safe_line, safe_text
 
 # Exit codes: `cli.main` has them all.
 OK, FAILURE, USAGE = 0, 1, 2
+
+
+# Called before any text is written; it takes something else off the terminal.
+before_text: list[Callable[[], None]] = []
 
 
 class OutputError(Exception):
@@ -30,6 +35,7 @@ def put(out: TextIO | None, text: str) -> None:
     if out is None:
         raise OutputError(OSError(errno.EBADF, "standard output is closed"))
     text = safe_text(text)
+    _begin()
     try:
         try:
             out.write(text)
@@ -39,6 +45,11 @@ def put(out: TextIO | None, text: str) -> None:
         out.flush()
     except OSError as error:
         raise OutputError(error) from error
+
+
+def _begin() -> None:
+    while before_text:
+        before_text.pop()()
 
 
 def fail(sentence: str, code: int) -> int:
@@ -54,6 +65,7 @@ def say(line: str) -> None:
 
 def say_lines(text: str) -> None:
     """As `say`, several lines."""
+    _begin()
     if sys.stderr is not None:  # `print` would take standard output in its place
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(f"{safe_text(text)}\n")

@@ -6,6 +6,7 @@ import asyncio
 import difflib
 import re
 import signal
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -64,6 +65,7 @@ def _reversed(style: Style) -> Style:
 
 _NO_COLOR = GroundAsReverse()
 _COUNT_DOWN_S = 0.5
+_SWITCH_S = 0.0005
 _FEED = "feed"
 
 
@@ -305,6 +307,8 @@ class NftopApp(TerminalApp):
         self._main = MainScreen(feed, history, self._options, self.changes)
 
     def begin(self) -> None:
+        # The feed's thread computes frames: it gives way to a key sooner than in 5 ms.
+        sys.setswitchinterval(_SWITCH_S)
         self.push_screen(self._main)
         if self._options.past is not None:
             self._options.past.listen(self._show_past)

@@ -17,6 +17,7 @@ from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import Strip
 from nftop.model.topology import Topology
 from nftop.render.base.format import duration_text
+from nftop.render.base.last_results import LastResults
 from nftop.render.cores.columns import HARM, is_column
 from nftop.render.cores.harm import (
     SICK,
@@ -109,7 +110,6 @@ class SessionView:
     recording: Callable[[], str] = lambda: ""
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
     facts: RowFacts = field(default_factory=RowFacts)
-    _facts_of: Frame | None = None
     _before: dict[object, Mapping[Cpu, Mapping[str, float]]] = field(default_factory=dict)
 
     @cached_property  # checking a protocol costs as much as a line of the screen
@@ -201,17 +201,25 @@ class SessionView:
         frame = self.frame
         if frame is None:
             return
-        self.compare(frame)
-        rows = arrange(frame.cpus, self.view, self.facts.harm)
-        merged = merged and self.view.folded and not self.view.filter
-        self.facts = replace(self.facts, merged=merged_culprits(frame) if merged else {})
-        self.rows = self._merge(frame, rows)
+        self.facts, self.rows = self.rows_of(frame, merged=merged)
 
-    def compare(self, frame: Frame) -> None:
-        """Compute `facts` of a frame, once."""
-        if frame is not self._facts_of:
-            self._facts_of = frame
-            self.facts = row_facts(frame, self._trends(frame), self._values_before(frame))
+    def rows_of(self, frame: Frame, *, merged: bool) -> tuple[RowFacts, CpuRows]:
+        """Facts and rows of any frame."""
+        merged = merged and self.view.folded and not self.view.filter
+        return self._arranged(frame, self.view, merged, self.facts_of(frame))
+
+    @cached_property
+    def _arranged(self) -> LastResults[[Frame, CpuView, bool, RowFacts], tuple[RowFacts, CpuRows]]:
+        return LastResults(_arranged)
+
+    @cached_property
+    def facts_of(self) -> LastResults[[Frame], RowFacts]:
+        """Facts of any frame, before rows are merged."""
+
+        def facts(frame: Frame) -> RowFacts:
+            return row_facts(frame, self._trends(frame), self._values_before(frame))
+
+        return LastResults(facts)
 
     @property
     def sick(self) -> tuple[int, int] | None:
@@ -219,11 +227,10 @@ class SessionView:
         frame = self.frame
         if frame is None or has_no_values(frame):
             return None
-        self.compare(frame)
         rows = [row for row, nf in enumerate(frame.cpus.nf) if nf is not None]
         if not rows:
             return None
-        harm = self.facts.harm
+        harm = self.facts_of(frame).harm
         return (0 if harm is None else int((harm[rows] >= SICK).sum())), len(rows)
 
     def _values_before(self, frame: Frame) -> dict[Cpu, Mapping[str, float]]:
@@ -250,12 +257,6 @@ class SessionView:
         medians: HistorySeries = ordered[np.arange(len(cpus)), middle]
         return medians
 
-    def _merge(self, frame: Frame, rows: CpuRows) -> CpuRows:
-        """Rows of which the first of a culprit stands for all of its CPUs."""
-        row_of = frame.cpus.topology.row_of
-        others = (cpu for cpus in self.facts.merged.values() for cpu in cpus[1:])
-        return rows.without({row_of[cpu] for cpu in others})
-
     @property
     def usual(self) -> Reading:
         """Usual cost of a packet on the selected CPU."""
@@ -264,8 +265,16 @@ class SessionView:
 
     def histories(self, frame: Frame) -> Histories:
         """Histories up to a frame, for graphs."""
-        past = self._nf_past(frame, steady=True), self._package_past(frame)
-        return Histories(self.facts.trends, *past, self.view.sort)
+        trends = self.facts_of(frame).trends
+        return self._histories(frame, self.history, trends, self.view.sort)
+
+    @cached_property
+    def _histories(self) -> LastResults[[Frame, TickHistory, RowTrends, str], Histories]:
+        def histories(frame: Frame, _: TickHistory, trends: RowTrends, sort: str) -> Histories:
+            nfs, packages = self._nf_past(frame, steady=True), self._package_past(frame)
+            return Histories(trends, nfs, packages, sort)
+
+        return LastResults(histories)
 
     def _trends(self, frame: Frame) -> RowTrends:
         """Histories of rows up to a frame."""
@@ -364,6 +373,20 @@ class SessionView:
             return
         hidden = ", i shows all CPUs" if self.rows.folded else ""
         self.message = f"not found: {self.search}{hidden}"
+
+
+def _arranged(
+    frame: Frame,
+    view: CpuView,
+    merged: bool,  # noqa: FBT001 - of `LastResults`
+    facts: RowFacts,
+) -> tuple[RowFacts, CpuRows]:
+    """Facts and rows of a frame; the first CPU of a culprit stands for all of its CPUs."""
+    rows = arrange(frame.cpus, view, facts.harm)
+    facts = replace(facts, merged=merged_culprits(frame) if merged else {})
+    row_of = frame.cpus.topology.row_of
+    others = (cpu for cpus in facts.merged.values() for cpu in cpus[1:])
+    return facts, rows.without({row_of[cpu] for cpu in others})
 
 
 def _whole(now_ns: int, points: int, span_s: float) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from nftop.cli import first_frame
 from nftop.cli.compose.baselines import Book, open_book
 from nftop.cli.compose.hosts import OpenHost, open_requested
 from nftop.cli.config import open_rules
@@ -210,6 +211,7 @@ def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
     prepare_screen()
     rows()  # read now: drawing the NFs screen must read no file
     app = NftopApp(feed, history, options=drawn)
+    first_frame.erase()
     with leaving_on_signal(app.leave, sys.stdin.fileno()):
         app.run()
     if app.exit_message:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -182,6 +182,9 @@ class Histories:
     sort: str = HARM
 
 
+Below: TypeAlias = Callable[[Frame, Histories, int, Size, int, str], ScreenSections]
+
+
 def is_tiny(width: int, height: int) -> bool:
     """Whether the terminal is too small for the normal layout."""
     return width < LEAST_WIDTH or height < LEAST_HEIGHT
@@ -196,6 +199,7 @@ def share_out(
     width: int,
     height: int,
     search: str = "",
+    below: Below | None = None,
 ) -> ScreenSections:
     """Divide the screen among its sections.
 
@@ -211,12 +215,22 @@ def share_out(
         width: of the screen, in cells.
         height: of the screen, in lines.
         search: filter of the rows.
+        below: stands in for `below_head`, and may remember its result.
     """
     if is_tiny(width, height):
         top = _too_small(frame, width, height)
         return ScreenSections(top, height - len(top), (), 0, 0)
     head = _head(frame, status, width, height)
-    room = height - _FOOTER - len(head)
+    parts = (below or below_head)(frame, past, rows, (width, height), len(head), search)
+    return replace(parts, top=[*head, *parts.top])
+
+
+def below_head(  # noqa: PLR0917 - of `LastResults`
+    frame: Frame, past: Histories, rows: int, size: Size, head: int, search: str
+) -> ScreenSections:
+    """Sections below a head of `head` lines on a screen of this size; the rest as `share_out`."""
+    width, height = size
+    room = height - _FOOTER - head
     nfs: list[Line] = []
     if height >= _NFS_FROM:
         limit = max(3, min(room // 2, room - _TABLE_LEAST))
@@ -240,8 +254,8 @@ def share_out(
         panels = [*drawn, *panels]
         spare -= len(drawn)
     if spare >= _PANE_LEAST:
-        return ScreenSections([*head, *nfs], table, panels, detail + spare, _FOOTER)
-    return ScreenSections([*head, *nfs], table + spare, panels, detail, _FOOTER)
+        return ScreenSections(nfs, table, panels, detail + spare, _FOOTER)
+    return ScreenSections(nfs, table + spare, panels, detail, _FOOTER)
 
 
 def above_text(

@@ -7,12 +7,13 @@ from functools import partial
 from typing import ClassVar
 
 from nftop.model.frame import Focus, Frame
+from nftop.render.base.last_results import LastResults
 from nftop.render.base.line import Line
 from nftop.render.base.table import TableColumn
 from nftop.render.cache.way_cells import MARKS
 from nftop.render.cores.columns import BY_HARM, EVERY_COLUMN, HARM, CpuTableKind, columns_for
 from nftop.render.cores.detail import trend_metric
-from nftop.render.cores.layout import ScreenSections, share_out
+from nftop.render.cores.layout import ScreenSections, below_head, share_out
 from nftop.render.cores.map import MARKS as MAP_MARKS
 from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_lines
@@ -35,6 +36,7 @@ class CoresView(ScreenView):
     def __init__(self, session: SessionView) -> None:
         super().__init__(session)
         self._columns: tuple[TableColumn, ...] = ()
+        self._below = LastResults(below_head)
 
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         session = self.session
@@ -50,6 +52,7 @@ class CoresView(ScreenView):
             width=layout.width,
             height=layout.height,
             search=session.view.filter,
+            below=self._below,
         )
         session.settle(parts.table - 1)
         self._paint_parts(frame, parts, layout)

@@ -23,6 +23,7 @@ from textual.widget import Widget
 from nftop.model.frame import CpuTable, Frame
 from nftop.model.missing import Reading
 from nftop.model.struct import dataclass
+from nftop.render.base.last_results import LastResults
 from nftop.render.base.line import BLANK, Line, Tone, clickable, crop, selected
 from nftop.render.base.spark import span_for
 from nftop.render.base.table import TableColumn
@@ -383,6 +384,10 @@ class CpuDetail(Lines):
 class CpuTableView(Lines):
     """Table of CPUs; draws only the rows in view."""
 
+    def __init__(self, *, ascii_only: bool = False) -> None:
+        super().__init__(ascii_only=ascii_only)
+        self._body = LastResults(_clickable_body)
+
     def show_rows(
         self,
         cpus: CpuTable,
@@ -397,9 +402,7 @@ class CpuTableView(Lines):
         """Draw the rows around the cursor in `height` lines, including the header."""
         # A widget that was hidden has no size yet.
         width = self.size.width or self.app.size.width
-        body = body_lines(cpus, rows, columns, cursor.top, height - 1, facts=facts, width=width)
-        for at in range(min(len(body), len(rows.shown) - cursor.top)):
-            body[at] = clickable(body[at], "row", cursor.top + at)
+        body = list(self._body(cpus, rows, tuple(columns), cursor.top, height - 1, facts, width))
         if rows.shown:
             at = cursor.index - cursor.top
             body[at : at + 1] = [selected(line) for line in body[at : at + 1]]
@@ -412,6 +415,21 @@ class CpuTableView(Lines):
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()
         self.post_message(Wheel(-WHEEL_LINES))
+
+
+def _clickable_body(  # noqa: PLR0917 - of `LastResults`
+    cpus: CpuTable,
+    rows: CpuRows,
+    columns: Sequence[TableColumn],
+    top: int,
+    height: int,
+    facts: RowFacts,
+    width: int,
+) -> list[Line]:
+    body = body_lines(cpus, rows, columns, top, height, facts=facts, width=width)
+    for at in range(min(len(body), len(rows.shown) - top)):
+        body[at] = clickable(body[at], "row", top + at)
+    return body
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import pytest
 
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.render.base.line import Tone
 from nftop.render.cores.harm import SICK
+from nftop.render.cores.layout import ScreenSections, below_head
+from nftop.ui.screens import cores
 from tests.frames import frame, with_cells
 from tests.sim.hosts import Frozen, S
 from tests.ui.harness import Running, running
@@ -39,6 +44,24 @@ async def test_without_a_selection_the_worst_row_is_selected_and_on_top() -> Non
             await run.give(waiting(tick, cpu))
             assert (session.cpu, session.cursor.index, session.cursor.held) == (cpu, 0, False)
             assert session.rows.shown[0] == cpu
+
+
+async def test_a_key_draws_again_only_what_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[object] = []
+
+    def counted(*args: Any) -> ScreenSections:
+        drawn.append(args)
+        return below_head(*args)
+
+    monkeypatch.setattr(cores, "below_head", counted)
+    async with running(frame(8), size=(80, 24)) as run:
+        before = len(drawn)
+        assert before
+        await run.press("j", "j", "k")
+        assert len(drawn) == before
+        await run.press("i")  # folds rows: other sections
+        await run.give(frame(8, 1))
+        assert len(drawn) > before
 
 
 async def test_what_the_operator_scrolled_off_is_counted_and_one_key_brings_it_back() -> None:
