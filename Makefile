@@ -43,7 +43,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench experiments faults soak observer screenshots film docs wheel audit deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench history experiments faults soak observer screenshots film docs wheel audit deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)

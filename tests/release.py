@@ -76,6 +76,8 @@ STEPS: tuple[ReleaseStep, ...] = (
     ReleaseStep("lab-big", "changes on 512 CPUs", 10, root=True),
     ReleaseStep("bench", "costs of nftop beside its targets", 15),
     ReleaseStep("bench-memory", "memory over eight simulated hours", 10),
+    ReleaseStep("fleet-bench", "1,000 hosts in Prometheus", 5, programs=("apt-get", "dpkg")),
+    ReleaseStep("history", "a week of three hosts, a sample a minute", 45),
     ReleaseStep("observer", "what a polling core loses", 15, root=True, programs=("dpdk-testpmd",)),
     ReleaseStep("prometheus", "Prometheus scrapes nftop", 2, programs=("apt-get", "dpkg")),
     ReleaseStep("deb-check", "the package in Debian 12", 10, root=True, programs=("debootstrap",)),

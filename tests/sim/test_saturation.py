@@ -47,8 +47,8 @@ def test_a_slow_vpp_is_saturated_and_its_cost_is_exact() -> None:
 
 def test_a_noisy_neighbour_makes_all_its_victims_saturated() -> None:
     host, frame = at("noisy", 90)
-    by = {name: row_of(frame, name).saturated_by for name in ("vpp", "ovs", "north")}
-    assert by == {"vpp": ("busy", "vectors"), "ovs": ("busy",), "north": ("drops",)}
+    by = {name: row_of(frame, name).saturated_by for name in ("vpp", "ovs-vswitchd", "north")}
+    assert by == {"vpp": ("busy", "vectors"), "ovs-vswitchd": ("busy",), "north": ("drops",)}
     for name in by:
         assert row_of(frame, name).saturated is True
     rates = host.simulated.model.rates(90 * S)[0]
@@ -59,7 +59,7 @@ def test_a_noisy_neighbour_makes_all_its_victims_saturated() -> None:
 
 def test_a_core_with_idle_time_is_not_saturated() -> None:
     _, frame = at("default", 5)
-    assert row_of(frame, "ovs").saturated is False
+    assert row_of(frame, "ovs-vswitchd").saturated is False
     assert row_of(frame, "vpp").saturated_by == ("busy", "vectors")
     # One core of `north` drops because it waits for its CPU.
     assert row_of(frame, "north").saturated is None
@@ -69,7 +69,7 @@ def test_room_is_what_the_model_can_take_more() -> None:
     """OVS takes 70 % or so of what its cores can, at a cost that does not depend on the load."""
     _, frame = at("default", 5)
     whole = workloads.core_hz() * workloads.load("ovs").packets_per_cycle
-    ovs = row_of(frame, "ovs")
+    ovs = row_of(frame, "ovs-vswitchd")
     columns, row_in = frame.cpus.columns, frame.cpus.topology.row_of
     for cpu in ovs.cpus:
         packets = columns["packets_per_s"][row_in[cpu]]
