@@ -240,3 +240,8 @@ def test_https_needs_a_certificate_of_a_known_authority(
         late = PrometheusSource(url, QUERIES, limit_s=SHORT_S).read()
         assert isinstance(late, Missing)
         assert late.reason is Reason.STALE
+
+
+def test_a_name_that_begins_like_a_loopback_address_is_another_machine() -> None:
+    assert Address("127.0.0.1", 9090).here and Address("127.8.0.1", 9090).here
+    assert not Address("127.evil.example", 9090).here

@@ -6,6 +6,7 @@ name before that has the resolver's limits (/etc/resolv.conf).
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Callable, Mapping
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 16
 _LONGEST_NAME = 253  # of a host, RFC 1035
+
+
+_LOOPBACK = re.compile(r"127(\.\d{1,3}){3}")  # no name that begins like it
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Address:
     @property
     def here(self) -> bool:
         """Whether it is on this machine, or the end of a tunnel here."""
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return self.host in ("localhost", "::1") or bool(_LOOPBACK.fullmatch(self.host))
 
 
 @dataclass(frozen=True, slots=True)
