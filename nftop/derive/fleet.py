@@ -50,7 +50,7 @@ _NfKey: TypeAlias = tuple[str, str, str, str]
 
 
 class KnownHost(NamedTuple):
-    """What is remembered of a target; `seen_ns`: when Prometheus had it last."""
+    """A target that was listed before; `seen_ns`: when Prometheus listed it last."""
 
     state: HostState
     since_ns: int
@@ -223,7 +223,7 @@ def finding_title(rule_id: str) -> str:
 
 
 def cause_title(kind: str) -> str:
-    """What an incident of this kind is; the kind if this version lacks it (untrusted text)."""
+    """Title of a kind of incident; the kind itself if this version lacks it (untrusted text)."""
     return CAUSE_TITLES.get(kind, kind)
 
 

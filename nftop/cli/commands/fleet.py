@@ -180,7 +180,7 @@ class RemoteHost:
 
     @staticmethod
     def _ending(recorder: RemoteRecorder) -> str:
-        """What ssh says at its end, for which is waited a moment."""
+        """How ssh ended; waits a moment for its end."""
         end_s = time.monotonic() + 2.0
         while not (text := recorder.ending()) and time.monotonic() < end_s:
             time.sleep(0.05)
@@ -216,7 +216,7 @@ def _closing(remote: RemoteHost) -> Iterator[None]:
 
 
 def version_text(name: str, version: str) -> str:
-    """That a host runs another nftop than this; "" if it is the same."""
+    """A sentence if the version of nftop on a host differs from this one; else ""."""
     if version == __version__:
         return ""
     other = f"nftop {printable(version)}" if version else "an nftop of unknown version"
