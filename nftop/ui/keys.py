@@ -91,11 +91,14 @@ END: tuple[KeyRow, ...] = (
 )
 HELP_KEY = KeyRow("question_mark,h,f1", "help", "? h F1", "keys and marks of this screen",
     hint=("?", "help"), rank=0)  # fmt: skip
+FIND_AGAIN: tuple[KeyRow, ...] = (
+    KeyRow("n", "find_again", "n", "find next", 1),
+    KeyRow("N", "find_again", "N", "find previous", -1),
+)
 CPUS: tuple[KeyRow, ...] = (
     KeyRow("slash", "ask_find", "/", "find a thread, an NF or a CPU (4 or 0-3,8)",
         hint=("/", "find"), rank=6, asks=True),
-    KeyRow("n", "find_again", "n", "find next", 1),
-    KeyRow("N", "find_again", "N", "find previous", -1),
+    *FIND_AGAIN,
     KeyRow("backslash,f4", "ask_filter", "\\ F4",
         "show only rows with this thread, NF or CPU list; empty: all",
         hint=("\\", "filter"), rank=11, asks=True),
@@ -271,8 +274,7 @@ SCROLL: tuple[KeyRow, ...] = (
 FIND: tuple[KeyRow, ...] = (
     KeyRow("slash", "ask_find", "/", "find on this page",
         hint=("/", "find"), rank=3, asks=True),
-    KeyRow("n", "find_again", "n", "find next", 1),
-    KeyRow("N", "find_again", "N", "find previous", -1),
+    *FIND_AGAIN,
     KeyRow("y", "copy", "y", "copy the page to the clipboard (OSC 52), or the lines that have the "
         "search", hint=("y", "copy"), rank=4),
 )  # fmt: skip
@@ -340,8 +342,7 @@ FLEET: tuple[KeyRow, ...] = (
         ("Tab", "incident"), rank=4),
     KeyRow("slash", "ask_find", "/", "find a host, an NF, a class or an incident",
         hint=("/", "find"), rank=5, asks=True),
-    KeyRow("n", "find_again", "n", "find next", 1),
-    KeyRow("N", "find_again", "N", "find previous", -1),
+    *FIND_AGAIN,
     KeyRow("backslash,f4", "ask_filter", "\\ F4",
         "show only rows with this host, NF, class or incident; empty: all",
         hint=("\\", "filter"), rank=6, asks=True),
