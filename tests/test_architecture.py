@@ -49,7 +49,6 @@ READERS = CHANGERS | {
     "cli/compose/classes_host.py",
     "cli/commands/doctor.py",
     "export/json/changes.py",
-    "export/json/sst.py",
     "cli/commands/undo.py",
     "cli/commands/live.py",
     "session/experiment.py",  # whose settings the guard writes, after the command has asked

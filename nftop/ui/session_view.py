@@ -17,7 +17,6 @@ from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import Strip
 from nftop.model.topology import Topology
 from nftop.render.base.format import duration_text
-from nftop.render.base.last_results import LastResults
 from nftop.render.cores.columns import HARM, is_column
 from nftop.render.cores.harm import (
     SICK,
@@ -49,6 +48,7 @@ from nftop.session.feed import Feed, PastControl, Player, TimeControl
 from nftop.store.history.events import STRIP_NS, EventHistory
 from nftop.store.history.history import HistorySeries, TickHistory
 from nftop.ui.keys import MOST
+from nftop.ui.widgets.lines import LastResults
 
 _BEFORE_PARTS = 6  # of the minute before an incident
 # Graphs before so much of the live history are drawn from the frames of the past.

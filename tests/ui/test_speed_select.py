@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.control.cpufreq.choices import choices
+from nftop.control.cpufreq.policies import choices
 from nftop.control.gate import BackendGate, HostGate
 from nftop.control.simulated import MemoryJournal, ThreadGuardedChange
 from nftop.control.speed_select.backend import ISST

@@ -159,7 +159,7 @@ def _show(options: argparse.Namespace) -> None:
         sst_state = read_sst([core.cpu for core in rows])
     cut_off = "" if is_simulated else news(FileJournal())
     if wants_json(options):
-        from nftop.export.json.sst import cores_json  # noqa: PLC0415 - only here
+        from nftop.export.json.changes import cores_json  # noqa: PLC0415 - only here
 
         text = cores_json(rows, others, sst_state, simulated=is_simulated, unfinished=cut_off)
         put(sys.stdout, text + "\n")

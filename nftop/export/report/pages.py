@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.export.report.content import Graph, Heading, Items, ReportBlock, Text, TextTable
-from nftop.render.base.spark import BLOCKS
+from nftop.render.base.graph import BLOCKS
 from nftop.render.base.text import printable
 
 _STYLE = (

@@ -27,6 +27,9 @@ _TREND_LEVELS = 4
 # An axis starts at 0 unless the values stay within this share of their largest.
 _NARROW, _LEAST_SPAN = 0.25, 0.05
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_FEW_STEPS = (1.0, 2.0, 3.0, 5.0, 10.0)  # of a scale that seldom changes
+BLOCKS = "▁▂▃▄▅▆▇█"
+_SPANS_S = (60, 300, 900, 3600, 4 * 3600, 24 * 3600)
 _AXIS = 7  # cells of labels beside a graph, with the axis itself
 
 
@@ -164,9 +167,10 @@ def scale_of(values: NDArray[np.floating], *, from_zero: bool = False) -> Scale:
     return Scale(max(0.0, low), high)
 
 
-def _round_up(value: float) -> float:
+def _round_up(value: float, steps: Sequence[float] = _STEPS) -> float:
+    """The next round number; with a tolerance for float32."""
     power = 10.0 ** math.floor(math.log10(value))
-    return next(step * power for step in _STEPS if value <= step * power * (1 + 1e-6))
+    return next(step * power for step in steps if value <= step * power * (1 + 1e-6))
 
 
 def graph_lines(
@@ -235,3 +239,28 @@ def _crested(rows: Sequence[str], at: int, tone: Tone) -> list[Span]:
         else:
             spans.append(Span(char, hue))
     return spans
+
+
+def scale_top(values: NDArray[np.float32], unit: Unit) -> float:
+    """End of the scale: the smallest round number at or above all values; 1 without any.
+
+    For shares it is at least 1.
+    """
+    least = 1.0 if unit is Unit.RATIO else 0.0
+    largest = float(np.max(values, initial=least, where=np.isfinite(values)))
+    if largest <= 0:
+        return 1.0
+    return _round_up(largest, _FEW_STEPS)
+
+
+def span_for(points: int, interval_s: float) -> float:
+    """Seconds shown by so many points: a round time of at least one tick per point."""
+    return next((float(span) for span in _SPANS_S if span >= points * interval_s), _SPANS_S[-1])
+
+
+def span_name(span_s: float) -> str:
+    """`5 min`."""
+    for seconds, unit in ((3600, "h"), (60, "min")):
+        if span_s >= seconds:
+            return f"{span_s / seconds:g} {unit}"
+    return f"{span_s:g} s"

@@ -20,8 +20,7 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import SHAREABLE, CacheDomain, L2Mask, Limits
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
-from nftop.render.base import spark
-from nftop.render.base.graph import spark_text
+from nftop.render.base.graph import scale_top, span_for, span_name, spark_text
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import reason_lines
 from nftop.render.base.text import fit
@@ -257,12 +256,12 @@ def _graph(
     points = min(_MOST_GRAPH, width - head.width - 22)
     if points < _LEAST_GRAPH:
         return head
-    span_s = spark.span_for(2 * points, trends.interval_s)
+    span_s = span_for(2 * points, trends.interval_s)
     values = trends.past(name, key, 2 * points, span_s)
     # Round in the printed unit.
     step = _MIB if unit is Unit.BYTES else 1e9
-    top = spark.scale_top((values / step).astype(np.float32), unit) * step
-    scale = f"  0-{fmt.worded(top, unit)}, {spark.span_name(span_s)}"
+    top = scale_top((values / step).astype(np.float32), unit) * step
+    scale = f"  0-{fmt.worded(top, unit)}, {span_name(span_s)}"
     return line(head, Span(spark_text(values, top), Tone.AREA), Span(scale, Tone.DIM))
 
 

@@ -18,8 +18,7 @@ from nftop.model.sample import ProcessFacts
 from nftop.model.struct import dataclass
 from nftop.model.topology import CpuInfo
 from nftop.render.base import format as fmt
-from nftop.render.base import spark
-from nftop.render.base.graph import graph_axis, graph_lines, scale_of
+from nftop.render.base.graph import graph_axis, graph_lines, scale_of, span_name
 from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.table import by_reason, cut_lines, reason_lines
 from nftop.render.base.text import fit, printable
@@ -257,7 +256,7 @@ def _graph(cpus: CpuTable, row: int, trend: Trend, width: int, height: int) -> l
     if not np.isfinite(trend.values).any():
         reading = cpus.columns[metric.id][row]
         why = f": {reading.message}" if isinstance(reading, Missing) else ""
-        text = f"no {metric.label} in the last {spark.span_name(trend.span_s)}{why}"
+        text = f"no {metric.label} in the last {span_name(trend.span_s)}{why}"
         return paragraph(text, width, tone=Tone.DIM)[:height]
     scale = scale_of(trend.values)
     blank = " " * (_AXIS - graph_axis())
@@ -269,6 +268,6 @@ def _graph(cpus: CpuTable, row: int, trend: Trend, width: int, height: int) -> l
 
 @lru_cache(maxsize=8)
 def _time_axis(span_s: float, width: int, note: str) -> Line:
-    left, right = f"└ -{spark.span_name(span_s)} ", f" {note}, now" if note else " now"
+    left, right = f"└ -{span_name(span_s)} ", f" {note}, now" if note else " now"
     dashes = "─" * (width - _AXIS + 1 - len(left) - len(right))
     return line(Span(f"{' ' * (_AXIS - 1)}{left}{dashes}{right}", Tone.FAINT))

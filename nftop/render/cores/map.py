@@ -19,7 +19,7 @@ from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.missing import Reason
 from nftop.render.base import format as fmt
-from nftop.render.base import spark
+from nftop.render.base.graph import BLOCKS, scale_top
 from nftop.render.base.line import BLANK, Line, Span, Tone, line
 from nftop.render.base.text import fit
 from nftop.render.cores.columns import metric_of
@@ -32,8 +32,8 @@ _LEAST_CORES = 8  # in a row
 _NOBODY, _BAD, _NONE = ".", "!", " "
 # Indexed by code: blocks, marks of reasons, then these three. Idle pollers differ from none.
 _MARKS = "".join(fmt.mark(reason, 1) or " " for reason in Reason).replace(".", "-")
-_GLYPHS = np.array(list(spark.BLOCKS + _MARKS + _NOBODY + _BAD + _NONE))
-_REASON_AT = len(spark.BLOCKS)
+_GLYPHS = np.array(list(BLOCKS + _MARKS + _NOBODY + _BAD + _NONE))
+_REASON_AT = len(BLOCKS)
 _NOBODY_AT, _BAD_AT, _NONE_AT = (len(_GLYPHS) - back for back in (3, 2, 1))
 _TONES = (Tone.AREA, Tone.MISSING, Tone.DIM, Tone.BAD, Tone.PLAIN)
 # By code, as `_GLYPHS`, the index in `_TONES`.
@@ -89,7 +89,7 @@ def _codes(cpus: CpuTable, metric: Metric) -> tuple[NDArray[np.int64], float]:
     column, busy = cpus.columns[metric.id], polled(cpus)
     drawn = busy if busy.any() else np.ones(len(cpus), np.bool_)
     values = np.where(drawn, column.values, np.nan)
-    top = spark.scale_top(_measure(cpus, metric, values), metric.unit)
+    top = scale_top(_measure(cpus, metric, values), metric.unit)
     levels = np.clip(
         np.ceil(np.where(drawn & column.present, values, 0.0) / top * _REASON_AT) - 1,
         0,

@@ -21,8 +21,7 @@ from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
-from nftop.render.base import spark
-from nftop.render.base.graph import spark_text
+from nftop.render.base.graph import scale_top, span_for, span_name, spark_text
 from nftop.render.base.line import BLANK, Line, Span, Tone, clickable, crop, line, paragraph
 from nftop.render.base.table import (
     TableColumn,
@@ -181,12 +180,12 @@ def _packages(
     interval_s: float,
 ) -> list[Line]:
     """Header and a line per package, with a graph of its power if there is room."""
-    span_s = spark.span_for(2 * points, interval_s) if points else 0.0
+    span_s = span_for(2 * points, interval_s) if points else 0.0
     series = [past(_GRAPHED.id, row.package, 2 * points, span_s) for row in packages if points]
     known = [item for item in series if np.isfinite(item).any()]
-    top = spark.scale_top(np.concatenate(known), _GRAPHED.unit) if known else 0.0
+    top = scale_top(np.concatenate(known), _GRAPHED.unit) if known else 0.0
     scale = fmt.number(top, _GRAPHED.unit, 6).removesuffix(".0")
-    note = f" {_GRAPHED.label} 0-{scale}, {spark.span_name(span_s)}" if known else ""
+    note = f" {_GRAPHED.label} 0-{scale}, {span_name(span_s)}" if known else ""
     socket = TableColumn("socket", "SOCK", _NAME, right=False)
     head = header_line([socket, *shown])
     if len(note) <= points + 1:

@@ -18,9 +18,8 @@ from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
 from nftop.render.base import format as fmt
 from nftop.render.base.format import duration_text
-from nftop.render.base.graph import area_rows, line_rows
+from nftop.render.base.graph import area_rows, line_rows, scale_top
 from nftop.render.base.line import BLANK, Click, ClickScale, Line, Span, Tone, crop, line, selected
-from nftop.render.base.spark import scale_top
 from nftop.render.base.text import cells as text_cells
 from nftop.render.base.text import fit
 from nftop.render.frame.changes import author, texts

@@ -11,9 +11,8 @@ from nftop.model.metrics.metric import Unit
 from nftop.model.struct import replace
 from nftop.model.timeline import Strip
 from nftop.render.base import format as fmt
-from nftop.render.base.graph import area_rows
+from nftop.render.base.graph import BLOCKS, area_rows, scale_top
 from nftop.render.base.line import Click, ClickScale, Line, Span, Tone, crop, line
-from nftop.render.base.spark import BLOCKS, scale_top
 from nftop.render.base.text import truncate
 from nftop.render.timeline.axis import (
     BEGUN,

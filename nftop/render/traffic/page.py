@@ -26,8 +26,7 @@ from nftop.model.struct import dataclass, replace
 from nftop.papers.rows import rows
 from nftop.papers.table import pcie_bytes
 from nftop.render.base import format as fmt
-from nftop.render.base import spark
-from nftop.render.base.graph import spark_text
+from nftop.render.base.graph import scale_top, span_for, span_name, spark_text
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (
     TableColumn,
@@ -451,7 +450,7 @@ def _section(
     """Header and rows of a section, packages side by side."""
     kept = _kept(section.cells, shape.columns)
     points = _points(shape, len(kept))
-    span_s = spark.span_for(2 * points, interval_s) if points else 0.0
+    span_s = span_for(2 * points, interval_s) if points else 0.0
     series = {
         (row.label, package.package): past(row.main.id, package.package, 2 * points, span_s)
         for row in section.rows if points
@@ -493,12 +492,12 @@ def _tops(
             graph = series.get((row.label, package.package))
             if graph is not None and np.isfinite(graph).any():
                 values.setdefault(row.main.unit, []).append(graph)
-    return {unit: spark.scale_top(np.concatenate(value), unit) for unit, value in values.items()}
+    return {unit: scale_top(np.concatenate(value), unit) for unit, value in values.items()}
 
 
 def _scale(tops: Mapping[Unit, float], span_s: float) -> str:
     texts = [_to(top, unit) for unit, top in tops.items()]
-    return f"{', '.join(texts)}, {spark.span_name(span_s)}" if texts else ""
+    return f"{', '.join(texts)}, {span_name(span_s)}" if texts else ""
 
 
 def _to(top: float, unit: Unit) -> str:
@@ -567,7 +566,7 @@ def _box_lines(
     points = _points(shape, cells)
     by_number = [{box.number: box for box in boxes_of(row, boxes.attribute)} for row in band]
     sums = [_both(box) for mine in by_number for box in mine.values()]
-    top = spark.scale_top(np.array([item for item in sums if item], np.float32), Unit.BYTES_PER_S)
+    top = scale_top(np.array([item for item in sums if item], np.float32), Unit.BYTES_PER_S)
     scale = f"{_to(top, Unit.BYTES_PER_S)}, both" if points else ""
     lines = [_titles(f"{boxes.title} GB/s", band, boxes.ways[:cells], shape, scale)]
     for number in numbers:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import ClassVar
 
 from nftop.model.frame import Focus, Frame
-from nftop.render.base.last_results import LastResults
 from nftop.render.base.line import Line
 from nftop.render.base.table import TableColumn
 from nftop.render.cache.way_cells import MARKS
@@ -21,7 +20,7 @@ from nftop.ui.keys import ALWAYS, COLUMNS, CPUS, DRILL, EDIT, END, FOLD, HANDOVE
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ColumnState, ScreenView, SortState, sorting_of_cpus
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.lines import MainLayout
+from nftop.ui.widgets.lines import LastResults, MainLayout
 
 
 class CoresView(ScreenView):

@@ -26,8 +26,7 @@ from nftop.model.struct import replace
 from nftop.render.base.line import Line, line
 from nftop.render.base.text import printable
 from nftop.render.cache.panel import group_name
-from nftop.render.cache.verdict import card
-from nftop.render.cache.verdict_graph import graph_lines
+from nftop.render.cache.verdict import card, graph_lines
 from nftop.render.editor.model import EditorState, MaskRow
 from nftop.render.editor.page import diff_lines, editor_lines, where_text
 from nftop.render.editor.rows import clicked_way

@@ -10,7 +10,7 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 
-from nftop.control.cpufreq.choices import FrequencyChoice, choices
+from nftop.control.cpufreq.policies import FrequencyChoice, choices
 from nftop.model.ids import Cpu
 from nftop.render.base.line import line
 from nftop.render.power.page import Effect, priority_lines

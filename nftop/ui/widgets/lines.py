@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import zip_longest
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from rich.color import ColorSystem
 from rich.segment import Segment
@@ -23,9 +23,8 @@ from textual.widget import Widget
 from nftop.model.frame import CpuTable, Frame
 from nftop.model.missing import Reading
 from nftop.model.struct import dataclass
-from nftop.render.base.last_results import LastResults
+from nftop.render.base.graph import span_for
 from nftop.render.base.line import BLANK, Line, Tone, clickable, crop, selected
-from nftop.render.base.spark import span_for
 from nftop.render.base.table import TableColumn
 from nftop.render.base.text import ascii_only, printable, wide_cells
 from nftop.render.cores.detail import (
@@ -449,3 +448,38 @@ class MainLayout:
         self.table.show([], 0)
         self.panels.show(body, room)
         self.detail.show([], 0)
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_KEPT = 2  # of the frame on screen, and of the one before, which a way back shows again
+
+
+class LastResults(Generic[_P, _R]):
+    """A function that keeps its last two results, by the identity of its arguments.
+
+    Numbers, texts and tuples may be equal instead. A key press draws the frame again that is on
+    screen already: what it does not change isn't computed again.
+    """
+
+    def __init__(self, work: Callable[_P, _R]) -> None:
+        self._work = work
+        self._kept: list[tuple[tuple[object, ...], _R]] = []
+
+    def __call__(self, *args: _P.args, **named: _P.kwargs) -> _R:
+        of = (*args, *named.values())
+        for at, (known, result) in enumerate(self._kept):
+            if _same(known, of):
+                if at:
+                    self._kept.insert(0, self._kept.pop(at))
+                return result
+        result = self._work(*args, **named)
+        self._kept = [(of, result), *self._kept[: _KEPT - 1]]
+        return result
+
+
+def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+    return len(one) == len(other) and all(
+        a is b or (isinstance(a, (int, str, tuple)) and type(a) is type(b) and a == b)
+        for a, b in zip(one, other, strict=True)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nftop.control.cpufreq.choices import choices
+from nftop.control.cpufreq.policies import choices
 from nftop.model.change import PinCpus
 from nftop.model.ids import format_cpu_list
 from tests.samples import S

@@ -17,6 +17,8 @@ from nftop.render.base.graph import (
     graph_points,
     line_rows,
     scale_of,
+    scale_top,
+    span_for,
     spark_text,
     trend_texts,
 )
@@ -119,3 +121,26 @@ def test_a_gauge_has_half_cells(share: float, text: str) -> None:
 def test_a_spark_is_a_line_not_a_slab() -> None:
     assert spark_text(array(5.0, 5.0, 5.0, 5.0), 5.0) == "⠉⠉"
     assert spark_text(array(0.0, 0.0), 5.0) == "⣀"
+
+
+def test_a_small_change_looks_small() -> None:
+    values = array(2.000, 2.011)
+    assert scale_top(values, Unit.CYCLES) == 3.0
+
+
+@given(st.lists(st.floats(0, 2.0**40, width=32) | st.just(math.nan), max_size=40))
+def test_every_value_is_within_its_scale(values: list[float]) -> None:
+    top = scale_top(array(*values), Unit.CYCLES)
+    assert all(value <= top * (1 + 1e-6) for value in values if value == value)
+
+
+def test_an_empty_series_has_a_scale() -> None:
+    assert scale_top(array(), Unit.CYCLES) == scale_top(array(math.nan, 0), Unit.CYCLES) == 1.0
+
+
+def test_the_span_is_round_and_holds_a_tick_a_column() -> None:
+    assert [span_for(100, interval) for interval in (0.1, 1, 10, 1e9)] == [60, 300, 3600, 86400]
+
+
+def test_a_share_is_drawn_against_the_whole() -> None:
+    assert scale_top(array(0.03, 0.05), Unit.RATIO) == 1.0

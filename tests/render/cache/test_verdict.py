@@ -14,8 +14,7 @@ from nftop.derive.compare.window import Window
 from nftop.model.frame import Frame
 from nftop.render.base.line import Line, Tone
 from nftop.render.cache.page import last_verdict
-from nftop.render.cache.verdict import card, histogram, summary
-from nftop.render.cache.verdict_graph import LEAST_LINES, graph_lines, watched
+from nftop.render.cache.verdict import LEAST_LINES, card, graph_lines, histogram, summary, watched
 from tests.frames import SECOND_NS, START_NS
 from tests.story import Story
 

@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from nftop.render.base.line import Line, Span, Tone, crop, line
 from nftop.render.base.text import printable
-from nftop.ui.widgets.lines import Ink, LineStrip, _regions
+from nftop.ui.widgets.lines import Ink, LastResults, LineStrip, _regions
 from tests.ui.emulator import Screen, cells
 
 WIDTH = 24
@@ -116,3 +116,31 @@ def test_what_is_drawn_again_is_what_changed_in_as_few_pieces_as_cover_it(
     assert [y for region in regions for y in region.line_range] == sorted(changed)
     assert all(region.column_span == (0, WIDTH) for region in regions)
     assert len(regions) == sum(y - 1 not in changed for y in changed)
+
+
+def test_two_results_are_kept_by_the_identity_of_their_arguments() -> None:
+    calls: list[object] = []
+
+    def work(of: object, number: int) -> object:
+        calls.append(of)
+        return [of, number]
+
+    kept = LastResults(work)
+    one, other, third = [1], [1], [1]
+    first = kept(one, 1000)
+    assert kept(one, int("1000")) is first
+    second = kept(other, 1000)
+    assert second is not first
+    assert kept(one, 1000) is first
+    assert kept(other, 1000) is second
+    kept(third, 1000)
+    assert kept(other, 1000) is second
+    assert len(calls) == 3
+    assert kept(one, 1000) is not first
+    assert kept(one, 1001) == [one, 1001]
+
+
+def test_the_same_value_of_another_type_is_another() -> None:
+    kept = LastResults(lambda value: [value])
+    assert kept(1) is not kept(True)
+    assert kept((1, 2)) is kept((1, 2))
