@@ -13,6 +13,17 @@ from nftop import __version__
 from nftop.cli.command_tree import CommandSpec, command_tree
 from nftop.export.output import OK, put
 
+# Of bash and zsh: a word completes the name of a command, or is an option whose value comes next.
+_WORD = """\
+        if [[ -n $skip ]]; then skip=''; continue; fi
+        case "$command $word" in
+        {commands})
+            command="$command $word" ;;
+        esac
+        case "$command:$word" in
+        {values})
+            skip=1 ;;
+        esac"""
 _BASH = """\
 # bash completion of nftop {version}, made by `nftop completion bash`
 _nftop() {{
@@ -20,15 +31,7 @@ _nftop() {{
     local command=nftop skip='' word i
     for ((i = 1; i < COMP_CWORD; i++)); do
         word=${{COMP_WORDS[i]}}
-        if [[ $skip ]]; then skip=''; continue; fi
-        case "$command $word" in
-{commands}
-            command="$command $word" ;;
-        esac
-        case "$command:$word" in
-{values}
-            skip=1 ;;
-        esac
+{word}
     done
     COMPREPLY=()
     if [[ $skip ]]; then
@@ -58,15 +61,7 @@ _nftop() {{
     local command=nftop skip='' word
     local -a items
     for word in "${{(@)words[2,CURRENT-1]}}"; do
-        if [[ -n $skip ]]; then skip=''; continue; fi
-        case "$command $word" in
-{commands}
-            command="$command $word" ;;
-        esac
-        case "$command:$word" in
-{values}
-            skip=1 ;;
-        esac
+{word}
     done
     if [[ -n $skip ]]; then
         case "$command:${{words[CURRENT-1]}}" in
@@ -124,40 +119,21 @@ def completion(options: argparse.Namespace) -> int:
 
 def bash(tree: CommandSpec) -> str:
     """Completion script of bash."""
-    replies = []
-    for command in tree.walk():
-        for option in command.options:
-            cases = "|".join(_quoted(command, flag) for flag in option.flags)
-            if option.choices and option.flags:
-                replies.append(f"        {cases}) {_compgen(option.choices)} ;;")
-            elif option.is_file and option.flags:
-                replies.append(
-                    f'        {cases}) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;'
-                )
-    words = [
-        f"    {shlex.quote(' '.join(command.path))}) {_compgen(_words(command))} ;;"
-        for command in tree.walk()
-    ]
-    return _BASH.format(**_cases(tree), replies="\n".join(replies), words="\n".join(words))
+    words = [f"{_case(command)} {_compgen(_words(command))} ;;" for command in tree.walk()]
+    files = 'mapfile -t COMPREPLY < <(compgen -f -- "$cur")'
+    return _BASH.format(**_cases(tree, _compgen, files), words="\n".join(words))
 
 
 def zsh(tree: CommandSpec) -> str:
     """Completion script of zsh, with descriptions."""
-    replies, words = [], []
+    words = []
     for command in tree.walk():
-        for option in command.options:
-            cases = "|".join(_quoted(command, flag) for flag in option.flags)
-            if option.choices and option.flags:
-                listed = " ".join(map(shlex.quote, option.choices))
-                replies.append(f"        {cases}) compadd -- {listed} ;;")
-            elif option.is_file and option.flags:
-                replies.append(f"        {cases}) _files ;;")
-        listed = " ".join(
-            shlex.quote(f"{word.replace(':', chr(92) + ':')}:{text}")
-            for word, text in _described(command)
+        listed = _listed(
+            f"{word.replace(':', chr(92) + ':')}:{text}" for word, text in _described(command)
         )
-        words.append(f"    {shlex.quote(' '.join(command.path))}) items=({listed}) ;;")
-    return _ZSH.format(**_cases(tree), replies="\n".join(replies), words="\n".join(words))
+        words.append(f"{_case(command)} items=({listed}) ;;")
+    choices = _cases(tree, lambda choices: f"compadd -- {_listed(choices)}", "_files")
+    return _ZSH.format(**choices, words="\n".join(words))
 
 
 def fish(tree: CommandSpec) -> str:
@@ -191,19 +167,38 @@ def fish(tree: CommandSpec) -> str:
 SHELLS: Mapping[str, Callable[[CommandSpec], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
 
 
-def _cases(tree: CommandSpec) -> dict[str, str]:
-    """What bash and zsh scripts have in common: patterns of `case`."""
-    files = [
-        " ".join(command.path)
+def _cases(tree: CommandSpec, reply: Callable[[Iterable[str]], str], files: str) -> dict[str, str]:
+    """What bash and zsh scripts have in common: patterns of `case`.
+
+    `reply`: completes a value that has choices; `files`: completes a file's name.
+    """
+    replies = []
+    for command in tree.walk():
+        for option in command.options:
+            cases = "|".join(_quoted(command, flag) for flag in option.flags)
+            if cases and (option.choices or option.is_file):
+                done = reply(option.choices) if option.choices else files
+                replies.append(f"        {cases}) {done} ;;")
+    of_files = [
+        command
         for command in tree.walk()
         if any(option.is_file and not option.flags for option in command.options)
     ]
+    paths, valued = ("|".join(map(shlex.quote, words)) for words in (_paths(tree), _valued(tree)))
     return {
         "version": __version__,
-        "commands": f"        {'|'.join(map(shlex.quote, _paths(tree)))})",
-        "values": f"        {'|'.join(map(shlex.quote, _valued(tree)))})",
-        "files": f"    {'|'.join(map(shlex.quote, files))})",
+        "word": _WORD.format(commands=paths, values=valued),
+        "replies": "\n".join(replies),
+        "files": f"    {'|'.join(shlex.quote(' '.join(command.path)) for command in of_files)})",
     }
+
+
+def _case(command: CommandSpec) -> str:
+    return f"    {shlex.quote(' '.join(command.path))})"
+
+
+def _listed(words: Iterable[str]) -> str:
+    return " ".join(map(shlex.quote, words))
 
 
 def _paths(tree: CommandSpec) -> list[str]:
