@@ -199,7 +199,13 @@ class Stoppable(Protocol):
 
 
 class TerminalApp(App[None]):
-    """What all applications of nftop share: themes, command palette, signals, quitting."""
+    """What all applications of nftop share: themes, command palette, signals, quitting.
+
+    Attributes:
+        first: the screen of the feed's frames.
+    """
+
+    first: BannerScreen[None]
 
     CSS_PATH = "nftop.tcss"
     TITLE = "nftop"
@@ -213,8 +219,10 @@ class TerminalApp(App[None]):
         Binding("colon,ctrl+p", "command_palette", show=False),
     ]
 
-    def __init__(self, feed: Stoppable, options: Options) -> None:
+    def __init__(self, feed: Stoppable, options: Options, consume: Callable[[], object]) -> None:
+        """`consume`: runs in a thread; gives the frames to the screen until the feed is stopped."""
         self._options = options
+        self._consume_feed = consume
         super().__init__()
         show_utc(utc=self._options.utc)
         for theme in THEMES:
@@ -236,11 +244,8 @@ class TerminalApp(App[None]):
             # Python runs handlers in this thread only, and the kernel may give a signal to another,
             # as it does with SIGCONT. With one handler of its own the loop wakes for all signals.
             self._loop.add_signal_handler(signal.SIGURG, lambda: None)
-        self.begin()
-
-    def begin(self) -> None:
-        """Push the first screen, and read the feed."""
-        raise NotImplementedError
+        self.push_screen(self.first)
+        self.run_worker(self._consume_feed, name=_FEED, thread=True, exit_on_error=False)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         # Textual parses the stylesheet before nftop's own theme is set.
@@ -293,7 +298,7 @@ class NftopApp(TerminalApp):
     """
 
     def __init__(self, feed: Feed, history: TickHistory, *, options: Options | None = None) -> None:
-        super().__init__(feed, options or Options())
+        super().__init__(feed, options or Options(), self._consume)
         self._feed = feed
         self._history = history
         self._countdown: Timer | None = None
@@ -304,15 +309,13 @@ class NftopApp(TerminalApp):
             experiment_host=self._options.experiment_host,
             note=None if self._options.recorder is None else self._options.recorder.experiment,
         )
-        self._main = MainScreen(feed, history, self._options, self.changes)
+        self.first = self._main = MainScreen(feed, history, self._options, self.changes)
 
-    def begin(self) -> None:
+    def on_mount(self) -> None:  # Textual calls that of `TerminalApp` next
         # The feed's thread computes frames: it gives way to a key sooner than in 5 ms.
         sys.setswitchinterval(_SWITCH_S)
-        self.push_screen(self._main)
         if self._options.past is not None:
             self._options.past.listen(self._show_past)
-        self.run_worker(self._consume, name=_FEED, thread=True, exit_on_error=False)
 
     @property
     def exit_message(self) -> str:
@@ -460,14 +463,10 @@ class FleetApp(TerminalApp):
     """
 
     def __init__(self, feed: FleetFeed, context: FleetContext, options: Options) -> None:
-        super().__init__(feed, options)
+        super().__init__(feed, options, self._consume)
         self.opened: OpenedHost | None = None
-        self._fleet = FleetScreen(feed, context, options)
+        self.first = self._fleet = FleetScreen(feed, context, options)
         self._frames = feed
-
-    def begin(self) -> None:
-        self.push_screen(self._fleet)
-        self.run_worker(self._consume, name=_FEED, thread=True, exit_on_error=False)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         if event.worker.name == _FEED and (problem := self.failed(event)):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from textual import events
+from textual.app import ComposeResult
 from textual.binding import BindingsMap
 from textual.screen import Screen
 
@@ -17,6 +18,7 @@ from nftop.ui.keys import KeyRow, Mode, bindings, hints, named
 from nftop.ui.messages import Clicked
 from nftop.ui.options import Options
 from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
+from nftop.ui.widgets.prompt import Prompt
 
 Result = TypeVar("Result")
 
@@ -25,14 +27,41 @@ class BannerScreen(Screen[Result]):
     """Screen with the banner of a pending change and a footer.
 
     Attributes:
+        KEYS: keys that work on this screen.
+        PANEL: id of the lines between banner and footer.
+        ASKS: it has a prompt.
         changes: control of the pending change.
         follows: redrawn with every frame.
     """
 
+    KEYS: ClassVar[tuple[KeyRow, ...]] = ()
+    PANEL: ClassVar[str] = ""
+    ASKS: ClassVar[bool] = False
     changes: ChangeControl
     follows: bool = False
+    _options: Options
+    _asking: bool = False  # a prompt has the footer's line
     _message: str = ""
     _top: int = 0  # the first line in view
+
+    def compose(self) -> ComposeResult:
+        plain = self._options.ascii_only
+        yield ChangeBanner(ascii_only=plain)
+        yield Lines(ascii_only=plain, id=self.PANEL)
+        yield Footer(ascii_only=plain)
+        if self.ASKS:
+            yield Prompt()
+
+    def on_resize(self) -> None:
+        self.paint()
+
+    def on_key(self, event: events.Key) -> None:
+        if not self._asking:
+            self.say_unbound(event)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
+        # The key that opens the prompt is typed inside it.
+        return not (self._asking and action == "act")
 
     def show_banner(self) -> int | None:
         """Draw the banner; returns its lines, or None while the screen cannot be drawn.
@@ -57,8 +86,8 @@ class BannerScreen(Screen[Result]):
 
     @property
     def key_rows(self) -> tuple[KeyRow, ...]:
-        """Keys that work on this screen, for the footer and the command palette."""
-        raise NotImplementedError
+        """Keys that work on this screen now, for the footer and the command palette."""
+        return self.KEYS
 
     def open_help(
         self, name: str, options: Options, back: Callable[[int | None], None] | None = None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeAlias
 
-from textual import events
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
@@ -24,7 +22,7 @@ from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import CONFIRM, KeyRow, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
+from nftop.ui.widgets.lines import Lines
 
 # Returns a proposal and the changes it undoes; None: nothing to do.
 PlanFunction: TypeAlias = Callable[[ClassGate], "tuple[Proposal, tuple[int, ...]] | None"]
@@ -66,6 +64,8 @@ class ConfirmScreen(BannerScreen[bool]):
 
     AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(CONFIRM)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = CONFIRM
+    PANEL: ClassVar[str] = "preview"
 
     def __init__(
         self,
@@ -90,18 +90,11 @@ class ConfirmScreen(BannerScreen[bool]):
         # Lines of the plan shown so far, and lines that must be shown before it can be applied.
         self._seen, self._warned = 0, 0
 
-    def compose(self) -> ComposeResult:
-        plain = self._options.ascii_only
-        yield ChangeBanner(ascii_only=plain)
-        yield Lines(ascii_only=plain, id="preview")
-        yield Footer(ascii_only=plain)
-
     def on_mount(self) -> None:
         self.run_worker(self._make_plan, name="plan", thread=True, exit_on_error=False)
 
     def on_resize(self) -> None:
         self._seen = 0  # the lines have changed
-        self.paint()
 
     def on_plan_ready(self, message: PlanReady) -> None:
         if message.planned is None and not message.why:
@@ -127,19 +120,12 @@ class ConfirmScreen(BannerScreen[bool]):
             self._top += by * page
             self.paint()
 
-    @property
-    def key_rows(self) -> tuple[KeyRow, ...]:
-        return CONFIRM
-
     def _copy(self) -> None:
         commands = () if self._planned is None else self._planned.proposal.commands
         if commands:
             self.copy(commands, "command")
         else:
             self.say("there is no command to copy")
-
-    def on_key(self, event: events.Key) -> None:
-        self.say_unbound(event)
 
     def paint(self) -> None:
         width, height = self.size

@@ -8,7 +8,6 @@ from functools import partial
 from typing import ClassVar
 
 from textual import events
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
@@ -41,7 +40,7 @@ from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.experiment import ExperimentScreen
 from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
+from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.prompt import Prompt
 
 _LOCKED = "read-only: preview only; start nftop with --rw to apply"
@@ -84,6 +83,9 @@ class EditorScreen(BannerScreen[EditorModel | None]):
 
     AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(EDITOR)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = EDITOR
+    PANEL: ClassVar[str] = "editor"
+    ASKS: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -111,7 +113,6 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         self._model = model
         self._why = "reading the classes of the host"
         self._message = ""  # while there is no model
-        self._asking = False
         self._question = ""  # of `_QUESTIONS`
         # Numbers of readings: last requested, last used, last requested before applying.
         self._requested, self._read_last, self._requested_before = 0, 0, 0
@@ -134,18 +135,8 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             "ask_name": lambda: self._ask("name", "name of the new class: nftop"),
         }
 
-    def compose(self) -> ComposeResult:
-        plain = self._options.ascii_only
-        yield ChangeBanner(ascii_only=plain)
-        yield Lines(ascii_only=plain, id="editor")
-        yield Footer(ascii_only=plain)
-        yield Prompt()
-
     def on_mount(self) -> None:
         self._read()
-
-    def on_resize(self) -> None:
-        self.paint()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
         # The selection stays until a question is answered.
@@ -190,19 +181,13 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             model.answers[message.about](message.text.strip())
         self.paint()
 
-    @property
-    def key_rows(self) -> tuple[KeyRow, ...]:
-        return EDITOR
-
     def on_key(self, event: events.Key) -> None:
         if self._question:
             if event.key.lower() in ("y", "n", "escape"):
                 # The key answers the question only; K and u always work.
                 event.stop()
                 self._left(event.key.lower())
-            return
-        if not self._asking:
-            self.say_unbound(event)
+            event.prevent_default()
 
     def action_act(self, action: str, by: int) -> None:
         model, self._message = self._model, ""

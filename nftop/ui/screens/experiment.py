@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import ClassVar
 
-from textual import events
-from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from nftop.control.resctrl.sweep import SweepRequest, set_actions, set_command
@@ -30,7 +28,7 @@ from nftop.ui.messages import PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
+from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.prompt import Prompt
 
 _LOCKED = "read-only: this is what it would do; start nftop with --rw to start it"
@@ -48,6 +46,8 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
 
     AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(EXPERIMENT)
+    PANEL: ClassVar[str] = "experiment"
+    ASKS: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -67,7 +67,6 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
         self._session = session
         self._options = options
         self._request = SweepRequest(group)
-        self._asking = False
         self._chosen = 0
         # Lines of the plan shown so far, and those that must be before it can start.
         self._seen, self._masks = 0, 0
@@ -83,28 +82,12 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
             "ask_watch": lambda _: self._ask("watch", "network functions to watch (vpp,ovs)"),
         }
 
-    def compose(self) -> ComposeResult:
-        plain = self._options.ascii_only
-        yield ChangeBanner(ascii_only=plain)
-        yield Lines(ascii_only=plain, id="experiment")
-        yield Footer(ascii_only=plain)
-        yield Prompt()
-
     def on_mount(self) -> None:
         if self._recorded is None and not self._control.busy:
             self._prepare()
 
     def on_resize(self) -> None:
         self._seen = 0  # the lines have changed
-        self.paint()
-
-    def on_key(self, event: events.Key) -> None:
-        if not self._asking:
-            self.say_unbound(event)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
-        # The key that opens the prompt is typed inside it.
-        return not (self._asking and action == "act")
 
     def on_prompt_answer(self, message: PromptAnswer) -> None:
         self._asking = False

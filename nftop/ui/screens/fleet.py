@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import ClassVar, NamedTuple
 
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
@@ -114,30 +113,12 @@ class AttemptEnded(Message):
 
 
 class FleetPage(PageScreen, inherit_bindings=False):
-    """A page about the fleet; `copied` are lines that `y` copies instead of the page."""
+    """A page about the fleet."""
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(FLEET_PAGE)
     KEYS: ClassVar[tuple[KeyRow, ...]] = FLEET_PAGE
     TABLE: ClassVar[str] = "fleet_page"
     LEADS: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        source: Callable[[], PageText | None],
-        options: Options,
-        changes: ChangeControl,
-        *,
-        toggle: str = "",
-        copied: tuple[str, ...] = (),
-    ) -> None:
-        super().__init__(source, options, changes, toggle=toggle)
-        self._copied = copied
-
-    def _copy(self) -> None:
-        if self._copied:
-            self.copy(self._copied, f"{len(self._copied)} lines")
-        else:
-            super()._copy()
 
 
 class FleetScreen(BannerScreen[None]):
@@ -145,6 +126,7 @@ class FleetScreen(BannerScreen[None]):
 
     AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(FLEET)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = FLEET
 
     def __init__(self, feed: FleetFeed, context: FleetContext, options: Options) -> None:
         super().__init__()
@@ -158,7 +140,6 @@ class FleetScreen(BannerScreen[None]):
         self._columns: dict[int, tuple[TableColumn, ...]] = {}  # of these rows, by width
         self._at, self._page_rows = 0, 1
         self._search, self._ended = "", ""
-        self._asking = False
         self._attempt: OpenedHost | None = None
         self._message, context.memory.message = context.memory.message, ""
         self._acts: Mapping[str, Callable[[int], object]] = {
@@ -185,10 +166,6 @@ class FleetScreen(BannerScreen[None]):
                 "delay", f"seconds between queries, now {self._feed.interval_s:g}"
             ),
         }
-
-    @property
-    def key_rows(self) -> tuple[KeyRow, ...]:
-        return FLEET
 
     def compose(self) -> ComposeResult:
         plain = self._options.ascii_only
@@ -222,16 +199,9 @@ class FleetScreen(BannerScreen[None]):
         self._ended = message.problem
         self.paint()
 
-    def on_resize(self) -> None:
-        self.paint()
-
     def on_wheel(self, message: Wheel) -> None:
         self._move(message.by)
         self.paint()
-
-    def on_key(self, event: events.Key) -> None:
-        if not self._asking:
-            self.say_unbound(event)
 
     def on_prompt_answer(self, message: PromptAnswer) -> None:
         self._asking, self._message = False, ""

@@ -8,8 +8,7 @@ from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
-from textual import events
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.binding import BindingType
 
 from nftop.control.resctrl.remedy import remedy, remedy_inputs
@@ -46,7 +45,7 @@ from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.screens.registry import screen_keys
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
+from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.prompt import Prompt
 
 _TREND_S, _BEFORE_S = 300.0, 60.0
@@ -167,6 +166,7 @@ class IncidentScreen(BannerScreen[int | None]):
 
     follows = True
     BINDINGS: ClassVar[list[BindingType]] = bindings(INCIDENT)
+    PANEL: ClassVar[str] = "incident"
 
     def __init__(
         self,
@@ -204,15 +204,6 @@ class IncidentScreen(BannerScreen[int | None]):
             "page": lambda by: self._scroll(by * max(1, self.size.height - 3)),
         }
 
-    def compose(self) -> ComposeResult:
-        plain = self._options.ascii_only
-        yield ChangeBanner(ascii_only=plain)
-        yield Lines(ascii_only=plain, id="incident")
-        yield Footer(ascii_only=plain)
-
-    def on_resize(self) -> None:
-        self.paint()
-
     def on_mouse_scroll_down(self) -> None:
         self._scroll(3)
         self.paint()
@@ -229,9 +220,6 @@ class IncidentScreen(BannerScreen[int | None]):
     def modes(self) -> set[Mode]:
         shown: set[Mode] = set() if self._remedy_kind == "none" else {"incident"}
         return super().modes | shown | ({"draft"} if self._remedy_kind == "draft" else set())
-
-    def on_key(self, event: events.Key) -> None:
-        self.say_unbound(event)
 
     def action_act(self, action: str, by: int) -> None:
         self._message = ""

@@ -117,7 +117,6 @@ class MainScreen(BannerScreen[None]):
             self._session.columns = dict(options.columns.chosen)
         self._views: tuple[ScreenView, ...] = tuple(row.view(self._session) for row in self._rows)
         self._up = 0
-        self._asking = False
         self._focus = Focus()
         self._counting = False  # the page of all counters of ports is open
         self._rule_control = RuleControl(
@@ -232,9 +231,6 @@ class MainScreen(BannerScreen[None]):
         self._session.ended = message.problem
         self.paint()
 
-    def on_resize(self) -> None:
-        self.paint()
-
     def click(self, action: str, argument: int | str) -> None:
         if action == "row" and isinstance(argument, int):
             self._view.select(argument)
@@ -255,9 +251,8 @@ class MainScreen(BannerScreen[None]):
         self._view.wheel(message.by)
         self.paint()
 
-    def on_key(self, event: events.Key) -> None:
-        bound = event.key in self._bindings.key_to_bindings
-        if not self._asking and event.is_printable and not bound:
+    def say_unbound(self, event: events.Key) -> None:
+        if event.is_printable and event.key not in self._bindings.key_to_bindings:
             self.say(f"no screen {event.key}" if event.key in "123456789"
                       else f"{named(event.character)} does nothing (?: keys)")  # fmt: skip
 

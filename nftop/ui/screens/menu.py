@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from textual import events
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.screen import ModalScreen
 
@@ -16,7 +14,7 @@ from nftop.ui.keys import COLUMN_MENU, SORT_MENU, KeyRow, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.view import ColumnState, ScreenView, SortableView
-from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
+from nftop.ui.widgets.lines import Lines
 
 
 class MenuScreen(BannerScreen[None], ModalScreen[None]):
@@ -25,7 +23,7 @@ class MenuScreen(BannerScreen[None], ModalScreen[None]):
     AUTO_FOCUS: ClassVar[str | None] = ""
     TITLE_TEXT: ClassVar[str] = ""
     TABLE: ClassVar[str] = ""
-    KEYS: ClassVar[tuple[KeyRow, ...]] = ()
+    PANEL: ClassVar[str] = "menu"
     follows = True
 
     def __init__(
@@ -39,24 +37,11 @@ class MenuScreen(BannerScreen[None], ModalScreen[None]):
         self.at = 0
 
     @property
-    def key_rows(self) -> tuple[KeyRow, ...]:
-        return self.KEYS
-
-    @property
     def rows(self) -> Sequence[MenuRow]:
         """Rows to choose from."""
         raise NotImplementedError
 
-    def compose(self) -> ComposeResult:
-        plain = self._options.ascii_only
-        yield ChangeBanner(ascii_only=plain)
-        yield Lines(ascii_only=plain, id="menu")
-        yield Footer(ascii_only=plain)
-
     def on_mount(self) -> None:
-        self.paint()
-
-    def on_resize(self) -> None:
         self.paint()
 
     def on_mouse_scroll_down(self) -> None:
@@ -64,9 +49,6 @@ class MenuScreen(BannerScreen[None], ModalScreen[None]):
 
     def on_mouse_scroll_up(self) -> None:
         self.action_act("move", -3)
-
-    def on_key(self, event: events.Key) -> None:
-        self.say_unbound(event)
 
     def action_act(self, action: str, by: int) -> None:
         self._message = ""

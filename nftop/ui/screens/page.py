@@ -7,7 +7,6 @@ from functools import partial
 from typing import ClassVar, TypeAlias
 
 from textual import events
-from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
@@ -25,7 +24,7 @@ from nftop.ui.messages import PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.registry import screen_keys
-from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
+from nftop.ui.widgets.lines import Lines
 from nftop.ui.widgets.prompt import Prompt
 
 # Lines of a page, for a width in cells.
@@ -39,6 +38,8 @@ class PageScreen(BannerScreen[int | None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings(PAGE)
     KEYS: ClassVar[tuple[KeyRow, ...]] = PAGE
     TABLE: ClassVar[str] = "page"  # of `key_tables`
+    PANEL: ClassVar[str] = "page"
+    ASKS: ClassVar[bool] = True
     # Whether keys of the main window's screens close it, and lead there.
     LEADS: ClassVar[bool] = True
     follows = True
@@ -50,6 +51,7 @@ class PageScreen(BannerScreen[int | None]):
         changes: ChangeControl,
         *,
         toggle: str = "",
+        copied: tuple[str, ...] = (),
     ) -> None:
         """A page.
 
@@ -58,6 +60,7 @@ class PageScreen(BannerScreen[int | None]):
             options: of the interface.
             changes: for the banner.
             toggle: key that opened the page and also closes it.
+            copied: lines that `y` copies instead of the page.
         """
         super().__init__()
         if self.LEADS:
@@ -66,26 +69,13 @@ class PageScreen(BannerScreen[int | None]):
         self._source = source
         self._text: PageText = source() or (lambda _width: [])
         self._toggle = toggle
+        self._copied = copied
         self._options = options
-        self._asking = False
         self.search = ""
 
     @property
     def key_rows(self) -> tuple[KeyRow, ...]:
         return (*screen_keys(), *self.KEYS) if self.LEADS else self.KEYS
-
-    def compose(self) -> ComposeResult:
-        yield ChangeBanner(ascii_only=self._options.ascii_only)
-        yield Lines(ascii_only=self._options.ascii_only, id="page")
-        yield Footer(ascii_only=self._options.ascii_only)
-        yield Prompt()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
-        # The key that opens the prompt is typed inside it.
-        return not (self._asking and action == "act")
-
-    def on_resize(self) -> None:
-        self.paint()
 
     def on_mouse_scroll_down(self) -> None:
         self._scroll(3)
@@ -94,13 +84,10 @@ class PageScreen(BannerScreen[int | None]):
         self._scroll(-3)
 
     def on_key(self, event: events.Key) -> None:
-        if self._asking:
-            return
-        if event.key == self._toggle:
+        if not self._asking and event.key == self._toggle:
             event.stop()
+            event.prevent_default()
             self.dismiss()
-        else:
-            self.say_unbound(event)
 
     def on_prompt_answer(self, message: PromptAnswer) -> None:
         self._asking = False
@@ -130,10 +117,13 @@ class PageScreen(BannerScreen[int | None]):
             self._scroll(by * (max(1, self.size.height - 2) if action == "page" else 1))
 
     def _copy(self) -> None:
-        lines = self._text(self.size.width)
-        if self.search:
-            lines = [item for item in lines if self.search.casefold() in item.text.casefold()]
-        self.copy([item.text.rstrip() for item in lines], f"{len(lines)} lines")
+        wanted = self.search.casefold()
+        lines = self._copied or [
+            item.text.rstrip()
+            for item in self._text(self.size.width)
+            if wanted in item.text.casefold()
+        ]
+        self.copy(lines, f"{len(lines)} lines")
 
     def close(self) -> None:
         """Return to the screen below."""

@@ -6,8 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from textual import events
-from textual.app import ComposeResult
 from textual.binding import BindingType
 
 from nftop.control.cpufreq.policies import FrequencyChoice, choices
@@ -20,7 +18,7 @@ from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
+from nftop.ui.widgets.lines import Lines
 
 _LOCKED = "read-only: preview only; start nftop with --rw to apply"
 _SPAN_S = 30
@@ -33,6 +31,8 @@ class PriorityScreen(BannerScreen[None]):
 
     AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(PRIORITY)
+    KEYS: ClassVar[tuple[KeyRow, ...]] = PRIORITY
+    PANEL: ClassVar[str] = "priority"
 
     def __init__(
         self, cpu: Cpu, program: str, changes: ChangeControl, session: SessionView, options: Options
@@ -46,16 +46,7 @@ class PriorityScreen(BannerScreen[None]):
         self._options = options
         self._at = 0
 
-    def compose(self) -> ComposeResult:
-        plain = self._options.ascii_only
-        yield ChangeBanner(ascii_only=plain)
-        yield Lines(ascii_only=plain, id="priority")
-        yield Footer(ascii_only=plain)
-
     def on_mount(self) -> None:
-        self.paint()
-
-    def on_resize(self) -> None:
         self.paint()
 
     def action_act(self, action: str, by: int) -> None:
@@ -72,13 +63,6 @@ class PriorityScreen(BannerScreen[None]):
         else:
             self._at = max(0, min(self._at + by, len(self._choices) - 1))
         self.paint()
-
-    @property
-    def key_rows(self) -> tuple[KeyRow, ...]:
-        return PRIORITY
-
-    def on_key(self, event: events.Key) -> None:
-        self.say_unbound(event)
 
     def paint(self) -> None:
         width, height = self.size
