@@ -210,7 +210,7 @@ MAY: Mapping[str, str] = {
     "socket.SOL_SOCKET socket.SO_REUSEADDR socket.SHUT_WR socket.socketpair bind "
     "selectors.DefaultSelector selectors.BaseSelector selectors.EVENT_*",
     # The event loop: the end of the session, and waking for signals.
-    "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop signal.SIGURG "
+    "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop signal.SIGTSTP signal.SIGCONT "
     "sys.setswitchinterval",
     # Whether standard output is a terminal, and what is on it before the screen.
     "cli/first_frame.py": "os.environ os.get_terminal_size sys.stdin sys.stdout",
