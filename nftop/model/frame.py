@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from nftop.model.baseline import Baselines
@@ -223,11 +223,11 @@ class NfRow:
     readings: Mapping[str, Reading]
     threads: tuple[NfThread, ...] = ()
     ports: tuple[NfPort, ...] | Missing = NOT_REPORTED
-    queues: tuple[NfQueue, ...] | Missing = NOT_REPORTED
-    nodes: tuple[NfNode, ...] | Missing = NOT_REPORTED
-    flow_tables: tuple[NfFlowTables, ...] | Missing = ONLY_OVS
-    drops: tuple[NfDrop, ...] | Missing = NOT_REPORTED
-    xstats: tuple[NfXstat, ...] = ()
+    queues: Sequence[NfQueue] | Missing = NOT_REPORTED
+    nodes: Sequence[NfNode] | Missing = NOT_REPORTED
+    flow_tables: Sequence[NfFlowTables] | Missing = ONLY_OVS
+    drops: Sequence[NfDrop] | Missing = NOT_REPORTED
+    xstats: Sequence[NfXstat] = ()
     classes: tuple[CacheClass, ...] = ()
     sharers: str = ""
     owner: Owner | None = None

@@ -82,9 +82,11 @@ def consistent(parts: Mapping[str, Column], family: NodeFamily) -> Mapping[str, 
     sentences = _sums_off(parts, family)
     if not bad.any() and not sentences:
         return parts
-    for row in np.flatnonzero(bad).tolist():
-        culprit = next(name for name, outside in beyond.items() if outside[row])
-        value = parts[culprit].values[row]
+    rows = np.flatnonzero(bad)
+    names, first = tuple(parts), np.argmax(list(beyond.values()), axis=0)[rows].tolist()
+    for row, at in zip(rows.tolist(), first, strict=True):
+        culprit = names[at]
+        value = parts[culprit].values.item(row)
         # The whole matters only for a value within 0..1.
         but = _sum_context(whole, row) if 0 <= value <= 1 else ""
         sentences[row] = _contradiction(culprit, value, but)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from textual.app import App
-from textual.driver import Driver
 from textual.drivers.headless_driver import HeadlessDriver
 
 from nftop.ui.theme import VARIABLES
@@ -43,15 +42,15 @@ class CountingDriver(HeadlessDriver):
 class Counted(App[None]):
     """Mixed into an application: draws on the counting driver and tells when it has drawn."""
 
-    drawn: asyncio.Event
     driver: CountingDriver
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.driver_class = CountingDriver  # an application may have chosen its own
+        self.drawn = asyncio.Event()
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return dict(VARIABLES)
-
-    def get_driver_class(self) -> type[Driver]:
-        self.drawn = asyncio.Event()
-        return CountingDriver
 
     def post_display_hook(self) -> None:
         self.drawn.set()

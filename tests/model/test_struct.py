@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
+import weakref
 from abc import ABC
 
 import pytest
@@ -21,6 +23,11 @@ class Derived(Base):
     c: int = 3
 
 
+@dataclass
+class Changeable:
+    other: object
+
+
 @dataclass(frozen=True)
 class Abstract(ABC):  # noqa: B024 - what matters is its metaclass
     a: int = field()
@@ -37,6 +44,16 @@ def test_values_compare_hash_and_stay_as_they_are() -> None:
     assert Base(1).b is not Base(1).b
     with pytest.raises(AttributeError):
         Base(1).a = 2  # type: ignore[misc]
+
+
+def test_the_garbage_collector_visits_only_instances_that_can_be_in_a_cycle() -> None:
+    changeable = Changeable(None)
+    changeable.other = changeable
+    seen = weakref.ref(changeable)
+    assert not gc.is_tracked(Base(1)) and gc.is_tracked(changeable)
+    del changeable
+    gc.collect()
+    assert seen() is None
 
 
 def test_a_required_field_of_a_class_with_a_metaclass_stays_required() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,7 +200,7 @@ def tsc_hz(rates: CounterRates) -> Reading:
 
 
 def _rates(change: Deltas, last: Latest, table: CounterTable, topology: Topology) -> CounterRates:
-    events = _Events.of(table.events)
+    events = _events(table.events)
     turns = _turns(table, topology)
     usable = last.usable(turns)
     good = np.equal(change.absent, 0) & usable[:, change.group]
@@ -252,50 +254,66 @@ class _Events:
 
     Attributes:
         names: each event once.
-        order: the table's columns, sorted by event.
-        starts: index in `order` of each event's first column.
+        first: index of each event's first column.
+        further: for the second column, the third and so on: which events have one, and its index.
         columns: number of columns of each event.
         event: index of the event of each of the table's columns.
     """
 
     names: tuple[str, ...]
-    order: NDArray[np.int64]
-    starts: NDArray[np.int64]
+    first: NDArray[np.int64]
+    further: tuple[tuple[NDArray[np.int64], NDArray[np.int64]], ...]
     columns: NDArray[np.int64]
     event: NDArray[np.int64]
 
-    @classmethod
-    def of(cls, events: Sequence[str]) -> _Events:
-        names = tuple(dict.fromkeys(events))
-        position = {name: index for index, name in enumerate(names)}
-        event = np.array([position[name] for name in events], dtype=np.int64)
-        columns = np.bincount(event, minlength=len(names))
-        order = np.argsort(event, kind="stable")
-        return cls(names, order, np.cumsum(columns) - columns, columns, event)
-
     def sums(self, per_column: Floats) -> Floats:
-        """From (rows, columns) to (rows, events)."""
-        if not self.names:
-            return per_column
-        return np.add.reduceat(per_column[:, self.order], self.starts, axis=1)
+        """From (rows, columns) to (rows, events); of whole numbers, so exact in any order."""
+        return self._reduced(np.add, per_column)
 
     def least(self, per_column: Floats) -> Floats:
         """From (rows, columns) to (rows, events), the least of each event's columns."""
-        if not self.names:
-            return per_column
-        return np.minimum.reduceat(per_column[:, self.order], self.starts, axis=1)
+        return self._reduced(np.minimum, per_column)
 
     def any(self, per_column: Bools) -> Bools:
         """From (rows, columns) to (rows, events)."""
-        if not self.names:
-            return per_column
-        return np.logical_or.reduceat(per_column[:, self.order], self.starts, axis=1)
+        return self._reduced(np.logical_or, per_column)
+
+    def _reduced(self, function: np.ufunc, per_column: NDArray[Any]) -> NDArray[Any]:
+        # An event is a row of memory here: `reduceat` along columns takes five times as long.
+        by_column = per_column.T
+        by_event = by_column[self.first]
+        for events, columns in self.further:
+            by_event[events] = function(by_event[events], by_column[columns])
+        return by_event.T
 
     def speaking(self, absent: Bools) -> NDArray[np.int64]:
         """int64 (rows, events): the first column that is not `absent`, else the event's first."""
         position = np.arange(len(self.event), dtype=np.float64)
         later = np.where(absent, len(position), 0.0) + position
         return (self.least(later) % max(len(position), 1)).astype(np.int64)
+
+
+@lru_cache(maxsize=16)  # the same table is read every tick
+def _events(events: tuple[str, ...]) -> _Events:
+    names = tuple(dict.fromkeys(events))
+    columns_of: dict[str, list[int]] = {name: [] for name in names}
+    for index, name in enumerate(events):
+        columns_of[name].append(index)
+    lists = [*columns_of.values()]
+    count = np.array([len(columns) for columns in lists], dtype=np.int64)
+    further = []
+    for nth in range(1, max(count.tolist(), default=0)):
+        having = np.flatnonzero(count > nth)
+        of_these = [lists[event][nth] for event in having.tolist()]
+        further.append((having, np.array(of_these, dtype=np.int64)))
+    position = {name: index for index, name in enumerate(names)}
+    return _Events(
+        names,
+        np.array([columns[0] for columns in lists], dtype=np.int64),
+        tuple(further),
+        count,
+        np.array([position[name] for name in events], dtype=np.int64),
+    )
 
 
 def _block(
@@ -306,6 +324,11 @@ def _block(
     idle: Reasons,
 ) -> Block:
     """Rates of all events; `idle`, uint8 (rows, g): reasons of groups that did not run lately."""
+    by_reason = [{**messages.get(name, {}), **_GENERAL} for name in events.names]
+    gone = ~np.isfinite(per_s)
+    if not gone.any():  # the usual case
+        values, present = per_s.T.copy(), np.zeros(per_s.T.shape, np.uint8)
+        return Block(events.names, values, present, [{}] * len(by_reason), by_reason)
     columns = events.speaking(change.absent > 0)
     row = np.arange(len(columns))[:, None]
     general = change.why[row, change.group[columns]]
@@ -314,7 +337,6 @@ def _block(
         absent > 0, absent, np.where(general > 0, general, idle[row, change.group[columns]])
     )
     codes = np.where(np.isin(general, _BEFORE_THE_SOURCE), general, codes)
-    gone = ~np.isfinite(per_s)
     # If reasons are equal, the source's message is preferred.
     theirs = gone & (codes == absent) & np.isin(absent, list(_GENERAL))
     awaiting = gone & (general == 0) & (absent == 0) & (codes == Reason.WARMING)
@@ -330,7 +352,7 @@ def _block(
         np.where(gone, np.nan, per_s).T.copy(),
         np.where(gone, codes, np.uint8(Reason.PRESENT)).T.copy(),
         details,
-        [{**messages.get(name, {}), **_GENERAL} for name in events.names],
+        by_reason,
     )
 
 

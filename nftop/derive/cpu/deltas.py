@@ -40,7 +40,7 @@ def deltas(before: CounterTable | None, after: CounterTable, topology: Topology)
     only the older one lacks it or has other columns.
     """
     rows, (_, groups) = len(topology.cpus), after.enabled_ns.shape
-    row = np.array([topology.row_of.get(int(cpu), -1) for cpu in after.cpus], dtype=np.int64)
+    row = topology.rows_of(after.cpus)
     here = np.flatnonzero(row >= 0)
     absent = np.zeros((rows, len(after.events)), dtype=np.uint8)
     absent[row[here]] = after.reasons[here]
@@ -49,8 +49,10 @@ def deltas(before: CounterTable | None, after: CounterTable, topology: Topology)
     enabled, running = np.full((rows, groups), np.nan), np.full((rows, groups), np.nan)
     counts = np.full(absent.shape, np.nan)
     if before is not None and _alike(before, after):
-        index_of = {int(cpu): index for index, cpu in enumerate(before.cpus)}
-        old = np.array([index_of.get(int(cpu), -1) for cpu in after.cpus], dtype=np.int64)
+        old = np.arange(len(row))
+        if not np.array_equal(before.cpus, after.cpus):
+            index_of = {cpu: index for index, cpu in enumerate(before.cpus.tolist())}
+            old = np.array([index_of.get(cpu, -1) for cpu in after.cpus.tolist()], dtype=np.int64)
         new = np.flatnonzero((row >= 0) & (old >= 0))
         into, old = row[new], old[new]
         why[into] = np.where(_stepped_back(before, after, old, new), Reason.RESET, Reason.PRESENT)
@@ -78,8 +80,9 @@ def _stepped_back(
         after.running_ns[new] < before.running_ns[old]
     )
     values = (after.values[new] < before.values[old]) & (after.reasons[new] == 0)
-    for group in range(back.shape[1]):
-        back[:, group] |= values[:, after.group == group].any(axis=1)
+    if values.any():
+        for group in range(back.shape[1]):
+            back[:, group] |= values[:, after.group == group].any(axis=1)
     return back
 
 

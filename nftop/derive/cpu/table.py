@@ -184,13 +184,14 @@ def _run(state: MissState, tick: FoldTick) -> tuple[MissState, CpuTable]:
     columns |= sibling_columns(columns["busy_ratio"], rates, topology)
     poller = [pollers.get(row) for row in range(len(topology.cpus))]
     has_cpp = columns["cpp"].present.tolist()
+    owner = [one.nf if one else None for one in poller]
     full = [_saturation(one, own[row]) if one else UNKNOWN for row, one in enumerate(poller)]
     return state, CpuTable(
         topology=topology,
         online=online_rows(tick.sample.readings.get("kernel"), topology),
         thread=tuple(one.thread if one else None for one in poller),
-        nf=tuple(one.nf[0] if one and one.nf else None for one in poller),
-        nf_pid=tuple(one.nf[1] if one and one.nf else None for one in poller),
+        nf=tuple(nf[0] if nf else None for nf in owner),
+        nf_pid=tuple(nf[1] if nf else None for nf in owner),
         direction=tuple(one.cores[0][0].direction if one and one.cores else None for one in poller),
         cpp_clock=tuple(label if has_cpp[row] else None for row, label in enumerate(clock)),
         saturated=tuple(item.verdict for item in full),
@@ -224,7 +225,8 @@ def _poller_columns(
     no_nf = from_readings(others, rows, NO_NF)
     polled, forwards = np.zeros((2, rows), dtype=np.bool_)
     polled[list(pollers)] = True
-    forwards[[row for row, poller in pollers.items() if poller.forwards]] = True
+    owner_of = {row: poller.nf for row, poller in pollers.items()}
+    forwards[[row for row, owner in owner_of.items() if owner is not None]] = True
 
     def of_pollers(reading: Callable[[int, Occupant], Reading]) -> Column:
         readings = {row: reading(row, poller) for row, poller in pollers.items()}
@@ -245,7 +247,7 @@ def _poller_columns(
     own_packets = of_pollers(
         lambda row, poller: poller.uncounted(own[row]) or poller.shared(own[row]) or packets[row]
     )
-    owners = [pollers[row].nf if row in pollers else None for row in range(rows)]
+    owners = [owner_of.get(row) for row in range(rows)]
     state, per_packet = step_misses(state, rates, own_packets, owners)
     cpp = where(polled, ratio(of_pollers(taken), packets), no_nf)
     busy = of_pollers(lambda _, poller: _busy(poller))

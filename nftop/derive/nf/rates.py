@@ -12,6 +12,7 @@ from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.parts import (
     NOT_REPORTED,
     ONLY_OVS,
+    DeferredRows,
     NfDrop,
     NfFlowTables,
     NfNode,
@@ -115,11 +116,11 @@ class NfRates:
     cores: tuple[NfCore, ...]
     uncounted: Missing | None
     ports: tuple[NfPort, ...] | Missing = NOT_REPORTED
-    queues: tuple[NfQueue, ...] | Missing = NOT_REPORTED
-    nodes: tuple[NfNode, ...] | Missing = NOT_REPORTED
-    flow_tables: tuple[NfFlowTables, ...] | Missing = ONLY_OVS
-    drops: tuple[NfDrop, ...] | Missing = NOT_REPORTED
-    xstats: tuple[NfXstat, ...] = ()
+    queues: Sequence[NfQueue] | Missing = NOT_REPORTED
+    nodes: Sequence[NfNode] | Missing = NOT_REPORTED
+    flow_tables: Sequence[NfFlowTables] | Missing = ONLY_OVS
+    drops: Sequence[NfDrop] | Missing = NOT_REPORTED
+    xstats: Sequence[NfXstat] = ()
     readings: Mapping[str, Reading] = field(default_factory=dict)
     owner: Owner | None = None
 
@@ -244,7 +245,7 @@ def _with_losses(nf: NfRates, twin: NfRates, *, counts_missed: bool) -> NfRates:
     return replace(
         nf,
         drops=(*own, *of_ports) or nf.drops,
-        xstats=(*nf.xstats, *twin.xstats),
+        xstats=DeferredRows(lambda: (*nf.xstats, *twin.xstats)),
         readings={**twin.readings, **nf.readings},
     )
 

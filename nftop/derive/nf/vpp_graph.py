@@ -10,8 +10,8 @@ second, that is clocks per second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from functools import lru_cache, partial
 from typing import TypeAlias
 
 import numpy as np
@@ -20,7 +20,7 @@ from nftop.derive.nf.counter_rates import Rated, rate_counters, rate_of
 from nftop.model.column import Bools, Floats
 from nftop.model.metrics.saturation import VPP_FRAME
 from nftop.model.missing import Missing, Reading, Reason, product, quotient, total
-from nftop.model.nf.parts import NfDrop, NfNode, NfXstat
+from nftop.model.nf.parts import DeferredRows, NfDrop, NfNode, NfXstat
 from nftop.model.nf.vpp import VppErrors, VppInstance, VppNodes
 from nftop.model.nf.vpp_drops import counts_vpp_drops
 from nftop.model.sample import Counts
@@ -129,20 +129,23 @@ def _fill_of(vectors: Floats, calls: Floats, among: Bools) -> Reading:
     return min(float(vectors[at] / calls[at]) / VPP_FRAME, 1.0)
 
 
-def nodes_counted(state: NodeState | None) -> tuple[NfNode, ...] | Missing:
+def nodes_counted(state: NodeState | None) -> Sequence[NfNode] | Missing:
     """Nodes that ran since the last but one refresh, over all threads, most clocks first."""
     if state is None:
         return NODES_OFF
-    if isinstance(state.delta, Missing):
-        return state.delta
+    delta = state.delta
+    return delta if isinstance(delta, Missing) else DeferredRows(partial(_nodes, delta))
+
+
+def _nodes(delta: VppNodes) -> tuple[NfNode, ...]:
     clocks, vectors, calls = (
-        np.asarray(item, dtype=np.float64).sum(axis=0) for item in _counted(state.delta)
+        np.asarray(item, dtype=np.float64).sum(axis=0) for item in _counted(delta)
     )
-    polls = _device_inputs(state.delta.names) | (calls > vectors)
+    polls = _device_inputs(delta.names) | (calls > vectors)
     whole = float(clocks.sum())
     return tuple(
         NfNode(
-            name=state.delta.names[at],
+            name=delta.names[at],
             clocks_ratio=quotient(float(clocks[at]), whole),
             clocks_per_packet=quotient(float(clocks[at]), float(vectors[at])),
             packets_per_call=quotient(float(vectors[at]), float(calls[at])),

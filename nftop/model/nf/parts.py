@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeVar, overload
+
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass
@@ -13,6 +16,45 @@ NO_PORT_LOSSES = Missing(
 )
 NO_ERROR_DROPS = Missing(Reason.UNDEFINED, "it has no graph nodes that count errors: VPP has")
 ONLY_OVS = Missing(Reason.UNDEFINED, "it has no such flow tables: OVS has")
+
+
+T = TypeVar("T")
+
+
+class DeferredRows(Sequence[T]):
+    """Rows that are computed when they are first read: only pages and exports read them."""
+
+    __slots__ = ("_compute", "_rows")
+
+    def __init__(self, compute: Callable[[], Sequence[T]]) -> None:
+        """`compute` reads nothing that changes; two threads may call it at once."""
+        self._compute: Callable[[], Sequence[T]] | None = compute
+        self._rows: tuple[T, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self._computed())
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        return self._computed()[index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, tuple | DeferredRows) and self._computed() == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._computed())
+
+    def _computed(self) -> tuple[T, ...]:
+        compute = self._compute
+        if compute is not None:
+            self._rows = tuple(compute())
+            self._compute = None
+        return self._rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from nftop.model.metrics.ports import PORT_LOSSES
 from nftop.model.missing import Missing, Reading, Reason, quotient, total
 from nftop.model.nf.dpdk_busy import busy_advice
 from nftop.model.nf.kinds import DPDK_PROGRAM
-from nftop.model.nf.parts import NOT_REPORTED, NfDrop, NfPort, NfQueue, NfXstat
+from nftop.model.nf.parts import NOT_REPORTED, DeferredRows, NfDrop, NfPort, NfQueue, NfXstat
 from nftop.model.nf.queue_map import Prefix, Queue, QueueMap
 from nftop.model.owner import owned_name, rank
 from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable
@@ -190,14 +190,10 @@ def _nf_rates(key: str, rates: _AppRates, attribution: Attribution, *, generates
         cores=_cores(attribution, rates, packets, generates=generates),
         uncounted=attribution.uncounted,
         ports=app.problem or tuple(_port(rates, port) for port in app.ports),
-        queues=app.problem or _queues(attribution, rates),
+        queues=app.problem or DeferredRows(partial(_queues, attribution, rates)),
         nodes=_NO_NODES,
-        drops=app.problem or _drops(rates),
-        xstats=tuple(
-            NfXstat(_port_name(port), name, count, rates.rate(_of_port(_XSTAT + name, port)))
-            for port in app.ports
-            for name, count in port.xstats.items()
-        ),
+        drops=app.problem or DeferredRows(partial(_drops, rates)),
+        xstats=DeferredRows(partial(_xstats, rates)) if any(p.xstats for p in app.ports) else (),
         readings=_losses(rates),
     )
 
@@ -220,6 +216,14 @@ def _drops(rates: _AppRates) -> tuple[NfDrop, ...]:
         )
         for port in rates.app.ports
         for reason, _, what in PORT_LOSSES
+    )
+
+
+def _xstats(rates: _AppRates) -> tuple[NfXstat, ...]:
+    return tuple(
+        NfXstat(_port_name(port), name, count, rates.rate(_of_port(_XSTAT + name, port)))
+        for port in rates.app.ports
+        for name, count in port.xstats.items()
     )
 
 

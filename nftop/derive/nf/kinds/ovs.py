@@ -32,7 +32,7 @@ from nftop.derive.threads import ThreadRate
 from nftop.model.metrics.flow_tables import CACHES, LOOKUPS
 from nftop.model.missing import Missing, Reading, Reason, quotient, total
 from nftop.model.nf.ovs import OvsPmd, OvsSwitch, OvsTable
-from nftop.model.nf.parts import NfDrop, NfFlowTables, NfQueue
+from nftop.model.nf.parts import DeferredRows, NfDrop, NfFlowTables, NfQueue
 from nftop.model.owner import owned_name
 from nftop.model.struct import dataclass, field, replace
 
@@ -228,14 +228,20 @@ def _nf_rates(key: str, rates: _PmdRates, threads: Sequence[ThreadRate]) -> NfRa
         uncounted=None,
         ports=_NO_PORTS,
         queues=switch.problem
-        or tuple(queue for pmd in switch.pmds for queue in _queues(rates, pmd, own.get(pmd.core))),
+        or DeferredRows(
+            lambda: [item for pmd in switch.pmds for item in _queues(rates, pmd, own.get(pmd.core))]
+        ),
         nodes=_NO_NODES,
         flow_tables=switch.problem
-        or tuple(_flow_tables(rates, pmd, own.get(pmd.core)) for pmd in switch.pmds),
+        or DeferredRows(
+            lambda: [_flow_tables(rates, pmd, own.get(pmd.core)) for pmd in switch.pmds]
+        ),
         drops=switch.problem
-        or tuple(
-            NfDrop(_thread_name(pmd, own.get(pmd.core)), LOST, rates.rate("lost_upcalls", pmd))
-            for pmd in switch.pmds
+        or DeferredRows(
+            lambda: [
+                NfDrop(_thread_name(pmd, own.get(pmd.core)), LOST, rates.rate("lost_upcalls", pmd))
+                for pmd in switch.pmds
+            ]
         ),
         readings={f"ovs.{name}": value for name, value in _lookups(rates, switch.pmds).items()},
     )

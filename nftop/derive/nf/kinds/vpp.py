@@ -47,7 +47,7 @@ from nftop.model.column import Bools, Floats
 from nftop.model.ids import Cpu
 from nftop.model.metrics.saturation import VPP_FRAME
 from nftop.model.missing import Missing, Reading, Reason, quotient
-from nftop.model.nf.parts import NOT_REPORTED, NfDrop, NfPort
+from nftop.model.nf.parts import NOT_REPORTED, DeferredRows, NfDrop, NfPort
 from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppTable, VppThread
 from nftop.model.owner import owned_name
 from nftop.model.sample import Counts
@@ -350,20 +350,24 @@ class _VppRates:
     def errors(self) -> RatedErrors | None:
         return None if self.known is None else self.known.errors
 
-    def drops(self) -> tuple[NfDrop, ...] | Missing:
+    def drops(self) -> Sequence[NfDrop] | Missing:
         """By its NICs by interface, and with an error by node."""
         if self.vpp.problem is not None or self.known is None:
             return self.vpp.problem or Missing(Reason.WARMING)
-        errors, rates = dropped_with_error(self.errors), self.known.packets.by_interface
+        rates, names = self.known.packets.by_interface, self.known.packets.columns
         if isinstance(rates, Missing):
-            return errors or rates
-        of_interfaces = (
-            NfDrop(name, reason, float(rates[what][at]))
-            for at, name in enumerate(self.known.packets.columns)
-            for reason, what in _REASONS.items()
-            if what in rates
+            return dropped_with_error(self.errors) or rates
+        return DeferredRows(
+            lambda: [
+                *(
+                    NfDrop(name, reason, float(rates[what][at]))
+                    for at, name in enumerate(names)
+                    for reason, what in _REASONS.items()
+                    if what in rates
+                ),
+                *dropped_with_error(self.errors),
+            ]
         )
-        return (*of_interfaces, *errors)
 
     def losses(self) -> dict[str, Reading]:
         """Metrics of what its interfaces and nodes lose; of interfaces those that are counted."""
@@ -422,8 +426,10 @@ def _nf_rates(key: str, rates: _VppRates, context: NfContext) -> NfRates:
         queues=_NO_QUEUES,
         nodes=vpp.problem or nodes_counted(None if rates.known is None else rates.known.nodes),
         drops=rates.drops(),
-        xstats=counters_of_nodes(
-            vpp, rates.errors, None if rates.known is None else rates.known.nodes, received
+        xstats=DeferredRows(
+            lambda: counters_of_nodes(
+                vpp, rates.errors, None if rates.known is None else rates.known.nodes, received
+            )
         ),
         readings=rates.losses(),
     )
