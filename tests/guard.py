@@ -191,7 +191,7 @@ MAY: Mapping[str, str] = {
     "export/tables/outputs.py": "io.StringIO os.fdopen pathlib.Path sys.stdout",
     "export/tables/parquet.py": "pyarrow.*",
     # New files, which replace those of the same recording; the lock is on the folder of all.
-    "export/tables/dataset.py": "os.fdopen os.fsync fcntl.flock fcntl.LOCK_EX hashlib.sha256 "
+    "export/tables/dataset.py": "os.fdopen os.fsync fcntl.flock fcntl.LOCK_* hashlib.sha256 "
     "secrets.token_hex urllib.parse.quote pathlib.Path",
     "cli/commands/export.py": "os.environ pathlib.Path",
     "cli/commands/compare.py": "shutil.get_terminal_size sys.stdout",
@@ -210,7 +210,7 @@ MAY: Mapping[str, str] = {
     "socket.SOL_SOCKET socket.SO_REUSEADDR socket.SHUT_WR socket.socketpair bind "
     "selectors.DefaultSelector selectors.BaseSelector selectors.EVENT_*",
     # The event loop: the end of the session, and waking for signals.
-    "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop signal.SIGURG "
+    "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop signal.SIGTSTP signal.SIGCONT "
     "sys.setswitchinterval",
     # Whether standard output is a terminal, and what is on it before the screen.
     "cli/first_frame.py": "os.environ os.get_terminal_size sys.stdin sys.stdout",

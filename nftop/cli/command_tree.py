@@ -75,6 +75,8 @@ def _spec(
     for group in parser._action_groups:  # noqa: SLF001
         title = "" if group in own else group.title or ""
         for action in group._group_actions:  # noqa: SLF001
+            if action.help == argparse.SUPPRESS:
+                continue
             if not isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
                 about = formatter._expand_help(action) if action.help else ""  # noqa: SLF001
                 options.append(_option(action, about, title))

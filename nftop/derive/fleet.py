@@ -2,7 +2,7 @@
 
 Values of a network function are joined by its target and its labels nf, kind, pid and twin. Two
 series with the same of these are of two targets that only other labels tell apart: the first one
-counts, and a note says so.
+counts in every family, and a note says so.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from nftop.derive.findings.rules import rule_called
 from nftop.model.fleet import (
@@ -23,6 +23,7 @@ from nftop.model.fleet import (
     FleetNf,
     FleetSample,
     FleetSeries,
+    FleetVictim,
     HostState,
 )
 from nftop.model.ids import parse_cpu_list
@@ -45,8 +46,9 @@ _FLAGS: Mapping[str, bool] = {"true": True, "false": False}
 
 _SEVERITIES: Mapping[float, Severity] = {float(item): item for item in Severity}
 
-# Labels nf, kind, pid, twin.
-_NfKey: TypeAlias = tuple[str, str, str, str]
+# Labels instance, nf, kind, pid, twin.
+_NfKey: TypeAlias = tuple[str, str, str, str, str]
+_K = TypeVar("_K")
 
 
 class KnownHost(NamedTuple):
@@ -96,13 +98,27 @@ def step(state: FleetState, sample: FleetSample) -> tuple[FleetState, FleetFrame
     return FleetState(known), frame
 
 
-def _by_host(rows: Iterable[FleetSeries], doubled: Counter[str]) -> dict[str, FleetSeries]:
-    """By instance, the first series."""
-    result: dict[str, FleetSeries] = {}
+def _first_by(
+    rows: Iterable[FleetSeries], key_of: Callable[[FleetLabels], _K], doubled: Counter[str]
+) -> dict[_K, FleetSeries]:
+    """The first series of each key; others are counted in `doubled`, by instance."""
+    result: dict[_K, FleetSeries] = {}
     for row in rows:
-        if result.setdefault(row.labels.instance, row) is not row:
+        if result.setdefault(key_of(row.labels), row) is not row:
             doubled[row.labels.instance] += 1
     return result
+
+
+def _instance(labels: FleetLabels) -> str:
+    return labels.instance
+
+
+def _incident_key(labels: FleetLabels) -> tuple[str, str]:
+    return (labels.instance, labels.id)
+
+
+def _nf_key(labels: FleetLabels) -> _NfKey:
+    return (labels.instance, labels.nf, labels.kind, labels.pid, labels.twin)
 
 
 def _hosts(
@@ -110,9 +126,9 @@ def _hosts(
 ) -> tuple[dict[str, FleetHost], dict[str, KnownHost]]:
     """Targets by instance, ascending, those that are gone for a while included."""
     now_ns, series = sample.monotonic_ns, sample.series
-    ups = _by_host(series.get("up", ()), doubled)
-    infos = _by_host(series.get("host", ()), doubled)
-    times = _by_host(series.get("time", ()), doubled)
+    ups = _first_by(series.get("up", ()), _instance, doubled)
+    infos = _first_by(series.get("host", ()), _instance, doubled)
+    times = _first_by(series.get("time", ()), _instance, doubled)
     hosts: dict[str, FleetHost] = {}
     known: dict[str, KnownHost] = {}
     for instance in sorted({*ups, *infos, *state.hosts}):
@@ -156,34 +172,56 @@ def _incidents(
     hosts: Mapping[str, FleetHost], sample: FleetSample, doubled: Counter[str]
 ) -> tuple[FleetIncident, ...]:
     """Open incidents that are not muted, the worst first; of equal ones what drops most."""
-    values = {
-        name: {(row.labels.instance, row.labels.id): row.value
-               for row in sample.series.get(name, ())}
-        for name in ("severity", "begin", "drops")
-    }  # fmt: skip
-    result: dict[tuple[str, str], FleetIncident] = {}
-    for row in sample.series.get("incident", ()):
-        labels = row.labels
-        key = labels.instance, labels.id
+    series = {
+        name: _first_by(sample.series.get(name, ()), _incident_key, doubled)
+        for name in ("incident", "severity", "begin", "drops")
+    }
+    victims = _victims(sample, doubled)
+
+    def value(name: str, key: tuple[str, str]) -> float | None:
+        return series[name][key].value if key in series[name] else None
+
+    result = []
+    for key, row in series["incident"].items():
+        labels, drops = row.labels, value("drops", key)
         if labels.instance not in hosts or labels.muted == "true":
             continue
-        if key in result:
-            doubled[labels.instance] += 1
-            continue
-        severity = values["severity"].get(key, 1.0)
-        result[key] = FleetIncident(
-            host=hosts[labels.instance],
-            id=labels.id,
-            severity=_SEVERITIES.get(severity, Severity.WARN),
-            kind=labels.kind,
-            culprit=labels.culprit,
-            container=labels.container,
-            group=labels.group,
-            victims=tuple(filter(None, labels.victims.split(", "))),
-            since_s=values["begin"].get(key),
-            drops_per_s=values["drops"].get(key, _ABSENT),
+        # Their order in this label is by their losses.
+        known = sorted(victims.get(key, ()), key=lambda item: labels.victims.find(item.name))
+        result.append(
+            FleetIncident(
+                host=hosts[labels.instance],
+                id=labels.id,
+                severity=_severity(value("severity", key)),
+                kind=labels.kind,
+                culprit=labels.culprit,
+                container=labels.container,
+                group=labels.group,
+                victims=tuple(known),
+                since_s=value("begin", key),
+                drops_per_s=_ABSENT if drops is None else drops,
+            )
         )
-    return tuple(sorted(result.values(), key=_harm_of_incident))
+    return tuple(sorted(result, key=_harm_of_incident))
+
+
+def _victims(
+    sample: FleetSample, doubled: Counter[str]
+) -> dict[tuple[str, str], list[FleetVictim]]:
+    """Victims by instance and id of the incident."""
+    rows = _first_by(
+        sample.series.get("victim", ()), lambda of: (*_incident_key(of), *_nf_key(of)), doubled
+    )
+    result: dict[tuple[str, str], list[FleetVictim]] = {}
+    for labels in (row.labels for row in rows.values()):
+        victim = FleetVictim(labels.nf, labels.kind, labels.pid, labels.twin)
+        result.setdefault(_incident_key(labels), []).append(victim)
+    return result
+
+
+def _severity(value: float | None) -> Severity:
+    """Of a series; a warning if it has none, or another version's."""
+    return Severity.WARN if value is None else _SEVERITIES.get(value, Severity.WARN)
 
 
 def _harm_of_incident(item: FleetIncident) -> tuple[float, float, float, str, str]:
@@ -195,20 +233,17 @@ def _findings(
     hosts: Mapping[str, FleetHost], sample: FleetSample, doubled: Counter[str]
 ) -> tuple[FleetFinding, ...]:
     """Findings by the rank of their rule; those of rules that this version lacks last."""
-    rows: dict[tuple[str, ...], FleetFinding] = {}
-    for row in sample.series.get("finding", ()):
-        labels = row.labels
-        key = labels.instance, labels.rule, labels.where, labels.muted, labels.twin
-        if labels.instance not in hosts or row.value != 1.0:
-            continue
-        if key in rows:
-            doubled[labels.instance] += 1
-            continue
-        muted = labels.muted == "true"
-        rows[key] = FleetFinding(hosts[labels.instance], labels.rule, labels.where, muted)
-    return tuple(
-        sorted(rows.values(), key=lambda item: (_rank(item.rule), item.host.instance, item.where))
+    series = _first_by(
+        sample.series.get("finding", ()),
+        lambda of: (of.instance, of.rule, of.where, of.muted, of.twin),
+        doubled,
     )
+    rows = [
+        FleetFinding(hosts[of.instance], of.rule, of.where, of.muted == "true")
+        for of, value in ((row.labels, row.value) for row in series.values())
+        if of.instance in hosts and value == 1.0
+    ]
+    return tuple(sorted(rows, key=lambda item: (_rank(item.rule), item.host.instance, item.where)))
 
 
 def _rank(rule_id: str) -> float:
@@ -236,40 +271,34 @@ def _nfs(
 ) -> tuple[FleetNf, ...]:
     """Network functions by host and name."""
 
-    def values(
-        key: str, value_of: Callable[[FleetSeries], float]
-    ) -> dict[tuple[str, _NfKey], float]:
-        return {
-            (row.labels.instance, _nf_key(row.labels)): value_of(row)
-            for row in sample.series.get(key, ())
-        }
+    def series(name: str) -> dict[_NfKey, FleetSeries]:
+        return _first_by(sample.series.get(name, ()), _nf_key, doubled)
 
-    infos: dict[tuple[str, _NfKey], FleetLabels] = {}
-    for row in sample.series.get("nf", ()):
-        key = row.labels.instance, _nf_key(row.labels)
-        if row.labels.instance in hosts and infos.setdefault(key, row.labels) is not row.labels:
-            doubled[row.labels.instance] += 1
-    columns = {name: values(name, lambda row: row.value) for name in FLEET_METRICS}
-    current = values("nf_up", lambda row: row.value)
+    infos = series("nf")
+    columns = {name: series(name) for name in FLEET_METRICS}
+    current = series("nf_up")
     of_host = _events(incidents, findings)
     rows = []
     for key in sorted(infos):
-        labels, host = infos[key], hosts[key[0]]
-        problem = _OUTDATED if current.get(key, 1.0) != 1.0 else None
-        severity, events = of_host[key[0]].of(labels) if key[0] in of_host else (None, ())
+        labels = infos[key].labels
+        if (host := hosts.get(labels.instance)) is None:
+            continue
+        problem = _OUTDATED if key in current and current[key].value != 1.0 else None
+        severity, events = (
+            of_host[host.instance].of(labels) if host.instance in of_host else (None, ())
+        )
         rows.append(
             FleetNf(
                 host, labels.nf, labels.kind, labels.pid, labels.twin,
-                {name: column.get(key, _ABSENT) for name, column in columns.items()},
+                {
+                    name: column[key].value if key in column else _ABSENT
+                    for name, column in columns.items()
+                },
                 labels.cpus, labels.cpp_clock, _FLAGS.get(labels.saturated), labels.group,
                 problem, severity, events,
             )
         )  # fmt: skip
     return tuple(rows)
-
-
-def _nf_key(labels: FleetLabels) -> _NfKey:
-    return (labels.nf, labels.kind, labels.pid, labels.twin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +310,8 @@ class _HostEvents:
 
     def of(self, labels: FleetLabels) -> tuple[Severity | None, tuple[str, ...]]:
         """Worst severity, and titles, of what concerns a network function."""
-        mine = [item for item in self.incidents if labels.nf in item.victims or not item.victims]
+        own_key = FleetVictim(labels.nf, labels.kind, labels.pid, labels.twin)
+        mine = [item for item in self.incidents if own_key in item.victims]
         own = [item for item in self.findings if not item.muted and _concerns(item.where, labels)]
         titles = [cause_title(item.kind) for item in mine]
         titles += [finding_title(item.rule) for item in own]

@@ -6,7 +6,7 @@ All texts of labels are untrusted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -125,8 +125,7 @@ class FleetNf:
         readings: by id, those of FLEET_METRICS.
         cpp_clock, saturated: as `NfRow` has them.
         problem: why its counters are not current; None if they are.
-        severity: worst of the open incidents that it is a victim of, and of those of its host
-            without a victim; None without one.
+        severity: worst of the open incidents that it is a victim of; None without one.
         events: titles of these incidents and of its findings, the worst first.
     """
 
@@ -150,13 +149,22 @@ class FleetNf:
         return (self.host.instance, self.name, self.kind, self.pid, self.twin)
 
 
+class FleetVictim(NamedTuple):
+    """A network function that an incident harms, by the labels that identify it on its host."""
+
+    name: str
+    kind: str
+    pid: str
+    twin: str
+
+
 @dataclass(frozen=True, slots=True)
 class FleetIncident:
     """An open incident of a host that is not muted.
 
     Attributes:
         kind: a `CauseKind`, or another version's.
-        culprit: "" if unknown. victims: names.
+        culprit: "" if unknown. victims: the one that loses most first.
         since_s: Unix time of its begin; None if unknown.
         drops_per_s: packets that its victims drop.
     """
@@ -168,7 +176,7 @@ class FleetIncident:
     culprit: str
     container: str
     group: str
-    victims: tuple[str, ...]
+    victims: tuple[FleetVictim, ...]
     since_s: float | None
     drops_per_s: Reading
 

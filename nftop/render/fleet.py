@@ -76,11 +76,18 @@ _HURT_AGE_S = 60.0  # numbers of this age are old, whatever the interval
 
 @dataclass(frozen=True, slots=True)
 class FleetRow:
-    """One row; `nf` is None for a host without a network function."""
+    """One row.
+
+    Attributes:
+        nf: None for a host: it has no network function, no numbers, or open incidents that harm
+            none of its network functions but itself.
+        incidents: these, the worst first.
+    """
 
     host: FleetHost
     nf: FleetNf | None
     harm: float
+    incidents: tuple[FleetIncident, ...] = ()
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -122,12 +129,15 @@ def fleet_rows(frame: FleetFrame, order: FleetOrder) -> list[FleetRow]:
     """Rows that match the filter, in order; equal ones by host and name."""
     with_nfs = {nf.host.instance for nf in frame.nfs}
     rows = [FleetRow(nf.host, nf, _harm(nf)) for nf in frame.nfs]
+    own: dict[str, list[FleetIncident]] = {}
+    for item in frame.incidents:
+        if not item.victims and item.severity > Severity.INFO:
+            own.setdefault(item.host.instance, []).append(item)
     rows += [
-        FleetRow(host, None, harm_of(0.0, gone=host.state != "up",
-            worst=None if host.state == "up" else Severity.WARN))
+        _host_row(host, own.get(host.instance, ()))
         for host in frame.hosts
-        if host.instance not in with_nfs or host.state != "up"
-    ]  # fmt: skip
+        if host.instance not in with_nfs or host.state != "up" or host.instance in own
+    ]
     if wanted := order.filter.casefold():
         rows = [row for row in rows if wanted in _searched(row)]
     rows.sort(key=lambda row: row.key)
@@ -142,6 +152,15 @@ def fleet_rows(frame: FleetFrame, order: FleetOrder) -> list[FleetRow]:
         numbers.sort(key=lambda item: _rank(item[0], sign))
         rows = [row for _, row in numbers]
     return rows
+
+
+def _host_row(host: FleetHost, incidents: Sequence[FleetIncident]) -> FleetRow:
+    worst = incidents[0].severity if incidents else None
+    if host.state != "up":
+        worst = Severity.WARN if worst is None else max(worst, Severity.WARN)
+    return FleetRow(
+        host, None, harm_of(0.0, gone=host.state != "up", worst=worst), tuple(incidents)
+    )
 
 
 def _rank(reading: Reading, sign: float) -> tuple[bool, float]:
@@ -160,7 +179,8 @@ def _harm(nf: FleetNf) -> float:
 def _searched(row: FleetRow) -> str:
     """Text that find and filter look into."""
     nf = row.nf
-    own = "" if nf is None else f"{nf.name} {nf.kind} {nf.group} {' '.join(nf.events)}"
+    events = " ".join(cause_title(item.kind) for item in row.incidents)
+    own = events if nf is None else f"{nf.name} {nf.kind} {nf.group} {' '.join(nf.events)}"
     return f"{row.host.name} {row.host.instance} {row.host.state} {own}".casefold()
 
 
@@ -320,11 +340,16 @@ def _effects(item: FleetIncident) -> list[str]:
     lost = item.drops_per_s
     price = "" if isinstance(lost, Missing) or lost < 0.5 else f"{si(lost)} drop/s"
     count = len(item.victims)
-    texts = [", ".join(item.victims)]
+    texts = [victim_names(item)]
     if count > 1:
-        texts += [f"{item.victims[0]} +{count - 1} NF{'s' * (count > 2)}", f"{count} NFs"]
+        texts += [f"{item.victims[0].name} +{count - 1} NF{'s' * (count > 2)}", f"{count} NFs"]
     forms = [f"→ {text} {price}".rstrip() for text in texts if text]
     return [printable(text) for text in (*forms, price)]
+
+
+def victim_names(item: FleetIncident) -> str:
+    """Names of its victims (untrusted text)."""
+    return ", ".join(victim.name for victim in item.victims)
 
 
 def incident_age(frame: FleetFrame, item: FleetIncident) -> str:
@@ -433,15 +458,19 @@ def _event_cell(row: FleetRow, col: TableColumn, now_ns: int) -> Span:
         since = duration_text((now_ns - row.host.since_ns) / 1e9)
         return text_cell(f"{row.host.state} {since} or more", col.width, tone=Tone.BAD)
     nf = row.nf
-    if nf is None:
-        return text_cell("no network function", col.width, tone=Tone.MUTED)
-    if nf.problem is not None:
+    if nf is not None and nf.problem is not None:
         return text_cell(nf.problem.message, col.width, tone=Tone.WARN)
-    if not nf.events:
-        return text_cell("", col.width)
-    more = f" +{len(nf.events) - 1}" if len(nf.events) > 1 else ""
-    tone = TONES[nf.severity] if nf.severity is not None else Tone.MUTED
-    head = text_cell(nf.events[0], col.width - cells(more)).text.rstrip()
+    if nf is None:
+        events = tuple(cause_title(item.kind) for item in row.incidents)
+        severity = row.incidents[0].severity if row.incidents else None
+    else:
+        events, severity = nf.events, nf.severity
+    if not events:
+        text = "no network function" if nf is None else ""
+        return text_cell(text, col.width, tone=Tone.MUTED)
+    more = f" +{len(events) - 1}" if len(events) > 1 else ""
+    tone = TONES[severity] if severity is not None else Tone.MUTED
+    head = text_cell(events[0], col.width - cells(more)).text.rstrip()
     return text_cell(head + more, col.width, tone=tone)
 
 
@@ -473,7 +502,7 @@ def explain_fleet_lines(frame: FleetFrame, row: FleetRow, width: int) -> list[Li
     lines += [BLANK, rule_line("incidents of this host", "", width)]
     for item in incidents:
         lead = line(Span(GLYPHS[item.severity], TONES[item.severity]), " ")
-        victims = f" \u2192 {', '.join(item.victims)}" if item.victims else ""
+        victims = f" \u2192 {victim_names(item)}" if item.victims else ""
         age = incident_age(frame, item)
         text = f"{_causes(item)[0]}{printable(victims)} [{item.id}{f', {age}' if age else ''}]"
         lines += paragraph(text, width, lead=lead)
@@ -518,12 +547,17 @@ def _finding_lines(frame: FleetFrame, width: int, host: FleetHost | None) -> lis
     return lines if rows else [*lines, *paragraph("there is none", width, tone=Tone.MUTED)]
 
 
-def unmapped_lines(host: FleetHost, path: str, to_add: Sequence[str], width: int) -> list[Line]:
-    """Why a host can't be opened, and what to add to the configuration."""
+def unmapped_lines(
+    host: FleetHost, path: str, to_add: Sequence[str], unread: Sequence[str], width: int
+) -> list[Line]:
+    """Why a host can't be opened, and what to add to the configuration.
+
+    `unread`: files that may name it and can't be read, with why.
+    """
     why = (
         f"{host.name} can't be opened: the configuration names no host of ssh for the target "
         f"{host.instance}. Names from Prometheus are never given to ssh. Add, with the host's name "
-        f"in place of HOST, to {path}:"
+        f"in place of HOST, to the table fleet.hosts of {path}:"
     )
     return [
         *paragraph(why, width),
@@ -531,6 +565,7 @@ def unmapped_lines(host: FleetHost, path: str, to_add: Sequence[str], width: int
         *(crop(line(Span(text, Tone.ACCENT)), max(width, cells(text))) for text in to_add),
         BLANK,
         *paragraph("y copies these lines; nftop reads the file when it starts.", width),
+        *(item for text in unread for item in paragraph(f"not read: {text}", width)),
     ]
 
 

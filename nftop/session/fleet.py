@@ -27,12 +27,18 @@ class RemoteAttempt(Protocol):
 
 
 class _Reading:
-    """What one consumer of frames and its thread share."""
+    """What one consumer of frames and its thread share.
+
+    Attributes:
+        stopped: neither goes on.
+        due: the next reading does not wait for its time.
+        fresh: there is a frame that was not given yet, or `stopped` is set.
+    """
 
     def __init__(self) -> None:
         self.stopped = threading.Event()
-        self.due = threading.Event()  # the next reading is to begin now
-        self.fresh = threading.Event()  # there is a frame that was not given yet
+        self.due = threading.Event()
+        self.fresh = threading.Event()
 
 
 class FleetFeed:
@@ -58,12 +64,12 @@ class FleetFeed:
         return self._interval_s
 
     def set_interval(self, seconds: float) -> None:
-        """Change the pace from the next reading on."""
+        """Change the pace, which begins with a reading as `refresh` has it."""
         self._interval_s = seconds
         self._now.due.set()
 
     def refresh(self) -> None:
-        """Read at once, unless a reading is under way."""
+        """Read at once; while a reading is under way, after its end."""
         self._now.due.set()
 
     def frames(self) -> Generator[FleetFrame, None, None]:

@@ -32,7 +32,7 @@ _LATEST_S = 1e11  # a time after this is none
 _LONGEST_VALUE, _LONGEST_WARNING = 40, 200
 _MOST_WARNINGS = 4
 _OK, _REDIRECTS, _UNAUTHORIZED = 200, range(300, 400), (401, 403)
-_DOUBLED_METRIC = b'"metric"'
+_METRIC_KEY = b'"metric"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class PrometheusSource:
             )
         if answer.status != _OK:
             raise self._failed(f"answers with HTTP {answer.status}{_error_of(answer.body)}")
-        if answer.body.count(_DOUBLED_METRIC) > MOST_SERIES:
+        if answer.body.count(_METRIC_KEY) > MOST_SERIES:
             raise self._failed(f"answers with more than {MOST_SERIES:,} series")
         try:
             document = msgspec.json.decode(answer.body, type=_Document)

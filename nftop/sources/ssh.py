@@ -12,8 +12,11 @@ from collections import deque
 
 from nftop.model.missing import Missing, Reason
 
-# BatchMode: ssh asks for nothing, it fails. After `--` nothing is an option.
-SSH = ("ssh", "-o", "BatchMode=yes", "--")
+# BatchMode: ssh asks for nothing, it fails. A host that does not answer, or answers no more, is
+# given up after 15 s: without a limit ssh waits for TCP, minutes or for ever. After `--` nothing is
+# an option.
+_OPTIONS = ("BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=5", "ServerAliveCountMax=3")
+SSH = ("ssh", *(word for option in _OPTIONS for word in ("-o", option)), "--")
 FAR_COMMAND = ("sudo", "-n", "nftop", "record", "-o", "-")
 _END_S = 2.0
 _LINE_BYTES, _MOST_LINES = 400, 8

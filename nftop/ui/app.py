@@ -19,6 +19,7 @@ from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
+from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.timer import Timer
 from textual.types import IgnoreReturnCallbackType
@@ -55,6 +56,33 @@ class GroundAsReverse(NoColor):
             for text, style, control in segments
         ]
         return super().apply(marked, background)
+
+
+class LoopDriver(LinuxDriver):
+    """Textual's driver, stopped and resumed between two callbacks of the loop.
+
+    Its handlers of SIGTSTP and SIGCONT write to the terminal through a queue. Run at once, they
+    could interrupt this thread inside that queue's lock and wait for it forever. The loop also
+    wakes where the kernel gives a signal to another thread. A second stop, and a resume without a
+    stop, do nothing.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTSTP, self._stop)
+        loop.add_signal_handler(signal.SIGCONT, self._resume)
+
+    def _stop(self) -> None:
+        if self._has_terminal():
+            self._sigtstp_application()
+
+    def _resume(self) -> None:
+        if not self._has_terminal():
+            self._sigcont_application()
+
+    def _has_terminal(self) -> bool:
+        return self._writer_thread is not None and self._writer_thread.is_alive()
 
 
 @lru_cache(maxsize=256)
@@ -215,7 +243,7 @@ class TerminalApp(App[None]):
 
     def __init__(self, feed: Stoppable, options: Options) -> None:
         self._options = options
-        super().__init__()
+        super().__init__(driver_class=LoopDriver)
         show_utc(utc=self._options.utc)
         for theme in THEMES:
             self.register_theme(theme)
@@ -232,10 +260,6 @@ class TerminalApp(App[None]):
 
     def on_mount(self) -> None:
         self._loop = asyncio.get_running_loop()
-        if not self.is_headless:
-            # Python runs handlers in this thread only, and the kernel may give a signal to another,
-            # as it does with SIGCONT. With one handler of its own the loop wakes for all signals.
-            self._loop.add_signal_handler(signal.SIGURG, lambda: None)
         self.begin()
 
     def begin(self) -> None:

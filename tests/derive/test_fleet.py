@@ -146,6 +146,63 @@ def test_doubled_series_count_once_with_a_note() -> None:
     assert "doubled (instance core-1:9739, edge-07:9739, edge-08:9739)" in note
 
 
+def test_of_two_targets_the_first_counts_with_all_its_numbers() -> None:
+    nf = {"instance": "a", "nf": "vpp", "kind": "vpp", "pid": "1"}
+    mine = {"instance": "a", "id": "x-1"}
+    frame = frame_of(
+        sample(
+            up=(series(instance="a"),),
+            nf=(series(**nf, cpus="1"), series(**nf, cpus="2")),
+            nf_up=(series(1.0, **nf), series(0.0, **nf)),
+            cpp=(series(100.0, **nf), series(200.0, **nf)),
+            incident=(series(**mine, kind="load"), series(**mine, kind="nf")),
+            severity=(series(2.0, **mine), series(1.0, **mine)),
+            begin=(series(5.0, **mine), series(6.0, **mine)),
+            drops=(series(7.0, **mine), series(8.0, **mine)),
+        )
+    )
+    (row,), (incident,) = frame.nfs, frame.incidents
+    assert (row.cpus, row.readings["cpp"], row.problem) == ("1", 100.0, None)
+    assert (incident.kind, incident.severity) == ("load", Severity.BAD)
+    assert (incident.since_s, incident.drops_per_s) == (5.0, 7.0)
+    assert "7 series are doubled (instance a)" in frame.notes[0]
+
+
+def test_victims_are_known_by_more_than_their_names() -> None:
+    nfs = [
+        {"instance": "a", "nf": "l3fwd, vpp", "kind": "dpdk", "pid": "1"},
+        {"instance": "a", "nf": "vpp", "kind": "vpp", "pid": "2"},
+        {"instance": "a", "nf": "vpp", "kind": "vpp", "pid": "3"},
+        {"instance": "a", "nf": "vpp", "kind": "vpp", "pid": "3", "twin": "2"},
+    ]
+    frame = frame_of(
+        sample(
+            up=(series(instance="a"),),
+            nf=tuple(series(**nf) for nf in nfs),
+            incident=(series(instance="a", id="x", kind="load", victims="vpp, l3fwd, vpp"),),
+            victim=tuple(series(id="x", **nfs[at]) for at in (0, 3)),
+        )
+    )
+    assert [bool(nf.events) for nf in frame.nfs] == [True, False, False, True]
+    assert [item.name for item in frame.incidents[0].victims] == ["vpp", "l3fwd, vpp"]
+
+
+def test_an_incident_without_victims_is_of_its_host_alone() -> None:
+    nfs = tuple(series(instance=item, nf="vpp", kind="vpp") for item in ("a", "b"))
+    ups = tuple(series(instance=item) for item in ("a", "b"))
+    frame = frame_of(sample(up=ups, nf=nfs, incident=(series(instance="a", id="x", kind="host"),)))
+    assert all(nf.severity is None and not nf.events for nf in frame.nfs)
+    rows = fleet_rows(frame, FleetOrder())
+    assert [(row.host.instance, row.nf is None) for row in rows] == [
+        ("a", True), ("a", False), ("b", False),
+    ]  # fmt: skip
+    assert [item.id for item in rows[0].incidents] == ["x"]
+    assert rows[0].harm > rows[1].harm == 0.0
+    info = sample(up=ups, nf=nfs, incident=(series(instance="a", id="x", kind="host"),),
+                  severity=(series(0.0, instance="a", id="x"),))  # fmt: skip
+    assert [row.nf is None for row in fleet_rows(frame_of(info), FleetOrder())] == [False] * 2
+
+
 def test_a_network_function_with_old_counters_has_a_reason() -> None:
     info = {"instance": "a", "nf": "vpp", "kind": "vpp", "pid": "1"}
     up = series(0.0, **info)
@@ -162,6 +219,7 @@ def test_what_another_version_exports_is_shown_by_its_id() -> None:
             up=(series(instance="a"),),
             nf=(series(instance="a", nf="vpp", kind="vpp", cpus="bad list"),),
             incident=(series(instance="a", id="x-1", kind="magnets", victims="vpp"),),
+            victim=(series(instance="a", id="x-1", nf="vpp", kind="vpp"),),
             severity=(series(7.0, instance="a", id="x-1"),),
             finding=(series(instance="a", rule="magnets-near", where="cpu 3"),
                      series(instance="b", rule="drops", where="nf vpp")),
@@ -201,8 +259,8 @@ _SERIES = st.builds(
     st.builds(FleetLabels, **dict.fromkeys(FleetLabels.__struct_fields__, _TEXTS)),
     st.sampled_from([0.0, 1.0, 2.0, -1.0, 0.5, 1e9, WALL_S, -1e308, 1e308, 5e-324]),
 )
-_KEYS = ("up", "host", "time", "nf", "nf_up", "finding", "incident", "severity", "begin", "drops",
-         *FLEET_METRICS)  # fmt: skip
+_KEYS = ("up", "host", "time", "nf", "nf_up", "finding", "incident", "victim", "severity", "begin",
+         "drops", *FLEET_METRICS)  # fmt: skip
 
 
 @given(

@@ -212,6 +212,7 @@ def test_a_bound_and_an_estimate_have_their_marks() -> None:
 def test_how_a_host_is_added_is_stated_with_its_target_as_text() -> None:
     host = replace(frame().hosts[0], instance="-oProxyCommand=x\x1b", name="\x1b[2J")
     to_add = ("[fleet.hosts]", '"a" = "HOST"')
-    lines = unmapped_lines(host, "/home/me/config.toml", to_add, 80)
+    lines = unmapped_lines(host, "/home/me/config.toml", to_add, ("/etc/x\x1b: no",), 80)
     assert all(item.text.isprintable() for item in lines)
     assert [item.text for item in lines if item.text in to_add] == list(to_add)
+    assert any("/etc/x" in item.text for item in lines)

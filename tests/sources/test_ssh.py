@@ -40,7 +40,8 @@ def test_the_command_line(tmp_path: Path) -> None:
         os.close(recorder.output)
         recorder.close()
     assert (tmp_path / "arguments").read_text().splitlines() == [
-        "-o", "BatchMode=yes", "--", "edge-07", "sudo", "-n", "nftop", "record", "-o", "-",
+        "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=5",
+        "-o", "ServerAliveCountMax=3", "--", "edge-07", "sudo", "-n", "nftop", "record", "-o", "-",
     ]  # fmt: skip
 
 

@@ -1,16 +1,20 @@
 """The application on a real terminal, with a feed of prepared frames: `python -m ... SCENE FD`.
 
 Ticks come from the parent: a line on descriptor FD is one frame. With a third argument, `segments`,
-Textual draws every line from its segments, as `widgets.strips` says it would.
+Textual draws every line from its segments, as `widgets.strips` says it would. With `stops`, the
+process gets SIGTSTP while it holds the lock of the queue to the terminal, each fiftieth time.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable
+from queue import Queue
 from threading import Thread
 
+from textual.drivers import _writer_thread
 from textual.strip import Strip
 
 from nftop.cli.signals import leaving_on_signal
@@ -36,9 +40,24 @@ def of_segments(line: Line, width: int, ink: Ink) -> Strip:
     return Strip(ink.segments(line, width), width)
 
 
+class StoppingQueue(Queue[str | None]):
+    """Texts to the terminal; each `EVERY` of them raises SIGTSTP inside the lock."""
+
+    EVERY = 50
+    _count = 0
+
+    def _put(self, item: str | None) -> None:
+        super()._put(item)
+        StoppingQueue._count += 1
+        if self._count % self.EVERY == 0:
+            signal.raise_signal(signal.SIGTSTP)
+
+
 def main(scene: str, ticks: int, drawn_by: str = "") -> None:
     if drawn_by == "segments":
         setattr(lines, "LineStrip", of_segments)  # noqa: B010 - for this process
+    if drawn_by == "stops":
+        setattr(_writer_thread, "Queue", StoppingQueue)  # noqa: B010 - for this process
     feed = StepFeed()
 
     def tick() -> None:

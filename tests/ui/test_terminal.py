@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -422,6 +423,35 @@ def test_ctrl_z_stops_and_comes_back() -> None:
         assert again, "the alternate screen is entered again"
 
 
+def test_it_stops_while_it_writes_to_the_terminal() -> None:
+    """SIGTSTP inside the lock of the queue that the stop itself needs."""
+    with terminal("busy", (80, 24), drawn_by="stops") as term:
+        process = psutil.Process(term.child.pid)
+
+        def stops_at_last() -> bool:
+            os.write(term.ticks, b"\n")
+            term.catch_up()
+            return process.status() == psutil.STATUS_STOPPED
+
+        def seen(mark: bytes, since: int) -> bool:
+            return mark in term.raw[since:]
+
+        for _ in range(3):
+            until(stops_at_last)
+            before = len(term.raw)
+            process.resume()
+            assert term.eventually(partial(seen, b"\x1b[?1049h", before))
+
+
+def test_a_resume_without_a_stop_does_nothing() -> None:
+    with terminal("healthy", (80, 24)) as term:
+        term.tick(1, "dpdk-worker1")
+        before = len(term.raw)
+        term.child.send_signal(signal.SIGCONT)
+        term.press("/d/\\q", "CPU: d/\\q")
+        assert b"\x1b[?1049h" not in term.raw[before:]
+
+
 @pytest.mark.parametrize("how", ["ctrl-z", "signal"])
 def test_a_shell_gets_its_terminal_back_and_fg_continues(how: str) -> None:
     """Ctrl-Z or SIGTSTP; the shell's prompt, and a line typed there; fg; keys work again."""
@@ -452,6 +482,11 @@ def test_a_shell_gets_its_terminal_back_and_fg_continues(how: str) -> None:
             # Bash prints its prompt in a mode of its own; a command sees the shell's.
             os.write(term.master, b"stty -a; echo a$((20+22))b\r")
             assert sent(b"a42b", before)
+            before_bg = len(term.raw)
+            os.write(term.master, b"bg\r")  # it can't have the terminal, so it stops again
+            assert sent(b" &", before_bg)
+            until(lambda: child.status() == psutil.STATUS_STOPPED)
+            assert b"\x1b[?1049h" not in term.raw[before_bg:]
             shown = bytes(term.raw[before:]).decode(errors="replace")
             assert {"icanon", "echo", "isig"} <= set(shown.split())
             before = len(term.raw)

@@ -12,64 +12,27 @@ from collections.abc import Callable, Iterable, Mapping
 from nftop import __version__
 from nftop.cli.command_tree import CommandSpec, command_tree
 from nftop.export.output import OK, put
+from nftop.model.struct import dataclass
 
-_BASH = """\
-# bash completion of nftop {version}, made by `nftop completion bash`
-_nftop() {{
-    local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}}
-    local command=nftop skip='' word i
-    for ((i = 1; i < COMP_CWORD; i++)); do
-        word=${{COMP_WORDS[i]}}
-        if [[ $skip ]]; then skip=''; continue; fi
-        case "$command $word" in
-{commands}
-            command="$command $word" ;;
-        esac
-        case "$command:$word" in
-{values}
-            skip=1 ;;
-        esac
-    done
-    COMPREPLY=()
-    if [[ $skip ]]; then
-        case "$command:$prev" in
-{replies}
-        *) ;;
-        esac
-        return
-    fi
-    case "$command" in
-{words}
-    *) ;;
-    esac
-    case "$command" in
-{files}
-        [[ $cur == -* ]] ||
-            mapfile -t -O "${{#COMPREPLY[@]}}" COMPREPLY < <(compgen -f -- "$cur") ;;
-    *) ;;
-    esac
-}}
-complete -o filenames -F _nftop nftop
-"""
-_ZSH = """\
-#compdef nftop
-# zsh completion of nftop {version}, made by `nftop completion zsh`
+# bash and zsh: one walk through the words before the cursor, one table of what may follow.
+_SCRIPT = """\
+{head}
 _nftop() {{
     local command=nftop skip='' word
-    local -a items
-    for word in "${{(@)words[2,CURRENT-1]}}"; do
+    {declarations}
+    for word in {before}; do
         if [[ -n $skip ]]; then skip=''; continue; fi
         case "$command $word" in
-{commands}
+        {commands})
             command="$command $word" ;;
         esac
         case "$command:$word" in
-{values}
+        {values})
             skip=1 ;;
         esac
     done
     if [[ -n $skip ]]; then
-        case "$command:${{words[CURRENT-1]}}" in
+        case "$command:{previous}" in
 {replies}
         esac
         return
@@ -77,18 +40,39 @@ _nftop() {{
     case "$command" in
 {words}
     esac
-    _describe -t commands "$command" items
+    {show}
     case "$command" in
-{files}
-        _files ;;
+    {files})
+        {more_files} ;;
     esac
 }}
-if [[ $funcstack[1] == _nftop ]]; then
-    _nftop "$@"
-else
-    compdef _nftop nftop
-fi
+{tail}
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Dialect:
+    """What bash and zsh have different.
+
+    Attributes:
+        before: the words before the cursor; `previous` is the last of them.
+        offer: the command that offers words, from the words.
+        describe: the same from pairs of word and description.
+        files: the command that offers files, `more_files` besides what is offered already.
+    """
+
+    head: str
+    declarations: str
+    before: str
+    previous: str
+    offer: Callable[[Iterable[str]], str]
+    describe: Callable[[Iterable[tuple[str, str]]], str]
+    files: str
+    more_files: str
+    show: str
+    tail: str
+
+
 _FISH = """\
 # fish completion of nftop {version}, made by `nftop completion fish`
 function __nftop_command
@@ -124,40 +108,40 @@ def completion(options: argparse.Namespace) -> int:
 
 def bash(tree: CommandSpec) -> str:
     """Completion script of bash."""
-    replies = []
-    for command in tree.walk():
-        for option in command.options:
-            cases = "|".join(_quoted(command, flag) for flag in option.flags)
-            if option.choices and option.flags:
-                replies.append(f"        {cases}) {_compgen(option.choices)} ;;")
-            elif option.is_file and option.flags:
-                replies.append(
-                    f'        {cases}) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;'
-                )
-    words = [
-        f"    {shlex.quote(' '.join(command.path))}) {_compgen(_words(command))} ;;"
-        for command in tree.walk()
-    ]
-    return _BASH.format(**_cases(tree), replies="\n".join(replies), words="\n".join(words))
+    return _script(tree, _BASH)
 
 
 def zsh(tree: CommandSpec) -> str:
     """Completion script of zsh, with descriptions."""
-    replies, words = [], []
+    return _script(tree, _ZSH)
+
+
+def _script(tree: CommandSpec, shell: _Dialect) -> str:
+    replies, words, files = [], [], []
     for command in tree.walk():
+        path = " ".join(command.path)
+        words.append(f"    {_pattern([path])}) {shell.describe(_described(command))} ;;")
+        if any(option.is_file and not option.flags for option in command.options):
+            files.append(path)
         for option in command.options:
-            cases = "|".join(_quoted(command, flag) for flag in option.flags)
-            if option.choices and option.flags:
-                listed = " ".join(map(shlex.quote, option.choices))
-                replies.append(f"        {cases}) compadd -- {listed} ;;")
-            elif option.is_file and option.flags:
-                replies.append(f"        {cases}) _files ;;")
-        listed = " ".join(
-            shlex.quote(f"{word.replace(':', chr(92) + ':')}:{text}")
-            for word, text in _described(command)
-        )
-        words.append(f"    {shlex.quote(' '.join(command.path))}) items=({listed}) ;;")
-    return _ZSH.format(**_cases(tree), replies="\n".join(replies), words="\n".join(words))
+            if option.flags and (option.choices or option.is_file):
+                reply = shell.offer(option.choices) if option.choices else shell.files
+                flags = _pattern(f"{path}:{flag}" for flag in option.flags)
+                replies.append(f"        {flags}) {reply} ;;")
+    return _SCRIPT.format(
+        head=shell.head.format(version=__version__),
+        declarations=shell.declarations,
+        before=shell.before,
+        commands=_pattern(_paths(tree)),
+        values=_pattern(_valued(tree)),
+        previous=shell.previous,
+        replies="\n".join(replies),
+        words="\n".join(words),
+        show=shell.show,
+        files=_pattern(files),
+        more_files=shell.more_files,
+        tail=shell.tail,
+    )
 
 
 def fish(tree: CommandSpec) -> str:
@@ -191,21 +175,6 @@ def fish(tree: CommandSpec) -> str:
 SHELLS: Mapping[str, Callable[[CommandSpec], str]] = {"bash": bash, "zsh": zsh, "fish": fish}
 
 
-def _cases(tree: CommandSpec) -> dict[str, str]:
-    """What bash and zsh scripts have in common: patterns of `case`."""
-    files = [
-        " ".join(command.path)
-        for command in tree.walk()
-        if any(option.is_file and not option.flags for option in command.options)
-    ]
-    return {
-        "version": __version__,
-        "commands": f"        {'|'.join(map(shlex.quote, _paths(tree)))})",
-        "values": f"        {'|'.join(map(shlex.quote, _valued(tree)))})",
-        "files": f"    {'|'.join(map(shlex.quote, files))})",
-    }
-
-
 def _paths(tree: CommandSpec) -> list[str]:
     return [" ".join(command.path) for command in tree.walk() if command.path != tree.path]
 
@@ -221,16 +190,47 @@ def _valued(tree: CommandSpec) -> list[str]:
     ]
 
 
-def _quoted(command: CommandSpec, flag: str) -> str:
-    return shlex.quote(f"{' '.join(command.path)}:{flag}")
+def _pattern(words: Iterable[str]) -> str:
+    """Pattern of `case` that matches one of the words."""
+    return "|".join(map(shlex.quote, words))
 
 
 def _compgen(words: Iterable[str]) -> str:
     return f'mapfile -t COMPREPLY < <(compgen -W {shlex.quote(" ".join(words))} -- "$cur")'
 
 
-def _words(command: CommandSpec) -> list[str]:
-    return [word for word, _ in _described(command)]
+def _zsh_items(described: Iterable[tuple[str, str]]) -> str:
+    """Array for `_describe`, in which a colon ends the word."""
+    items = (f"{word.replace(':', chr(92) + ':')}:{text}" for word, text in described)
+    return f"items=({' '.join(map(shlex.quote, items))})"
+
+
+_BASH = _Dialect(
+    head="# bash completion of nftop {version}, made by `nftop completion bash`",
+    declarations="local cur=${COMP_WORDS[COMP_CWORD]}; COMPREPLY=()",
+    before='"${COMP_WORDS[@]:1:COMP_CWORD-1}"',
+    previous="${COMP_WORDS[COMP_CWORD-1]}",
+    offer=_compgen,
+    describe=lambda described: _compgen(word for word, _ in described),
+    files='mapfile -t COMPREPLY < <(compgen -f -- "$cur")',
+    more_files="[[ $cur == -* ]] || "
+    'mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$cur")',
+    show="# COMPREPLY has them",
+    tail="complete -o filenames -F _nftop nftop",
+)
+_ZSH = _Dialect(
+    head="#compdef nftop\n# zsh completion of nftop {version}, made by `nftop completion zsh`",
+    declarations="local -a items",
+    before='"${(@)words[2,CURRENT-1]}"',
+    previous="${words[CURRENT-1]}",
+    offer=lambda words: f"compadd -- {' '.join(map(shlex.quote, words))}",
+    describe=_zsh_items,
+    files="_files",
+    more_files="_files",
+    show='_describe -t commands "$command" items',
+    tail="if [[ $funcstack[1] == _nftop ]]; then\n"
+    '    _nftop "$@"\nelse\n    compdef _nftop nftop\nfi',
+)
 
 
 def _described(command: CommandSpec) -> list[tuple[str, str]]:

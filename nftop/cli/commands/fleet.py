@@ -44,6 +44,7 @@ _MOST_TOKEN_BYTES = 1 << 14
 _TEXT_WIDTH = 160
 # A host that sends nothing for so long is given up; it is looked at so often.
 _OPENS_WITHIN_S, _LOOK_S = 60.0, 0.2
+_GIVEN_UP = "given up"
 _NO_GATE = "another host can't be changed from here"
 
 
@@ -131,6 +132,8 @@ class RemoteHost:
     def __init__(self, destination: str) -> None:
         self.version = ""
         self._cancelled = False
+        self._waited = False
+        self._lock = threading.Lock()  # of these two
         self._news = threading.Event()
         started = record_remote(destination)
         self._problem = started.message if isinstance(started, Missing) else ""
@@ -144,6 +147,15 @@ class RemoteHost:
 
     def wait(self) -> str:
         """Wait for the recording's begin and the header; see `RemoteAttempt`."""
+        problem = self._wait()
+        with self._lock:
+            self._waited = True
+            given_up = self._cancelled and not problem
+        if given_up:
+            self.close()
+        return _GIVEN_UP if given_up else problem
+
+    def _wait(self) -> str:
         if self.feed is None or self.data is None:
             return self._problem
         deadline_s = time.monotonic() + _OPENS_WITHIN_S
@@ -167,7 +179,7 @@ class RemoteHost:
                 return f"nothing came over ssh for {_OPENS_WITHIN_S:.0f} s"
             self._news.wait(_LOOK_S)
         self.close()
-        return "given up"
+        return _GIVEN_UP
 
     def _unreadable(self) -> str:
         """Why what came is no recording."""
@@ -191,10 +203,13 @@ class RemoteHost:
         return "" if self._recorder is None else self._recorder.ending()
 
     def cancel(self) -> None:
-        self._cancelled = True
+        with self._lock:
+            self._cancelled, waited = True, self._waited
         self._news.set()
-        if self._recorder is not None:  # it may have opened just now
+        if self._recorder is not None:
             self._recorder.end()
+        if waited:  # else the waiting thread closes it
+            threading.Thread(target=self.close, name="nftop-close", daemon=True).start()
 
     def close(self) -> None:
         """End ssh and the reading. Safe to call twice."""

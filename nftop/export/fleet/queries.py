@@ -16,6 +16,7 @@ _TOGETHER: tuple[dict[str, MetricFamily], ...] = (
     {
         "finding": families.FINDING,
         "incident": families.INCIDENT,
+        "victim": families.INCIDENT_VICTIM,
         "severity": families.INCIDENT_SEVERITY,
         "begin": families.INCIDENT_BEGIN,
         "drops": families.INCIDENT_DROPS,
@@ -26,8 +27,9 @@ _TOGETHER: tuple[dict[str, MetricFamily], ...] = (
 
 def selector(family: str, job: str, matchers: str = "") -> str:
     """Series of a family, `job` and further matchers: `nftop_nf_up{job="nftop",nf="vpp"}`."""
-    # A JSON text is a PromQL text.
-    return f"{family}{{job={json.dumps(job)}{',' if matchers else ''}{matchers}}}"
+    # A JSON text is a PromQL text, but for characters as two escapes.
+    quoted = json.dumps(job, ensure_ascii=False)
+    return f"{family}{{job={quoted}{',' if matchers else ''}{matchers}}}"
 
 
 def fleet_queries(job: str) -> tuple[FleetQuery, ...]:

@@ -142,6 +142,15 @@ def _incidents(sheet: Sheet, frame: Frame) -> None:
         named.INCIDENT,
         ((f"{mine},{_incident_labels(item)}", 1.0) for mine, item in rows.items()),
     )
+    nfs = dict(_nf_labels(frame.nfs))
+    sheet.add(
+        named.INCIDENT_VICTIM,
+        (
+            (f"{mine},{nfs.get(victim.key) or labels(nf=victim.name, pid=victim.pid)}", 1.0)
+            for mine, item in rows.items()
+            for victim in (one.party for one in item.victims)
+        ),
+    )
     sheet.add(
         named.INCIDENT_SEVERITY, ((mine, float(item.severity)) for mine, item in rows.items())
     )
@@ -216,8 +225,17 @@ def _cpu(table: CpuTable, row: int) -> str:
     )
 
 
+def _nf_labels(nfs: tuple[NfRow, ...]) -> Iterator[tuple[str, str]]:
+    """Key and labels of each network function; those with equal labels are numbered."""
+    seen: Counter[str] = Counter()
+    for nf in nfs:
+        mine = labels(nf=nf.name, kind=nf.kind, pid=nf.pid)
+        seen[mine] += 1
+        yield nf.key, mine if seen[mine] == 1 else f"{mine},{labels(twin=seen[mine])}"
+
+
 def _nfs(sheet: Sheet, nfs: tuple[NfRow, ...]) -> None:
-    rows = [(labels(nf=nf.name, kind=nf.kind, pid=nf.pid), nf) for nf in nfs]
+    rows = [(mine, nf) for (_, mine), nf in zip(_nf_labels(nfs), nfs, strict=True)]
 
     def more(nf: NfRow) -> str:
         facts = picked(nf, "direction cpp_clock saturated")

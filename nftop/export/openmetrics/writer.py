@@ -152,6 +152,9 @@ INCIDENT = MetricFamily(
     "An open incident: findings with the same cause. muted: by the operator.",
     "info",
 )
+INCIDENT_VICTIM = MetricFamily(
+    "nftop_incident_victim", "A network function that an open incident harms.", "info"
+)
 INCIDENT_SEVERITY = MetricFamily(
     "nftop_incident_severity", "2: packets are lost; 1: degraded; 0: information."
 )

@@ -16,13 +16,14 @@ import fcntl
 import hashlib
 import os
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import IO, TypeVar
 from urllib.parse import quote
 
-from nftop.export.tables.outputs import WriterMaker, unwritable, writer_maker
+from nftop.export.tables.outputs import OutputsError, WriterMaker, unwritable, writer_maker
 from nftop.export.tables.tables import (
     TABLES,
     Columns,
@@ -42,6 +43,8 @@ from nftop.store.format.records import Marker
 _NO_NAME = "__HIVE_DEFAULT_PARTITION__"
 # Longest encoded name: with `host=` a component of a path has 255 bytes at most.
 _MOST_NAME = 200
+# Another export merges and renames its files within this time; it is tried again so often.
+LOCKED_S, _RETRY_S = 120.0, 0.05
 _T = TypeVar("_T")
 
 
@@ -227,24 +230,40 @@ class Dataset:
         self._root.close()
 
     def _complete(self) -> None:
-        self._take_emptied()
         for file in self._files.values():
             file.finish()
-        # Another export of the same recording waits, so that none takes over what is replaced.
-        fcntl.flock(self._root.handle, fcntl.LOCK_EX)
+        self._lock()
+        for file in self._take_emptied():
+            file.finish()
         for file in self._files.values():
             file.merge(self._interval)
         for file in self._files.values():
             file.publish()
 
-    def _take_emptied(self) -> None:
-        """Parts that have rows of the interval, of which the export has none."""
+    def _lock(self) -> None:
+        """Wait for other exports: none takes over what another replaces. Raises OutputsError."""
+        until_s = time.monotonic() + LOCKED_S
+        while True:
+            try:
+                fcntl.flock(self._root.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until_s:
+                    text = f"{self._path}: another export has held its lock for {LOCKED_S:g} s"
+                    raise OutputsError(text) from None
+                time.sleep(_RETRY_S)
+            else:
+                return
+
+    def _take_emptied(self) -> list[_DayFile]:
+        """New files for parts that have rows of the interval, of which the export has none."""
+        before = set(self._files)
         hosts = {self._interval.host.name, *(host for _, host, _ in self._files)}
         first, last = (_day(item) for item in (self._interval.from_ns, self._interval.to_ns))
         for days in range((last - first).days + 1):
             for name in self._tables:
                 for host in hosts:
                     self._take_if_known(name, host, first + timedelta(days=days))
+        return [file for key, file in self._files.items() if key not in before]
 
     def _take_if_known(self, name: str, host: str, day: date) -> None:
         if (name, host, day) in self._files:

@@ -15,6 +15,7 @@ from nftop.model.struct import dataclass, field
 from nftop.store.user.config_dir import MOST_CONFIG_BYTES, config_folder, read_text, toml_text
 
 FLEET = "fleet"
+_HEADER = "[fleet.hosts]"
 _MOST_INSTANCE = 500
 # No option of ssh, no character with a meaning for a shell.
 _DESTINATION = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9_][A-Za-z0-9_.:%-]*")
@@ -26,19 +27,24 @@ class FleetHosts:
     """Hosts of ssh by instance.
 
     Attributes:
-        path: file in which the operator adds one.
+        path: file in which the operator adds one. has_table: it has the table `fleet.hosts`, and
+            TOML allows no second header of it.
+        unread: files that the process may not read, with why.
     """
 
     path: Path
     hosts: Mapping[str, str] = field(default_factory=dict)
+    has_table: bool = False
+    unread: tuple[str, ...] = ()
 
     def destination(self, instance: str) -> str | None:
         """Host of ssh; None if the operator has named none for this target."""
         return self.hosts.get(instance)
 
     def lines_to_add(self, instance: str) -> tuple[str, ...]:
-        """Lines of the file that name one; `instance` is escaped."""
-        return ("[fleet.hosts]", f'{toml_text(instance, ascii_only=True)} = "HOST"')
+        """Lines that name one, the header too if the file lacks it; `instance` is escaped."""
+        row = f'{toml_text(instance, ascii_only=True)} = "HOST"'
+        return (row,) if self.has_table else (_HEADER, row)
 
 
 def parse_hosts(table: object) -> dict[str, str]:
@@ -67,20 +73,31 @@ def is_destination(text: str) -> bool:
 
 
 def read_hosts(environ: Mapping[str, str], *configs: Path) -> FleetHosts:
-    """Hosts of the configuration files, the later overriding; files that are missing have none.
+    """Hosts of the configuration files, the later overriding.
+
+    Files that are missing have none; those of another user are `unread`.
 
     Raises:
-        ValueError: a file has something else; the text names it.
+        ValueError: a file has something else, or can't be read otherwise; the text names it.
     """
     hosts: dict[str, str] = {}
+    own, has_table = config_folder(environ) / "config.toml", False
+    unread = []
     for path in configs:
         try:
-            hosts |= parse_hosts(parse_toml(read_text(path, MOST_CONFIG_BYTES)).get(FLEET, {}))
-        except OSError:
+            table = parse_toml(read_text(path, MOST_CONFIG_BYTES)).get(FLEET, {})
+            hosts |= parse_hosts(table)
+        except (FileNotFoundError, NotADirectoryError):
             continue
+        except PermissionError as error:
+            unread.append(f"{path}: {error.strerror}")
+            continue
+        except OSError as error:
+            raise ValueError(f"{path}: {error.strerror}") from None
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
-    return FleetHosts(config_folder(environ) / "config.toml", hosts)
+        has_table |= path == own and "hosts" in table
+    return FleetHosts(own, hosts, has_table, tuple(unread))
 
 
 def hosts_text(hosts: Mapping[str, str]) -> str:
@@ -88,4 +105,4 @@ def hosts_text(hosts: Mapping[str, str]) -> str:
     rows = [
         f"{toml_text(name, ascii_only=True)} = {toml_text(hosts[name])}" for name in sorted(hosts)
     ]
-    return "\n".join(["[fleet.hosts]", *rows]) + "\n"
+    return "\n".join([_HEADER, *rows]) + "\n"

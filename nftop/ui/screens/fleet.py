@@ -453,7 +453,7 @@ class FleetScreen(BannerScreen[None]):
         destination = hosts.destination(instance)
         if destination is None:
             to_add = hosts.lines_to_add(instance)
-            text = partial(unmapped_lines, row.host, str(hosts.path), to_add)
+            text = partial(unmapped_lines, row.host, str(hosts.path), to_add, hosts.unread)
             self._show_page(lambda: text, "enter", to_add)
             return
         opened = self._attempt = OpenedHost(row.host, self._fleet.open_remote(destination))

@@ -22,6 +22,7 @@ from nftop.export.http.server import Serving
 from nftop.model.loopback import Loopback
 from nftop.model.struct import replace
 from nftop.session.replay import Replay
+from nftop.store.reading.bytes import PipeBytes
 from tests.command import called
 from tests.export.http.test_real_prometheus import PROMETHEUS, prometheus, targets_up
 from tests.fleet import host_frame, three_hosts
@@ -133,7 +134,9 @@ def test_a_host_opens_with_the_first_of_its_recording(folder: Path) -> None:
         remote.close()
     assert remote.ending() != ""
     assert (folder / "arguments").read_text().split() == [
-        "-o", "BatchMode=yes", "--", "root@edge-07", "sudo", "-n", "nftop", "record", "-o", "-",
+        "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=5",
+        "-o", "ServerAliveCountMax=3", "--", "root@edge-07",
+        "sudo", "-n", "nftop", "record", "-o", "-",
     ]  # fmt: skip
 
 
@@ -168,13 +171,25 @@ def test_a_host_that_is_silent_can_be_given_up(folder: Path) -> None:
     assert remote.ending() != ""
 
 
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def test_an_open_host_that_is_given_up_leaves_no_process(folder: Path) -> None:
     fake_ssh(folder, RECORDS)
+    before = {item.name for item in threading.enumerate()}
+    opened = descriptors()
     remote = RemoteHost("edge-07")
     assert remote.wait() == ""
+    data, recorder = remote.data, remote._recorder
+    assert isinstance(data, PipeBytes) and recorder is not None
     remote.cancel()
-    until(lambda: remote.ending() != "")
-    remote.close()
+    until(lambda: not data.grows)
+    until(lambda: recorder._process.returncode is not None)
+    until(lambda: {item.name for item in threading.enumerate()} <= before)
+    until(lambda: descriptors() <= opened)
+    remote.cancel()
+    assert waited(remote) == "given up"
 
 
 def test_another_version_is_a_sentence() -> None:

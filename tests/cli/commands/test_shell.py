@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,34 @@ CASES = [
     ("demo cat s", {"set", "show", "sweep"}, {"sst"}),
     ("completion ", {"bash", "zsh", "fish"}, {"record"}),
     ("replay ", {"a file.nftop"}, {"record"}),
+    ("export a.nftop --partition h", {"host,day"}, {"csv"}),
+    ("export --format ", {"parquet", "csv"}, {"--partition"}),
+    ("fleet ", {"dashboard", "alerts", "--prometheus"}, {"a file.nftop"}),
+    ("report a.nftop -o ", {"a file.nftop"}, {"--format"}),
 ]
+
+
+def parsers(
+    parser: argparse.ArgumentParser, path: tuple[str, ...] = ("nftop",)
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Every command with its parser, by argparse alone; those of `demo` have one of their own."""
+    yield " ".join(path), build_parser(demo=True) if path == ("nftop", "demo") else parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, below in action.choices.items():
+                yield from parsers(below, (*path, name))
+
+
+def visible_options(parser: argparse.ArgumentParser) -> set[str]:
+    return {
+        flag
+        for action in parser._actions
+        if action.help != argparse.SUPPRESS
+        for flag in action.option_strings
+    }
+
+
+PARSERS = dict(parsers(build_parser()))
 
 
 def script(shell: str, folder: Path) -> Path:
@@ -73,6 +102,48 @@ def test_a_shell_offers_what_may_come_next(
     wanted = {word for word in some if not word.startswith("-") or shell != "fish"}
     assert got >= wanted
     assert not got & none
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_offers_every_option_of_every_command(shell: str, tmp_path: Path) -> None:
+    """The scripts are made from `command_tree`; what is expected is read off the parsers."""
+    assert {"nftop fleet", "nftop export", "nftop history", "nftop cat try"} <= PARSERS.keys()
+    path = script(shell, tmp_path)
+    ask = {
+        "bash": 'COMP_WORDS=({words} --); COMP_CWORD={count}; _nftop; echo "=" "${{COMPREPLY[@]}}"',
+        "zsh": 'words=({words} --); CURRENT=$(({count} + 1)); echo "=" $(_nftop)',
+        "fish": 'echo "=" (complete -C "{words} --" | string split -f1 \\t)',
+    }[shell]
+    stubs = (
+        "compdef() { :; }; _describe() { print -l -- ${(P)4%%:*}; }; _files() { :; }; "
+        if shell == "zsh"
+        else ""
+    )
+    lines = (ask.format(words=words, count=len(words.split())) for words in PARSERS)
+    options = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed")
+    done = subprocess.run(
+        [shell, *options, "-c", "\n".join([f"{stubs}source {path}", *lines])],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert not done.stderr
+    answers = [text.split() for text in done.stdout.split("=")[1:]]
+    for (words, parser), answer in zip(PARSERS.items(), answers, strict=True):
+        wanted = {flag for flag in visible_options(parser) if flag.startswith("--")}
+        assert {word for word in answer if word.startswith("--")} == wanted, words
+
+
+@pytest.mark.parametrize("words", PARSERS)
+def test_the_manual_has_every_option_of_every_command(words: str) -> None:
+    """By the parsers, not by the data that the pages are made of."""
+    _, *below = words.split()
+    in_demo = below[:1] == ["demo"] and below[1:]  # its commands have pages of their own
+    page = TREE if not below else PAGES[f"nftop-{below[0]}"]
+    text = manual_page(page, TREE).replace(r"\-", "-")
+    assert words in text or in_demo
+    for flag in () if in_demo else visible_options(PARSERS[words]):
+        assert rf"\fB{flag}\fR" in text, flag
 
 
 def test_the_commands_print_it() -> None:

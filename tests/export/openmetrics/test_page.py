@@ -28,7 +28,7 @@ from nftop.export.openmetrics.writer import (
 )
 from nftop.model.frame import CounterCost, Finding, Frame
 from nftop.model.ids import Cpu, L3Domain
-from nftop.model.incident import Price, Severity
+from nftop.model.incident import Party, Price, Severity, Victim
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.metric import Unit
 from nftop.model.metrics.nodes import NODE_METRICS
@@ -328,6 +328,25 @@ def test_incidents_have_their_culprit_severity_begin_and_drops(simulated: Frame)
         },
         "nftop_incident_drop_packets_per_second": {one.id: 7.23e6},
     }  # fmt: skip
+
+
+def test_victims_have_the_labels_of_their_network_functions(simulated: Frame) -> None:
+    one = simulated.nfs[0]
+    again = replace(one, key="again")
+    parties = [Party("nf", nf.name, nf.key, pid=nf.pid) for nf in (again, one)]
+    gone = Party("nf", "old", "gone", pid=77)
+    missing = Missing(Reason.SOURCE)
+    victims = tuple(Victim(party, "cpp", missing, missing, missing) for party in (*parties, gone))
+    frame = replace(simulated, nfs=(one, again), incidents=(incident(victims=victims),))
+    page = read_page(frame, TextFormat.OPENMETRICS)
+    mine = {"nf": one.name, "kind": one.kind, "pid": str(one.pid)}
+    samples = [dict(key) for key in page["nftop_incident_victim_info"].samples]
+    assert [
+        {name: text for name, text in item.items() if name not in ("id", "badge")}
+        for item in samples
+    ] == [{**mine, "twin": "2"}, mine, {"nf": "old", "pid": "77"}]
+    assert {item["id"] for item in samples} == {frame.incidents[0].id}
+    assert {dict(key).get("twin") for key in page["nftop_nf_up"].samples} == {None, "2"}
 
 
 def test_what_counting_cost_is_added_up() -> None:

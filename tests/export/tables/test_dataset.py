@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import pytest
 
 from nftop.cli.main import run
+from nftop.export.tables import dataset as dataset_module
 from nftop.export.tables.dataset import AppendedDay, Dataset, RecordedInterval, host_component
 from nftop.export.tables.outputs import OutputsError
 from nftop.model.frame import Frame
@@ -195,6 +196,40 @@ def test_exports_of_one_recording_at_the_same_time_lose_no_row(
     for thread in threads:
         thread.join()
     assert sorted(seconds(tmp_path)) == [0.0, 1.0, 2.0, 3.0]
+
+
+def test_a_lock_that_is_held_is_an_error(
+    tmp_path: Path, frames: tuple[Frame, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataset_module, "LOCKED_S", 0.2)
+    first = opened(tmp_path, [at(frames[3], 0)])
+    first._lock()
+    second = opened(tmp_path, [at(frames[3], 1)])
+    second.tick(0, at(frames[3], 1))
+    with pytest.raises(OutputsError, match=r"held its lock for 0\.2 s"):
+        second.close()
+    second.discard()
+    assert not [*tmp_path.rglob("*.parquet")] and not [*tmp_path.rglob("*.tmp")]
+    first.discard()
+    append(tmp_path, [at(frames[3], 1)])
+    assert seconds(tmp_path) == [1.0]
+
+
+def test_what_another_export_writes_meanwhile_is_replaced_too(
+    tmp_path: Path, frames: tuple[Frame, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An export without network functions waits for one of the same interval that has them."""
+    rows = [at(frames[3], second) for second in (0, 1)]
+    bare = [replace(frame, nfs=()) for frame in rows]
+    late = opened(tmp_path, bare)
+    for number, frame in enumerate(bare):
+        late.tick(number, frame)
+    monkeypatch.setattr(late, "_lock", lambda: append(tmp_path, rows))
+    late.close()
+    assert {
+        time for path in (tmp_path / "nfs").rglob("*.parquet") for time in times_of(path)
+    } == set()
+    assert seconds(tmp_path) == [0.0, 1.0]
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nftop.store.user import fleet_hosts
 from nftop.store.user.fleet_hosts import (
     FleetHosts,
     hosts_text,
@@ -36,6 +37,46 @@ def test_later_files_override(tmp_path: Path) -> None:
     assert hosts.destination("b:1") == "root@b"
     assert hosts.destination("c:1") is None
     assert hosts.path.name == "config.toml"
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", 2),
+        ("[fleet]\n", 2),
+        ("[fleet.hosts]\n", 1),
+        ('[ fleet . hosts ]\n"a:1" = "a"\n', 1),
+    ],
+)
+def test_lines_to_add_fit_the_file(tmp_path: Path, text: str, lines: int) -> None:
+    path = tmp_path / "nftop/config.toml"
+    path.parent.mkdir()
+    path.write_text(text)
+    environ = {"XDG_CONFIG_HOME": str(tmp_path)}
+    added = read_hosts(environ, path).lines_to_add("b:1")
+    assert len(added) == lines
+    path.write_text(text + "\n".join(added))
+    assert read_hosts(environ, path).hosts["b:1"] == "HOST"
+    # The table of another file does not count.
+    assert len(read_hosts({"XDG_CONFIG_HOME": "/absent"}, path).lines_to_add("c:1")) == 2
+
+
+def test_a_file_that_can_not_be_read_is_an_error(tmp_path: Path) -> None:
+    folder = tmp_path / "config.toml"
+    folder.symlink_to(folder)
+    with pytest.raises(ValueError, match=r"config\.toml: "):
+        read_hosts({"XDG_CONFIG_HOME": str(tmp_path)}, folder)
+    assert read_hosts({}, tmp_path / "absent" / "config.toml").hosts == {}
+
+
+def test_files_that_may_not_be_read_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path, _: int) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(fleet_hosts, "read_text", refused)
+    assert read_hosts({}, tmp_path / "a").unread == (f"{tmp_path}/a: Permission denied",)
 
 
 @pytest.mark.parametrize(
