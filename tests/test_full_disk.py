@@ -33,7 +33,7 @@ ROOMS = range(5)
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_change_is_whole_or_not_there_whenever_the_disk_is_full(
+def test_a_change_is_whole_or_absent_whenever_the_disk_is_full(
     name: str, tmp_path: Path, *, kept: bool
 ) -> None:
     """Full before the change, and full while it waits to be kept, with some pages left."""
@@ -90,7 +90,7 @@ def _one(
     return outcomes[0] if outcomes else "nothing"
 
 
-def test_changes_fill_the_disk_and_none_is_half_there(tmp_path: Path) -> None:
+def test_changes_fill_the_disk_and_none_is_half_done(tmp_path: Path) -> None:
     """The history grows until it does not fit; nothing of it is lost."""
     with small_disk(tmp_path, 16 * PAGE) as disk:
         journal = FileJournal(disk.folder / "journal")

@@ -7,7 +7,6 @@ import os
 import resource
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import Any
 import pytest
 
 from tests.command import NFTOP, PATIENCE_S
-from tests.ports import free_port
 from tests.recordings import everything, ticks_of
 from tests.waiting import until
 
@@ -88,31 +86,6 @@ def test_a_recording_goes_on(tmp_path: Path) -> None:
     assert ended and rest is None
     numbers = [item.number for item in ticks_of(items)]
     assert numbers == list(range(len(numbers)))
-
-
-def test_a_server_answers_again() -> None:
-    port = free_port()
-    command = [*NFTOP, "serve", "--listen", f"127.0.0.1:{port}"]
-    url = f"http://127.0.0.1:{port}/metrics"
-
-    def answers() -> bool:
-        try:
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                return b"nftop_" in answer.read()
-        except OSError:
-            return False
-
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as nftop:
-        try:
-            until(answers)
-            with exhausted(nftop.pid):
-                assert not answers()
-                assert nftop.poll() is None
-            until(answers)
-        finally:
-            nftop.terminate()
-            _, errors = nftop.communicate(timeout=PATIENCE_S)
-    assert b"Traceback" not in errors
 
 
 @pytest.mark.parametrize("limit", [*range(7, 32, 3), 40, 64])

@@ -115,7 +115,7 @@ def _check(frame: FleetFrame, sample: FleetSample) -> None:
     for row in rows[:_ROWS]:
         _check_lines(explain_fleet_lines(frame, row, 80))
         lines = FleetHosts(Path("config.toml")).lines_to_add(row.host.instance)
-        _check_lines(unmapped_lines(row.host, "config.toml", lines, 80))
+        _check_lines(unmapped_lines(row.host, "config.toml", lines, (), 80))
         if 0 < len(row.host.instance) <= 500:
             _check_toml(lines, row.host.instance)
     _check_lines(fleet_findings_lines(frame, 80))
