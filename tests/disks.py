@@ -44,7 +44,7 @@ def small_disk(parent: Path, size_bytes: int) -> Iterator[SmallDisk]:
         pytest.skip("needs root to mount a small tmpfs")
     folder = parent / "disk"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes},mode=700", "tmpfs", folder]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes},mode=700", "tmpfs", str(folder)]
     mounted = subprocess.run(mount, capture_output=True, check=False)
     if mounted.returncode:
         pytest.skip(f"can't mount a tmpfs here: {mounted.stderr.decode().strip()}")

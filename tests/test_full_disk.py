@@ -87,7 +87,7 @@ def _one(
         _, entry = apply(host, journal, planned(host, CHANGES[name]), REQUESTED)
         assert entry is not None
         assert revert(host, journal, entry).outcome == "reverted"
-    return outcomes[0] if outcomes else "nothing"
+    return str(outcomes[0]) if outcomes else "nothing"
 
 
 def test_changes_fill_the_disk_and_none_is_half_done(tmp_path: Path) -> None:

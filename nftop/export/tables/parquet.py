@@ -70,7 +70,7 @@ def _whole(text: str | None) -> str | None:
     return None if text is None else text.encode("utf-8", "replace").decode()
 
 
-class _UncollectedWriter(pq.ParquetWriter):  # type: ignore[misc] - it has no types
+class _UncollectedWriter(pq.ParquetWriter):  # type: ignore[misc]
     def __del__(self) -> None:
         """Not closed when collected: writing to a full disk would fail again, with a traceback."""
 

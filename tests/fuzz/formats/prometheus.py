@@ -114,10 +114,10 @@ def _check(frame: FleetFrame, sample: FleetSample) -> None:
         assert len(fleet_rows(frame, FleetOrder(column.key, filter="e"))) <= len(rows)
     for row in rows[:_ROWS]:
         _check_lines(explain_fleet_lines(frame, row, 80))
-        lines = FleetHosts(Path("config.toml")).lines_to_add(row.host.instance)
-        _check_lines(unmapped_lines(row.host, "config.toml", lines, (), 80))
+        added = FleetHosts(Path("config.toml")).lines_to_add(row.host.instance)
+        _check_lines(unmapped_lines(row.host, "config.toml", added, (), 80))
         if 0 < len(row.host.instance) <= 500:
-            _check_toml(lines, row.host.instance)
+            _check_toml(added, row.host.instance)
     _check_lines(fleet_findings_lines(frame, 80))
     assert all(nf.readings.keys() == {*FLEET_METRICS} for nf in frame.nfs)
     assert len(frame.nfs) <= len(sample.series.get("nf", ()))

@@ -246,7 +246,7 @@ class Killer:
     def recover(self) -> str:
         """Recover as often as it takes: some recoveries are killed too. The outcome, or ""."""
         if FileJournal().pending() is not None and self.random.randrange(_AGAIN) == 0:
-            pid, pipe = forked(lambda report: (recover(FileJournal()), report("ended")))
+            pid, pipe = forked(lambda _report: recover(FileJournal()))
             time.sleep(self.random.random() * self.stages_s["planned"])
             self.kill(pid, self.random.choice(("client", "guard", "both")))
             os.close(pipe)
@@ -262,7 +262,11 @@ class Killer:
 def whole(kind: str, actions: Sequence[Action], ends: str) -> tuple[str, dict[str, float]]:
     """A session that nobody disturbs: its outcome, and seconds of its stages."""
     times: dict[str, float] = {}
-    outcome = session(kind, actions, ends, lambda text: times.setdefault(text, time.monotonic()))  # type: ignore[arg-type,func-returns-value]
+
+    def note(text: str) -> None:
+        times[text] = time.monotonic()
+
+    outcome = session(kind, actions, ends, note)
     wait(lambda: not guards())
     return outcome, {
         "planned": times["applied"] - times["planned"],
