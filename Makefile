@@ -43,7 +43,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench history experiments faults soak observer screenshots film docs wheel audit deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench history experiments faults soak endurance observer screenshots film docs wheel audit deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series kills prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -131,6 +131,12 @@ fleet-bench: $(READY) test-prometheus
 observer: $(READY) test-packages
 	@$(BIN)/python -m tests.bench.observer
 
+# The screen at 10 Hz beside testpmd in real time: memory, descriptors, threads, lost ticks; as root.
+MINUTES ?= 60
+
+endurance: $(READY) test-packages
+	@$(BIN)/python -m tests.bench.endurance $(MINUTES)
+
 # Pictures of the demo, by stepping its clock.
 screenshots: $(READY)
 	@$(BIN)/python -m screenshots.take
@@ -172,6 +178,12 @@ lab-big: $(READY) test-packages
 # Guards of sweeps that are killed 200 times, each kernel with and without CDP: half an hour. As root.
 lab-series: $(READY) test-packages
 	@NFTOP_SERIES_KILLS=200 $(BIN)/pytest -q --no-cov tests/lab/tests/test_series.py
+
+# Changes of every kind, while nftop, its guard or both are killed at random moments. As root.
+KILLS ?= 1000
+
+kills: $(READY) test-packages
+	@NFTOP_KILLS=$(KILLS) $(BIN)/pytest -q -s --no-cov tests/lab/tests/test_kills.py
 
 # Debian's Prometheus, 19 MB, unpacked and not installed: it scrapes nftop and answers queries.
 prometheus: $(READY) test-prometheus

@@ -73,11 +73,15 @@ STEPS: tuple[ReleaseStep, ...] = (
     ReleaseStep("faults", "faults of sources, every pair", 10),
     ReleaseStep("experiments", "sweeps whose best mask is known", 5),
     ReleaseStep("lab-series", "guards of sweeps that are killed", 30, root=True),
+    ReleaseStep("kills", "1,000 kills, every kind of change", 30, root=True),
     ReleaseStep("lab-big", "changes on 512 CPUs", 10, root=True),
     ReleaseStep("bench", "costs of nftop beside its targets", 15),
     ReleaseStep("bench-memory", "memory over eight simulated hours", 10),
     ReleaseStep("fleet-bench", "1,000 hosts in Prometheus", 5, programs=("apt-get", "dpkg")),
     ReleaseStep("history", "a week of three hosts, a sample a minute", 45),
+    ReleaseStep(
+        "endurance", "an hour at 10 Hz beside testpmd", 65, root=True, programs=("dpdk-testpmd",)
+    ),
     ReleaseStep("observer", "what a polling core loses", 15, root=True, programs=("dpdk-testpmd",)),
     ReleaseStep("prometheus", "Prometheus scrapes nftop", 2, programs=("apt-get", "dpkg")),
     ReleaseStep("deb-check", "the package in Debian 12", 10, root=True, programs=("debootstrap",)),

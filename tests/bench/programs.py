@@ -130,10 +130,10 @@ def loaded_hosts() -> list[Reached]:
 
 def large_demo() -> list[Reached]:
     """Share of a core that the demo of 512 CPUs takes at 1 Hz, its simulator included."""
-    with _on_terminal([*_DEMO, "--cpus", "512"]) as (child, master):
-        _drain((master,), _WARM_S)
+    with on_terminal([*_DEMO, "--cpus", "512"]) as (child, master):
+        drain((master,), _WARM_S)
         before = _used_s(child.pid)
-        _drain((master,), _LOADED_S)
+        drain((master,), _LOADED_S)
         share = (_used_s(child.pid) - before) / _LOADED_S
     return [
         Reached("demo of 512 CPUs at 1 Hz, simulator too", "<= 2 % of a core", 100 * share, 2, "%")
@@ -142,10 +142,10 @@ def large_demo() -> list[Reached]:
 
 def _paired(ours: Sequence[str], theirs: Sequence[str], seconds: float) -> tuple[float, float]:
     """CPU seconds of both."""
-    with _on_terminal(ours) as one, _on_terminal(theirs) as two:
-        _drain((one[1], two[1]), _WARM_S)
+    with on_terminal(ours) as one, on_terminal(theirs) as two:
+        drain((one[1], two[1]), _WARM_S)
         before = [_used_s(one[0].pid), _used_s(two[0].pid)]
-        _drain((one[1], two[1]), seconds)
+        drain((one[1], two[1]), seconds)
         return _used_s(one[0].pid) - before[0], _used_s(two[0].pid) - before[1]
 
 
@@ -160,7 +160,7 @@ def _cpu_s(command: Sequence[str], environ: Mapping[str, str] | None = None) -> 
 
 def _until_s(command: Sequence[str], text: bytes) -> float:
     """CPU seconds until a program has written `text` on a terminal; empty: anything."""
-    with _on_terminal(command) as (child, master):
+    with on_terminal(command) as (child, master):
         seen = b""
         while (not seen or text not in seen) and wait_readable([master], 30):
             seen += os.read(master, 65536)
@@ -168,12 +168,16 @@ def _until_s(command: Sequence[str], text: bytes) -> float:
 
 
 @contextmanager
-def _on_terminal(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def on_terminal(
+    command: Sequence[str], environ: Mapping[str, str] | None = None
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+    """A program on a terminal of 120x40, and the terminal's other end; `environ` is added."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-    environ = {**os.environ, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+    terminal = {"TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+    own = {**os.environ, **terminal, **(environ or {})}
     child = subprocess.Popen(
-        ["setsid", "--ctty", *command], stdin=slave, stdout=slave, stderr=slave, env=environ
+        ["setsid", "--ctty", *command], stdin=slave, stdout=slave, stderr=slave, env=own
     )
     os.close(slave)
     try:
@@ -184,7 +188,8 @@ def _on_terminal(command: Sequence[str]) -> Iterator[tuple[subprocess.Popen[byte
         os.close(master)
 
 
-def _drain(masters: Sequence[int], seconds: float) -> None:
+def drain(masters: Sequence[int], seconds: float) -> None:
+    """Read what is written to terminals for so long, as a terminal does."""
     until = time.monotonic() + seconds
     while (left := until - time.monotonic()) > 0:
         for master in wait_readable(masters, left):

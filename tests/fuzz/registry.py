@@ -163,5 +163,16 @@ TARGETS: tuple[FuzzTarget, ...] = (
         "requests", "text",
         ("nftop.export.http.request.answer",),
     ),
+    FuzzTarget(
+        "prometheus", "text",
+        ("nftop.sources.prometheus.PrometheusSource", "nftop.derive.fleet.step",
+         "nftop.render.fleet.fleet_text"),
+        packages=("nftop.sources.prometheus", "nftop.derive.fleet", "nftop.render"),
+    ),
+    FuzzTarget(
+        "http", "text",
+        ("nftop.sources.runtime.http.HttpSession",),
+        packages=("nftop.sources.runtime", "http.client"),
+    ),
 )  # fmt: skip
 BY_NAME = {target.name: target for target in TARGETS}

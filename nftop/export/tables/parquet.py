@@ -70,8 +70,13 @@ def _whole(text: str | None) -> str | None:
     return None if text is None else text.encode("utf-8", "replace").decode()
 
 
+class _UncollectedWriter(pq.ParquetWriter):  # type: ignore[misc]
+    def __del__(self) -> None:
+        """Not closed when collected: writing to a full disk would fail again, with a traceback."""
+
+
 def _opened(file: IO[bytes], schema: Any) -> Any:
-    return pq.ParquetWriter(file, schema, compression="zstd")
+    return _UncollectedWriter(file, schema, compression="zstd")
 
 
 def _before(times: tuple[int, int]) -> _Mask:

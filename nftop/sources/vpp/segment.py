@@ -169,7 +169,7 @@ class Segment:
         sent = [[item[0] for item in row] for row in _few(self._get("/if/tx"))]
         losses = {field: _rows(self._get(name)) for field, name in _LOSSES.items()}
         ended_ns = time.monotonic_ns()
-        names = list(self._get("/if/names"))
+        names = _texts(self._get("/if/names"))
         heartbeat = int(self._get("/sys/heartbeat"))
         loops, rates = (
             list(next(iter(self._get(f"/sys/{name}_per_worker", absent=[])), ()))
@@ -230,7 +230,7 @@ class Segment:
 
     def _nodes(self, threads: int) -> NodeReading:
         """Nodes that ever ran. VPP updates them without a mark, so `clocks` is read twice."""
-        names = list(self._get("/sys/node/names"))
+        names = _texts(self._get("/sys/node/names"))
         clocks, vectors, calls, again = (
             _rows(self._get(f"/sys/node/{name}"))[:threads]
             for name in ("clocks", "vectors", "calls", "clocks")
@@ -332,6 +332,14 @@ def _wait_unlocked(stats: Any) -> None:
         Reason.STALE,
         "its stats segment stays locked for a change: VPP hangs, or died during it",
     )
+
+
+def _texts(names: Any) -> list[str]:
+    """Names; the entry may be of another type. Raises ValueError."""
+    texts = list(names)
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("its names are no texts")
+    return texts
 
 
 def _rows(table: Sequence[Sequence[int]]) -> Rows:
