@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from nftop.model.change import (
     Cell,
@@ -17,12 +18,14 @@ from nftop.model.change import (
     State,
     SwitchBf,
 )
-from nftop.model.frame import CacheClass, Frame
 from nftop.model.ids import Cpu, Package, format_cpu_list, mhz_text
 from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import class_name
 from nftop.model.sst import Priority, priorities
 from nftop.model.struct import dataclass, field
+
+if TYPE_CHECKING:  # the guard imports this module, and frames import numpy
+    from nftop.model.frame import Frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +202,7 @@ def choices(frame: Frame, row: int, program: str) -> tuple[FrequencyChoice, ...]
         # By CPUs: several NFs may have one name.
         result += _both("nf", text, nf.cpus, ["--cpus", format_cpu_list(nf.cpus)], program)
     group = table.group[row]
-    if isinstance(group, CacheClass):
+    if not isinstance(group, Missing):
         members = [item.cpus for item in frame.groups if item.name == group.name]
         cpus = members[0] if members else ()
         if cpus:
