@@ -77,7 +77,7 @@ def stepped(
     """`nftop demo record` of `noisy` with a neighbour that comes and goes."""
     noisy = scenarios.load("noisy")
     (begins,) = noisy.steps
-    calm = {name: 1.0 for name in begins.slowed}
+    calm = dict.fromkeys(begins.slowed, 1.0)
     ends = replace(begins, load={"neighbour": 0.02}, slowed=calm)
     steps = [
         replace(step, at_s=float(at_s + later_s))
