@@ -134,13 +134,13 @@ def test_three_incidents_leave_three_recordings_that_begin_before_them(tmp_path:
     assert len(harmful) == 3
     files = sorted(tmp_path.iterdir())
     assert len(files) == 3
-    for file, begin_s, found in zip(files, BEGINS_S, harmful.values(), strict=True):
+    for file, begin_s, first in zip(files, BEGINS_S, harmful.values(), strict=True):
         items, ended, rest = everything(file)
         seconds = [(tick.sample.monotonic_ns - began_ns) // SECOND_NS for tick in ticks_of(items)]
         assert ended and rest is None
-        # 30 s before it was found and as much as its segment of a minute has: before its cause.
-        assert found - 90 < seconds[0] <= found - 29 < begin_s
-        assert seconds[-1] >= found + 10
+        # 30 s before, and as much as its segment of a minute has: before its cause.
+        assert first - 90 < seconds[0] <= first - 29 < begin_s
+        assert seconds[-1] >= first + 10
         assert seconds == list(range(seconds[0], seconds[-1] + 1))
         assert "noisy-neighbour" in {
             item.detail["rule"] for item in items if isinstance(item, Marker)
