@@ -18,10 +18,10 @@ NEWER ?= /var/tmp/nftop-trixie
 NEWER_OVS ?= /var/tmp/nftop-ovs
 # Where the tests' Prometheus is unpacked: installed, it would be started as a service.
 PROMETHEUS ?= $(CURDIR)/build/prometheus
-# `make deb-check` its own Debian 12.
-DEBIAN ?= /var/tmp/nftop-bookworm
-# `make units-check` one with systemd.
-UNITS ?= /var/tmp/nftop-units
+# The Debian or Ubuntu of deb-check, units-check and install-check, one or more: bookworm, trixie, noble.
+RELEASE ?= bookworm
+# Where these are debootstrapped.
+DEBIAN ?= build/debian
 # And `make lab-sid` its own Debian.
 SID ?= /var/tmp/nftop-sid
 # The first Python that is new enough; PYTHON=... chooses another.
@@ -43,7 +43,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench history experiments faults soak endurance observer screenshots film docs wheel audit deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series kills prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench history experiments faults soak endurance observer screenshots film docs wheel audit deb deb-release deb-check units-check install-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series kills prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -210,15 +210,27 @@ audit: $(READY)
 
 # Of the system's Python, so for the distribution it is made on.
 deb: wheel
-	@PIP=$(BIN)/pip NFTOP=$(BIN)/nftop packaging/deb.sh dist/nftop-*.whl dist
+	@PIP=$(BIN)/pip packaging/deb.sh dist/nftop-*.whl dist
 
-# Installs and runs it in a debootstrapped Debian 12. As root.
-deb-check: deb
-	@packaging/check-deb.sh dist/nftop_*.deb $(DEBIAN)
+# In a debootstrapped $(RELEASE), of its Python. As root, with debootstrap.
+deb-release: wheel
+	@for release in $(RELEASE); do rm -rf dist/$$release; \
+	  packaging/debian.sh $$release $(DEBIAN) dist/$$release build-deb.sh dist/nftop-*.whl CHANGELOG.md LICENSE || exit 1; done
 
-# Starts and stops the units under a systemd of their own. As root, with systemd-container.
-units-check: deb
-	@packaging/check-units.sh dist/nftop_*.deb $(UNITS)
+# Installs, runs and purges that package in a bare $(RELEASE), with its manual pages and completions.
+deb-check: deb-release
+	@for release in $(RELEASE); do \
+	  packaging/debian.sh $$release $(DEBIAN) dist/$$release check-deb.sh dist/$$release/nftop_*.deb || exit 1; done
+
+# Starts and stops its units under a systemd of their own. As root, with systemd-container.
+units-check: deb-release
+	@for release in $(RELEASE); do \
+	  packaging/debian.sh --boot $$release $(DEBIAN) dist/$$release check-units.sh dist/$$release/nftop_*.deb || exit 1; done
+
+# Installs the wheel in a bare $(RELEASE) as the README says: pipx, uv, for a user and for sudo. As root.
+install-check: wheel
+	@for release in $(RELEASE); do \
+	  packaging/debian.sh $$release $(DEBIAN) dist check-install.sh dist/nftop-*.whl || exit 1; done
 
 # For every user: the system's Python, not one that lives in somebody's home.
 install: PYTHON := $(or $(shell /usr/bin/python3 -c 'import sys; print(sys.executable) if sys.version_info >= (3, 11) else None' 2>/dev/null | grep /),$(PYTHON))

@@ -84,10 +84,18 @@ STEPS: tuple[ReleaseStep, ...] = (
     ),
     ReleaseStep("observer", "what a polling core loses", 15, root=True, programs=("dpdk-testpmd",)),
     ReleaseStep("prometheus", "Prometheus scrapes nftop", 2, programs=("apt-get", "dpkg")),
-    ReleaseStep("deb-check", "the package in Debian 12", 10, root=True, programs=("debootstrap",)),
     ReleaseStep(
-        "units-check", "the units under systemd", 10,
+        "deb-check", "the package in Debian 12 and 13", 20,
+        root=True, programs=("debootstrap",), variables=("RELEASE=bookworm trixie",),
+    ),
+    ReleaseStep(
+        "units-check", "its units under systemd there", 20,
         root=True, programs=("debootstrap", "systemd-nspawn"),
+        variables=("RELEASE=bookworm trixie",),
+    ),
+    ReleaseStep(
+        "install-check", "pipx, uv in a bare Debian", 20,
+        root=True, programs=("debootstrap",), variables=("RELEASE=bookworm trixie",),
     ),
     ReleaseStep("newer-dpdk", "a newer DPDK", 15, root=True, programs=("debootstrap",)),
     ReleaseStep("newer-ovs", "newer Open vSwitches", 15, root=True, programs=("debootstrap",)),
