@@ -41,7 +41,7 @@ from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady, PastFrame
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
-from nftop.ui.screens.editors import IN_THE_PAST
+from nftop.ui.screens.editor_opener import IN_THE_PAST
 from nftop.ui.screens.fleet import FleetContext, FleetReady, FleetScreen, HostOpened, OpenedHost
 from nftop.ui.screens.main import MainScreen
 from nftop.ui.theme import THEMES, VARIABLES, theme_name

@@ -24,7 +24,7 @@ from nftop.ui.messages import FeedEnded, FrameReady, PastFrame, PromptAnswer, Wh
 from nftop.ui.options import Options
 from nftop.ui.recording_keys import GOING_BACK, RecordingKeys
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.screens.editors import EditorOpener
+from nftop.ui.screens.editor_opener import EditorOpener
 from nftop.ui.screens.incident import FindingsScreen, IncidentScreen, RuleControl
 from nftop.ui.screens.menu import ColumnMenu, SortMenu
 from nftop.ui.screens.page import DoctorScreen, PageScreen, PageText, PerfScreen
