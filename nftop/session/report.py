@@ -18,7 +18,7 @@ from nftop.render.cache.page import last_verdict
 from nftop.session.interval import Cut, ticks
 from nftop.store.format.records import Marker
 from nftop.store.history.events import EventHistory
-from nftop.store.history.history import SampleRings
+from nftop.store.history.rings import SampleRings
 
 POINTS = 240
 # Samples that a verdict may need: two minutes before a change, three after it.

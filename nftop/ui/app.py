@@ -34,7 +34,7 @@ from nftop.render.base.text import printable
 from nftop.render.frame.changes import outcome_text
 from nftop.session.feed import Feed, FeedError, Player
 from nftop.session.fleet import FleetFeed
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import KeyRow
 from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady, PastFrame

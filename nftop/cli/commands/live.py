@@ -37,7 +37,7 @@ _DOCTOR_WIDTH = 120  # of its output in a report
 
 if TYPE_CHECKING:
     from nftop.model.sample import Sample
-    from nftop.store.history.history import TickHistory
+    from nftop.store.history.rings import TickHistory
     from nftop.store.user.rules import RulesFile
     from nftop.ui.options import Options
 
@@ -89,7 +89,7 @@ def _live_screen(
     from nftop.cli.compose.recorders import default_sink, header_of  # noqa: PLC0415
     from nftop.session.timeline import LivePast  # noqa: PLC0415
     from nftop.store.history.flight import FlightRecorder  # noqa: PLC0415
-    from nftop.store.history.history import TickHistory  # noqa: PLC0415
+    from nftop.store.history.rings import TickHistory  # noqa: PLC0415
     from nftop.store.recording.recorder import Recorder  # noqa: PLC0415
 
     flight = FlightRecorder()

@@ -17,7 +17,7 @@ from nftop.model.struct import replace
 from nftop.render.frame.footer import Tab, Tabs
 from nftop.render.frame.header import waiting_lines
 from nftop.session.feed import Feed, PastControl, Player
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import MOST, KeyRow, Mode, named
 from nftop.ui.messages import FeedEnded, FrameReady, PastFrame, PromptAnswer, Wheel
