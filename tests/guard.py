@@ -172,7 +172,7 @@ MAY: Mapping[str, str] = {
     # What the operator has in his own configuration folder.
     "store/user/config_dir.py": "os.close os.pread os.fstat os.fsync os.fdopen os.getpid "
     "pathlib.Path",
-    "store/user/columns.py": "pathlib.Path",
+    "store/user/chosen_columns.py": "pathlib.Path",
     "store/user/rules.py": "pathlib.Path",
     "store/user/fleet_hosts.py": "pathlib.Path",
     "store/reading/bytes.py": "os.close os.dup os.pread os.read os.fstat",

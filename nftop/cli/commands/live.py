@@ -28,7 +28,7 @@ from nftop.render.base.text import printable
 from nftop.render.frame.header import recorded
 from nftop.session.feed import Feed, FeedError
 from nftop.session.focus_target import FocusTarget, target_of
-from nftop.store.user.columns import columns_file
+from nftop.store.user.chosen_columns import columns_file
 from nftop.store.user.config_dir import folder_of, read_profiles
 
 # Threads of a screen at most: one per source, Textual's, the feed's and the terminal's.
