@@ -65,7 +65,7 @@ MAY: Mapping[str, str] = {
     "sys.byteorder os.fsencode",
     "sources/pcm/source.py": "socket.socket",
     # Servers, of this host or another, which are asked by GET only; TLS with the system's CAs.
-    "sources/runtime/http.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
+    "sources/runtime/http_client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
     "http.client.HTTPConnection http.client.HTTPException http.client.HTTPResponse "
     "http.client.RemoteDisconnected ssl.SSLSocket ssl.create_default_context",
     "sources/pcm/client.py": "socket.socket urllib.parse.urlsplit",

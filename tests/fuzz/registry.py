@@ -171,7 +171,7 @@ TARGETS: tuple[FuzzTarget, ...] = (
     ),
     FuzzTarget(
         "http", "text",
-        ("nftop.sources.runtime.http.HttpSession",),
+        ("nftop.sources.runtime.http_client.HttpSession",),
         packages=("nftop.sources.runtime", "http.client"),
     ),
 )  # fmt: skip
