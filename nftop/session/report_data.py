@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.derive.cache.changes import together
-from nftop.derive.compare.verdict import Verdict
+from nftop.derive.compare.verdict import Verdict, last_verdict
 from nftop.model.frame import Frame, NfRow
 from nftop.model.missing import Missing, Reading
 from nftop.model.struct import dataclass, field
 from nftop.model.timeline import TimelineEvent
-from nftop.render.cache.page import last_verdict
 from nftop.session.interval import Cut, ticks
 from nftop.store.format.records import Marker
 from nftop.store.history.events import EventHistory
