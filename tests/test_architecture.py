@@ -98,7 +98,7 @@ def test_only_commands_that_ask_first_change_the_host(inside: bool) -> None:
                 "ui/widgets/lines.py",
             },
         ),
-        ("serve", {"ui/screens/confirm.py"}),
+        ("apply_and_settle", {"ui/screens/confirm.py"}),
         ("revert", {"cli/confirmation.py", "ui/change_control.py"}),
         # The screen's control reports what a session does after the operator's word.
         ("begin_series", {"session/experiment.py", "ui/experiment_control.py"}),
