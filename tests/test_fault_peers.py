@@ -25,7 +25,7 @@ from nftop.session.live import Sampler
 from nftop.sources.dpdk.source import DpdkSource
 from nftop.sources.ovs.source import OvsSource
 from nftop.sources.pcm.source import PcmSource
-from nftop.sources.runtime.http import Address
+from nftop.sources.runtime.http_client import Address
 from nftop.sources.vpp.source import VppSource
 from tests.faults import FAULTS, Fault
 from tests.peers.dpdk_telemetry import telemetry_peer
