@@ -156,7 +156,7 @@ def test_a_screen_without_descriptors_opens_every_page(tmp_path: Path) -> None:
     assert b"Traceback" not in term.raw
 
 
-def test_no_part_of_numpy_is_imported_late() -> None:
+def test_nothing_of_numpy_is_imported_late() -> None:
     """`np.fft` and others are imported at their first use, for which there may be no descriptor."""
     late = {"core", "ctypeslib", "fft", "f2py", "ma", "polynomial", "random", "testing"}
     uses = [
