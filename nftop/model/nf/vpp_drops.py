@@ -20,8 +20,8 @@ from __future__ import annotations
 import re
 import tomllib
 from functools import cache, lru_cache
-from importlib import resources
 
+from nftop.model.data_files import data_file
 from nftop.model.struct import dataclass
 
 
@@ -42,7 +42,7 @@ class VppDropRule:
 
 @cache
 def vpp_drop_rules() -> tuple[VppDropRule, ...]:
-    text = (resources.files(__package__) / "vpp_drops.toml").read_text(encoding="utf-8")
+    text = data_file(__package__, "vpp_drops.toml").decode()
     return tuple(
         VppDropRule(rule["source"], re.compile(rule["nodes"]), frozenset(rule["names"]))
         for rule in tomllib.loads(text)["rules"]
