@@ -110,6 +110,8 @@ MAY: Mapping[str, str] = {
     # Every module of the package registers its screen.
     "ui/screens/registry.py": "pkgutil.iter_modules importlib.import_module",
     "model/bounds.py": "getattr",
+    # Tables of the package that are no code.
+    "model/data_files.py": "importlib.resources.files read_bytes",
     # Attributes of a class body, to create a Struct with them.
     "model/struct.py": "__dict__",
     # Whether a descriptor is of procfs: fstatfs(2) has no wrapper.
