@@ -18,7 +18,7 @@ NEWER ?= /var/tmp/nftop-trixie
 NEWER_OVS ?= /var/tmp/nftop-ovs
 # Where the tests' Prometheus is unpacked: installed, it would be started as a service.
 PROMETHEUS ?= $(CURDIR)/build/prometheus
-# The Debian or Ubuntu of deb-check, units-check and install-check, one or more: bookworm, trixie, noble.
+# The Debian or Ubuntu of deb-check, units-check and install-check, one or more: bookworm, trixie; noble is untried.
 RELEASE ?= bookworm
 # Where these are debootstrapped.
 DEBIAN ?= build/debian

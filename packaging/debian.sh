@@ -24,7 +24,7 @@ if [ "$1" = --inside ]; then  # in a mount namespace of its own: BASE ROOT CACHE
     env -i $proxies ${certificates:+SSL_CERT_FILE=$certificates PIP_CERT=$certificates} \
       HOME=/root LANG=C.UTF-8 TERM=dumb DEBIAN_FRONTEND=noninteractive \
       PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-      unshare --pid --fork --kill-child chroot "$merged" sh -c \
+      unshare --mount --pid --fork --kill-child chroot "$merged" sh -c \
       'mount -t proc proc /proc && mount --rbind "$0" /dev && cd /root && exec "$@"' /host-dev "$@"
   }
   mkdir -p "$merged/host-dev"
