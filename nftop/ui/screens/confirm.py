@@ -62,7 +62,6 @@ class ConfirmScreen(BannerScreen[bool]):
     The plan shown is the one applied: the gate refuses it if the host has changed meanwhile.
     """
 
-    AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(CONFIRM)
     KEYS: ClassVar[tuple[KeyRow, ...]] = CONFIRM
     PANEL: ClassVar[str] = "preview"
