@@ -542,7 +542,7 @@ def test_a_session_from_start_to_hang_up() -> None:
         term.resize(100, 30)
         shows("CAT editor")
         press("u", "undo the last change", "y applies it")
-        confirm("CAT editor", "tenant L3 0 fe → ", " → fe")
+        confirm("CAT editor", "tenant L3 0 000fe → ", " → 000fe")
         press("\x1b")
         press("\x1b", "[1 Cores]")
         shows("[1 Cores]", "LIVE")

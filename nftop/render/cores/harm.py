@@ -162,12 +162,12 @@ def row_facts(frame: Frame, trends: RowTrends, before: BeforeValues) -> RowFacts
     return RowFacts(trends, harm, culprits(frame), looks=looks, names=names, before=before)
 
 
-def culprit_names(frame: Frame) -> dict[Cpu, str]:
-    """`RowFacts.names` of a frame."""
+def culprit_names(frame: Frame, past: Sequence[Incident] = ()) -> dict[Cpu, str]:
+    """`RowFacts.names` of a frame; with culprits of incidents that are over."""
     cpus = frame.cpus
     row_of = cpus.topology.row_of
     names: dict[Cpu, str] = {}
-    for item in frame.incidents:
+    for item in (*frame.incidents, *past):
         party = item.culprit
         if party is None or party.kind != "process" or item.severity is Severity.INFO:
             continue
