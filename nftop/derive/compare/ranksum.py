@@ -22,6 +22,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+from numpy.fft import irfft, rfft  # here: numpy imports it at its first use, late
 
 from nftop.model.column import Floats
 from nftop.model.struct import dataclass
@@ -422,8 +423,8 @@ def _autocorrelation(values: Floats) -> Floats:
     """Unbiased, of the ranks of float64 (n,), by lag 0 to n - 1; empty if all values are equal."""
     count = len(values)
     away = _ranks(values)[0] - (count + 1) / 2
-    power = np.abs(np.fft.rfft(away, 2 * count)) ** 2
-    products = np.fft.irfft(power)[:count]
+    power = np.abs(rfft(away, 2 * count)) ** 2
+    products = irfft(power)[:count]
     if products[0] <= 0:
         return np.empty(0)
     return np.asarray(products / (count - np.arange(count)) * count / products[0])
