@@ -146,7 +146,7 @@ _LEAD = 4  # cells of the marker of the row and the swatch of the class
 _MASK, _USED, _GBPS, _MBA, _CPUS, _NF = range(6)
 _COLUMNS = (
     _Col("MASK", 0, 20, right=True),
-    _Col("MiB USED/CAP", 9, 20, 1, right=True, short="MiB/CAP"),
+    _Col("MiB USED/CAP", 8, 20, 1, right=True, short="MiB/CAP"),
     _Col("GB/s", 5, 5, 6, right=True),
     _Col("MBA", 0, 16, 5, right=True),
     _Col("CPUS", 6, 40, 3),
@@ -453,7 +453,7 @@ def _column_texts(texts: Sequence[str], shape: _Shape) -> list[str]:
 
 def _names_in(names: str, width: int) -> str:
     """Whole names, as many as fit, and how many more there are."""
-    forms = _name_forms(names)
+    forms = _name_forms(names) if names != OTHERS or len(OTHERS) <= width else [""]
     return next((form for form in forms if cells(form) <= width), _short(forms[-1], width))
 
 
@@ -498,8 +498,11 @@ def _least(texts: Sequence[_RowText]) -> list[int]:
         col.least or max(len(col.head), most)
         for col, most in zip(_COLUMNS, _longest(texts), strict=True)
     ]
+    held = [text.columns[_USED].partition(f" {ARROW} ")[0] for text in texts]
+    least[_USED] = max([least[_USED], *map(cells, held)])
     # One whole name: a part of it does not identify.
-    firsts = [cells(_name_forms(text.columns[_NF])[-1]) for text in texts]
+    names = [text.columns[_NF] for text in texts if text.columns[_NF] != OTHERS]
+    firsts = [cells(_name_forms(name)[-1]) for name in names]
     least[_NF] = min(_NAME_MOST, max([least[_NF], *firsts]))
     return least
 
@@ -514,10 +517,15 @@ def _shared_out(texts: Sequence[_RowText], room: int) -> list[int]:
         0 if col.goes and not most else 1 + max(len(col.head), low, min(col.most, most))
         for col, most, low in zip(_COLUMNS, longest, least, strict=True)
     ]
+    users = [text.columns[_CPUS] for text in texts]
+    word = max((len(item) for item in users if item.isalpha()), default=0)
     while sum(wanted) > room:
         # Shrink the column with most spare cells first; then leave columns out.
         spare = [item - 1 - low if item else 0 for item, low in zip(wanted, least, strict=True)]
         at = max(range(len(_COLUMNS)), key=lambda index: spare[index])
+        if wanted[_GBPS] and at == _CPUS and wanted[at] - 1 <= word:
+            wanted[_GBPS] = 0  # rather than a part of a word
+            continue
         if spare[at] > 0:
             wanted[at] -= 1
             continue

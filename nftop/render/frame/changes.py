@@ -175,8 +175,10 @@ def unkept_lines(facts: PendingFacts, width: int, height: int = _TALL) -> list[L
         time_left = f"taken back in {remaining}"
         full = round(_BAR * facts.left_s / max(facts.within_s, 1.0))
         bar = "█" * min(full, _BAR) + "░" * (_BAR - full)
+        if cells(f"{head}   {about}   {time_left}   ") + keys.width > width:
+            time_left = f"back in {remaining}"  # rather than half of a mask
         room = width - cells(f"{head}   {time_left}   ") - keys.width
-        drawn = f"  {bar}" if room >= len(bar) + 2 else ""
+        drawn = f"  {bar}" if room >= len(bar) + 5 + cells(about) else ""
         about = fit(about, min(cells(about), max(0, room - len(drawn) - 3)))
         left = f"{head}   {about}" if about.strip() else head
         right = f"{time_left}{drawn}   "
