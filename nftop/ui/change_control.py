@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from nftop.control.interface import ClassGate, PendingChange
+from nftop.control.gate_protocols import ClassGate, PendingChange
 from nftop.derive.cache.changes import MOST
 from nftop.model.change import Change, Outcome, OwnChange, Proposal, Receipt, parts
 from nftop.model.ids import Cpu, parse_cpu_list

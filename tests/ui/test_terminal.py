@@ -543,7 +543,8 @@ def test_a_session_from_start_to_hang_up() -> None:
         term.resize(100, 30)
         shows("CAT editor")
         press("u", "undo the last change", "y applies it")
-        confirm("CAT editor", "tenant L3 0 000fe → ", " → 000fe")
+        # Its own line if it comes 3 s or more after the change, else one line with it.
+        confirm("CAT editor", "tenant L3 0 000fe → ", "change 1 is taken back")
         press("\x1b")
         press("\x1b", "[1 Cores]")
         shows("[1 Cores]", "LIVE")

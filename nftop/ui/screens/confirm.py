@@ -9,7 +9,7 @@ from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 
-from nftop.control.interface import ClassGate
+from nftop.control.gate_protocols import ClassGate
 from nftop.control.resctrl.thread_monitors import monitor_name, propose_monitor
 from nftop.model.change import Proposal
 from nftop.model.frame import Frame, NfRow

@@ -11,7 +11,7 @@ from textual import events
 from textual.binding import BindingType
 from textual.message import Message
 
-from nftop.control.interface import ClassGate
+from nftop.control.gate_protocols import ClassGate
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.draft import Draft
 from nftop.control.rules import Rules
