@@ -147,6 +147,7 @@ class PendingFacts:
 
 
 _BAR = 20  # cells
+_PENDING_FORMS = (("IS NOT KEPT", "taken back"), ("IS NOT KEPT", "back"), ("NOT KEPT", "back"))
 _SECONDS_BELOW = 120  # a longer time has its minutes
 _TALL = 20  # lines of the screen from which the banner has three
 
@@ -168,15 +169,18 @@ def unkept_lines(facts: PendingFacts, width: int, height: int = _TALL) -> list[L
         keys = line()
         whole = f" CHANGE{which} WAS NOT KEPT   the guard takes it back   {about}"
     else:
-        head = f" CHANGE{which} IS NOT KEPT"
         remaining = (
             f"{facts.left_s} s" if facts.left_s < _SECONDS_BELOW else duration_text(facts.left_s)
         )
-        time_left = f"taken back in {remaining}"
+        # Shorter words rather than half of a mask.
+        forms = [
+            (f" CHANGE{which} {words}", f"{taken} in {remaining}")
+            for words, taken in _PENDING_FORMS
+        ]
+        room = width - keys.width - cells(f"{about}         ")
+        head, time_left = next((f for f in forms if cells("".join(f)) <= room), forms[-1])
         full = round(_BAR * facts.left_s / max(facts.within_s, 1.0))
         bar = "█" * min(full, _BAR) + "░" * (_BAR - full)
-        if cells(f"{head}   {about}   {time_left}   ") + keys.width > width:
-            time_left = f"back in {remaining}"  # rather than half of a mask
         room = width - cells(f"{head}   {time_left}   ") - keys.width
         drawn = f"  {bar}" if room >= len(bar) + 5 + cells(about) else ""
         about = fit(about, min(cells(about), max(0, room - len(drawn) - 3)))
