@@ -58,7 +58,7 @@ MAY: Mapping[str, str] = {
     "sources/netdev/source.py": "socket.socket socket.AF_NETLINK socket.SOCK_RAW "
     "socket.SOCK_CLOEXEC",
     # Names of the users that sockets belong to, and who can replace the socket's file.
-    "sources/trust/trust.py": "pwd.getpwuid os.fstat os.stat_result",
+    "sources/trust/ownership.py": "pwd.getpwuid os.fstat os.stat_result",
     # Credentials of a Unix socket's peer; the kernel's row of one TCP socket, by sock_diag(7).
     "sources/trust/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED socket.AF_NETLINK "
     "socket.AF_INET socket.AF_INET6 socket.SOCK_RAW socket.SOCK_CLOEXEC socket.IPPROTO_TCP "

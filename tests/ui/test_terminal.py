@@ -544,7 +544,7 @@ def test_a_session_from_start_to_hang_up() -> None:
         shows("CAT editor")
         press("u", "undo the last change", "y applies it")
         # Its own line if it comes 3 s or more after the change, else one line with it.
-        confirm("CAT editor", "tenant L3 0 fe → ", "change 1 is taken back")
+        confirm("CAT editor", "tenant L3 0 000fe → ", "change 1 is taken back")
         press("\x1b")
         press("\x1b", "[1 Cores]")
         shows("[1 Cores]", "LIVE")

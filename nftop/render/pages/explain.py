@@ -51,6 +51,7 @@ _HEADERS: Mapping[str, tuple[str, ...]] = {
     "out": ("tx_packets_per_s",),
     "out mpps": ("tx_packets_per_s",),
     "mib used/cap": ("occupancy_bytes", "capacity_bytes"),
+    "gb/s": ("mbm_total_bytes_per_s",),
     "mb/s": ("mbm_total_bytes_per_s",),
     "local": ("mbm_local_bytes_per_s",),
     "min-max": ("min_frequency_hz", "max_frequency_hz"),
