@@ -109,7 +109,6 @@ _MACHINE = re.compile(r"/machine-([a-z]+)\\x2d(?:\d+\\x2d)?([^/\n]+?)\.scope")
 _LXC = re.compile(r"/lxc(?:\.payload)?[./]([^/\n]+)")
 # The first unit below the slices: what is below it may be delegated to a user.
 _SYSTEM_UNIT = re.compile(r"/system\.slice/(?:[^/]+\.slice/)*([^/]+\.(?:service|scope))(?:/|$)")
-# A service of the system may have named what is below it.
 _SERVICE = re.compile(r"/system\.slice/(?:[^/]+\.slice/)*([^/]+)\.service/")
 _RUNTIMES = frozenset({"containerd", "crio", "docker", "k3s", "k3s-agent", "kubelet", "podman"})
 _UNIT = re.compile(r"[^/]+\.(?:service|scope)")
@@ -174,9 +173,8 @@ def _unit(path: str) -> str:
     if system := _SYSTEM_UNIT.match(path):
         return system[1]
     units = _UNIT.findall(path)
-    if units and path.startswith("/user.slice/"):
-        return units[-1]
-    return f"unit {units[-1]}" if units else ""
+    kind = "" if path.startswith("/user.slice/") else "unit "
+    return f"{kind}{units[-1]}" if units else ""
 
 
 _NODE = re.compile(r"\bN(\d{1,4})=(\d{1,18})\b")
