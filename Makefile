@@ -45,7 +45,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin NFTOP_SSHD=$(SSHD) $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench fleet-ssh history experiments faults soak endurance observer screenshots film docs wheel audit deb deb-release deb-check units-check install-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series kills prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench fleet-ssh history experiments faults soak endurance observer screenshots film docs wheel audit deb deb-release deb-check units-check install-check chromium install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series kills prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -129,9 +129,13 @@ FLEET_SECONDS ?= 150
 fleet-bench: $(READY) test-prometheus
 	@NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.bench.fleet $(FLEET_SECONDS)
 
-# What a polling core loses while nftop looks at it: testpmd with and without, by turns; as root.
+# What a polling core of testpmd and of OVS loses while nftop, htop, btop, perf or PCM look on, by turns:
+# half an hour each with 40 rounds. As root.
+ROUNDS ?= 40
+
+observer: TEST_PACKAGES += btop htop
 observer: $(READY) test-packages
-	@$(BIN)/python -m tests.bench.observer
+	@$(BIN)/python -m tests.bench.observer $(ROUNDS)
 
 # The screen at 10 Hz beside testpmd in real time: memory, descriptors, threads, lost ticks; as root.
 MINUTES ?= 60
@@ -186,6 +190,11 @@ KILLS ?= 1000
 
 kills: $(READY) test-packages
 	@NFTOP_KILLS=$(KILLS) $(BIN)/pytest -q -s --no-cov tests/lab/tests/test_kills.py
+
+# Reports in a real browser, on screen and on paper.
+chromium: TEST_PACKAGES += chromium poppler-utils
+chromium: $(READY) test-packages
+	@$(BIN)/pytest -q --no-cov tests/export/test_report.py
 
 # Debian's Prometheus, 19 MB, unpacked and not installed: it scrapes nftop and answers queries.
 prometheus: $(READY) test-prometheus

@@ -85,7 +85,11 @@ STEPS: tuple[ReleaseStep, ...] = (
     ReleaseStep(
         "endurance", "an hour at 10 Hz beside testpmd", 65, root=True, programs=("dpdk-testpmd",)
     ),
-    ReleaseStep("observer", "what a polling core loses", 15, root=True, programs=("dpdk-testpmd",)),
+    ReleaseStep(
+        "observer", "what polling cores lose beside monitors", 70,
+        root=True, programs=("dpdk-testpmd", "ovs-vsctl"),
+    ),
+    ReleaseStep("chromium", "reports in a browser and on paper", 3),
     ReleaseStep("prometheus", "Prometheus scrapes nftop", 2, programs=("apt-get", "dpkg")),
     ReleaseStep(
         "deb-check", "the package in Debian 12 and 13", 20,
