@@ -192,6 +192,21 @@ def test_hosts_that_are_no_pair_are_named_and_few_give_no_answer(
     assert len(mpps["hosts"]) == 2 and mpps["change"] is not None
 
 
+def test_the_same_time_on_two_hosts_is_no_overlap(tmp_path: Path, capsys: Captured) -> None:
+    """A and B: one host has the new masks, the other one not yet."""
+    files = [str(record(tmp_path / name, name, 100, masks=masks))
+             for name, masks in (("edge-1", OVER_ALL), ("edge-2", APART))]  # fmt: skip
+    assert run(("compare", *files, "--json")) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["a"]["host"], report["b"]["host"]) == ("edge-1", "edge-2")
+    assert report["a"]["from"] == report["b"]["from"]
+    assert len(report["notes"]) == 1, "that the hosts differ"
+    ovs = nf_of(report, "ovs-vswitchd")
+    assert (ovs["word"], ovs["metrics"]["cpp"]["word"]) == ("better", "better")
+    # Paired by host they are no pair.
+    assert run(("compare", "--before", files[0], "--after", files[1])) == 2
+
+
 def test_hostile_names_stay_text(tmp_path: Path, capsys: Captured) -> None:
     names = [*HOSTILE, "--json", "$(reboot)", "a, b: c (d)"]
     sides = [[str(record(tmp_path / f"{at_s}-{number}", name, at_s, ticks=2))
