@@ -65,7 +65,7 @@ MAY: Mapping[str, str] = {
     "sys.byteorder os.fsencode",
     "sources/pcm/source.py": "socket.socket",
     # Servers, of this host or another, which are asked by GET only; TLS with the system's CAs.
-    "sources/runtime/http.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
+    "sources/runtime/http_client.py": "socket.socket socket.getaddrinfo socket.SOCK_STREAM "
     "http.client.HTTPConnection http.client.HTTPException http.client.HTTPResponse "
     "http.client.RemoteDisconnected ssl.SSLSocket ssl.create_default_context",
     "sources/pcm/client.py": "socket.socket urllib.parse.urlsplit",
@@ -172,7 +172,7 @@ MAY: Mapping[str, str] = {
     # What the operator has in his own configuration folder.
     "store/user/config_dir.py": "os.close os.pread os.fstat os.fsync os.fdopen os.getpid "
     "pathlib.Path",
-    "store/user/columns.py": "pathlib.Path",
+    "store/user/chosen_columns.py": "pathlib.Path",
     "store/user/rules.py": "pathlib.Path",
     "store/user/fleet_hosts.py": "pathlib.Path",
     "store/reading/bytes.py": "os.close os.dup os.pread os.read os.fstat",

@@ -17,7 +17,7 @@ from nftop.model.missing import Missing
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, ResctrlTable
 from nftop.model.sample import SourceReading
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from tests.frames import SECOND_NS, START_NS, frame
 from tests.rdt import MIB, table
 

@@ -17,7 +17,7 @@ from nftop.control.recovery import recover, revert
 from nftop.control.transaction import apply, keep
 from nftop.model.change import Receipt
 from nftop.model.rule_settings import RuleSetting, RuleSettings
-from nftop.store.user.columns import columns_file
+from nftop.store.user.chosen_columns import columns_file
 from nftop.store.user.rules import rules_file
 from tests.command import called
 from tests.control.hosts import Disk, memory

@@ -27,7 +27,7 @@ from nftop.session.replay import Replay
 from nftop.store.format.encoder import Encoder
 from nftop.store.format.records import DroppedTicks, Header, Marker, framed, header_body
 from nftop.store.format.zstd import FRAME_END, ZstdCompressor
-from nftop.store.history.history import Ring, TickHistory
+from nftop.store.history.rings import Ring, TickHistory
 from nftop.store.reading.scan import Scan, add_loss
 from nftop.store.reading.seekpoint import SeekPoint, packed
 from nftop.ui.app import NftopApp
@@ -290,7 +290,7 @@ def test_frames_to_step_back_to_are_limited_by_memory(
 
 
 def test_a_long_history_of_many_rows_is_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nftop.store.history.history.MOST_BYTES", 4 * 40 * 64)
+    monkeypatch.setattr("nftop.store.history.rings.MOST_BYTES", 4 * 40 * 64)
     ring = Ring(("cpp",), ticks=600)
     few, many = {0: 0}, {row: row for row in range(64)}
     for tick in range(100):

@@ -37,7 +37,7 @@ from nftop.session.live import Live
 from nftop.sources.perf.abi import host_kernel
 from nftop.sources.perf.group import GroupReader
 from nftop.sources.perf.source import PerfSource
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.ui.app import NftopApp
 from nftop.ui.widgets.lines import Lines
 from tests.control.hosts import LabHost

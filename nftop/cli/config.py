@@ -170,7 +170,7 @@ def open_fleet_hosts() -> FleetHosts:
 
 def show(options: argparse.Namespace) -> int:
     """The command `config`: the files have been read and checked with the command line."""
-    from nftop.store.user.columns import columns_file, columns_text  # noqa: PLC0415 - seldom
+    from nftop.store.user.chosen_columns import columns_file, columns_text  # noqa: PLC0415 - seldom
     from nftop.store.user.rules import rules_text  # noqa: PLC0415 - it imports all rules
 
     try:

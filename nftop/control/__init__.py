@@ -12,7 +12,7 @@ recovery              reverts a change, at once or after a crash
 journal               changes under way, on disk before they are made, and all that were made
 journal_entry         entries of the journal and messages of the guard as JSON
 journal_damage        damaged files of the journal, and how to clear them by hand
-history               directories that nftop created, and what undoes kept changes
+change_history        directories that nftop created, and what undoes kept changes
 guard_process         the process that changes the host, and reverts unless the change is kept
 guard_client          starts it, and reads its answers
 rules                 what the hardware and the kernel accept

@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from nftop.control import history
+from nftop.control import change_history
 from nftop.control.backend import CLASSES, AbsentError, AnyBackend
 from nftop.control.backends import BACKENDS, key_of
 from nftop.control.guard_client import start_guard, start_series
@@ -68,7 +68,7 @@ class BackendGate(Generic[BackendT]):
 
     def newest(self) -> int:
         """Number of the last change in effect, or 0."""
-        return max((entry.number for entry in history.in_effect(self._here())), default=0)
+        return max((entry.number for entry in change_history.in_effect(self._here())), default=0)
 
     def writes(self, proposal: Proposal) -> tuple[str, ...]:
         return self.host.shell(proposal)
@@ -85,11 +85,13 @@ class BackendGate(Generic[BackendT]):
         a change, or of one that was undone in part, is tried again each time and does not stop it.
         """
         here = self._here()
-        in_effect, tried = history.in_effect(here), history.tried(here)
+        in_effect, tried = change_history.in_effect(here), change_history.tried(here)
         gone, passed, messages = list[int](), list[int](), list[str]()
         unmet, newest = tuple[str, ...](), None
         for entry in reversed(in_effect):
-            planned = self._reversal(history.with_undoing(entry, here), "undo" + " --past" * beyond)
+            planned = self._reversal(
+                change_history.with_undoing(entry, here), "undo" + " --past" * beyond
+            )
             if planned is None:
                 continue
             proposal, number = planned[0], entry.number
@@ -126,8 +128,8 @@ class BackendGate(Generic[BackendT]):
         Cells that an undo left alone because others had changed them are tried once more.
         """
         here = self._here()
-        stands = {entry.number for entry in history.in_effect(here)}
-        entries = history.with_targets(history.revertible(here))
+        stands = {entry.number for entry in change_history.in_effect(here)}
+        entries = change_history.with_targets(change_history.revertible(here))
         planned = self._reversal(entries, "cat reset")
         if planned is None:
             return None
@@ -163,7 +165,7 @@ class BackendGate(Generic[BackendT]):
         self, proposal: Proposal, numbers: tuple[int, ...]
     ) -> tuple[Proposal, tuple[int, ...]]:
         """A proposal that undoes these changes, with `Proposal.final`, and their numbers."""
-        final = history.is_newest(numbers, self.journal.history(), self.host.identity)
+        final = change_history.is_newest(numbers, self.journal.history(), self.host.identity)
         return replace(proposal, final=final), numbers
 
     def _reversal(
@@ -175,11 +177,11 @@ class BackendGate(Generic[BackendT]):
         state = self.host.reach(change for entry in entries for change in entry.changes)
         commands = (f"{self.program} {words}",) * self.persistent
         judge = partial(self.host.checked_proposal, commands=commands)
-        waiting = history.waiting(entries, self._here())
-        initial = history.initial_values(waiting, self.host.rules()) if waiting else {}
-        proposal = history.reversal(state, entries, self._here(), judge, initial)
+        waiting = change_history.waiting(entries, self._here())
+        initial = change_history.initial_values(waiting, self.host.rules()) if waiting else {}
+        proposal = change_history.reversal(state, entries, self._here(), judge, initial)
         numbers = tuple(entry.number for entry in entries)
-        warnings = (*history.unverified(entries), *proposal.warnings)
+        warnings = (*change_history.unverified(entries), *proposal.warnings)
         return replace(proposal, identity=identity, warnings=warnings), numbers
 
     def _here(self) -> list[Entry]:

@@ -48,6 +48,8 @@ _VALUES: Mapping[str, str] = MappingProxyType({
     "cp_class": _DECIMAL, "governor": r"[a-zA-Z0-9_-]{1,32}", "epp": r"[a-zA-Z0-9_-]{1,32}",
     "bf": "on|off", "io_alloc": "enabled|disabled", "io_cbm": _MASK,
 })  # fmt: skip
+# Kinds whose value may be "": what the kernel chooses (`backend.KERNELS`) is not known yet.
+_CHOSEN = frozenset({"group", "monitor", "epp", "io_cbm"})
 _NAMES: Mapping[str, str] = MappingProxyType(
     {"task": r"[0-9]{1,10}@[0-9]{1,20}", "bf": r"[0-9]{1,9}\.[0-9]{1,9}@[0-9]{1,9}"}
 )
@@ -361,12 +363,12 @@ def _cell(raw: object) -> Cell:
 
 
 def _value(cell: Cell, raw: object) -> str:
-    """A value of a cell; "" is one that the kernel chooses (`backend.KERNELS`)."""
     text = _text(raw)
     pattern = _VALUES.get(cell.kind)
     if cell.kind == "schemata":
         pattern = _MASK if cell.name in MASK_LINES else _DECIMAL
-    if text and pattern is not None and not re.fullmatch(pattern, text):
+    is_open = not text and cell.kind in _CHOSEN
+    if pattern is not None and not is_open and not re.fullmatch(pattern, text):
         raise InvalidError("value")
     return text
 

@@ -22,7 +22,7 @@ from nftop.control.backend import (
     after,
     touched,
 )
-from nftop.control.history import unverified
+from nftop.control.change_history import unverified
 from nftop.control.journal import Journal, hinted
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import Entry, completed

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from nftop.control.backend import AnyBackend, BackendStep, LockedError, RefusedError, after, touched
-from nftop.control.history import is_newest
+from nftop.control.change_history import is_newest
 from nftop.control.journal import Journal, hinted, next_number, now
 from nftop.control.journal_entry import Entry, Requester
 from nftop.control.recovery import LOCK_S, forget, recover, retry, revert, undone_text

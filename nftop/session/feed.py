@@ -9,7 +9,7 @@ from nftop.model.frame import Focus, Frame
 from nftop.model.replay_position import Position
 from nftop.model.rule_settings import RuleSettings
 from nftop.store.history.flight import FlightSize
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 
 
 class FeedError(Exception):

@@ -13,7 +13,7 @@ from nftop.session.replay import Replay
 from nftop.session.time_spec import outside
 from nftop.store.history.events import EventHistory
 from nftop.store.history.flight import FlightRecorder, FlightSize
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 
 # Ticks of graphs that begin before the live history does.
 _TICKS = 120

@@ -15,7 +15,7 @@ from nftop.model.fleet import FleetLabels, FleetQuery, FleetSample, FleetSeries
 from nftop.model.missing import Missing, Reason
 from nftop.model.struct import dataclass
 from nftop.model.terminal_text import safe_line
-from nftop.sources.runtime.http import (
+from nftop.sources.runtime.http_client import (
     Address,
     HttpAnswer,
     HttpSession,

@@ -32,7 +32,7 @@ from nftop.sources.pyperf.source import choose
 from nftop.sources.resctrl.source import UARCHS as IIO_REGISTER_UARCHS
 from nftop.sources.resctrl.source import ResctrlSource
 from nftop.sources.runtime.affinity import Affinity
-from nftop.sources.runtime.http import Address
+from nftop.sources.runtime.http_client import Address
 from nftop.sources.runtime.self_usage import OwnSource
 from nftop.sources.uncore.source import NO_IIO, IioSource, UncoreSource
 from nftop.sources.vpp.source import VppSource

@@ -34,14 +34,14 @@ from nftop.render.base.text import printable
 from nftop.render.frame.changes import outcome_text
 from nftop.session.feed import Feed, FeedError, Player
 from nftop.session.fleet import FleetFeed
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import KeyRow
 from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady, PastFrame
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
-from nftop.ui.screens.editors import IN_THE_PAST
+from nftop.ui.screens.editor_opener import IN_THE_PAST
 from nftop.ui.screens.fleet import FleetContext, FleetReady, FleetScreen, HostOpened, OpenedHost
 from nftop.ui.screens.main import MainScreen
 from nftop.ui.theme import THEMES, VARIABLES, theme_name

@@ -127,7 +127,7 @@ class ChangeControl:
         self._expired = False  # the guard ended the change before a key did
 
     def begin(self) -> bool:
-        """Reserve the control for a change; True: call `serve` for it."""
+        """Reserve the control for a change; True: call `apply_and_settle` for it."""
         if self.state.phase != "none" or self._closing or self.experiment.busy:
             return False
         self._keeps = self._expired = False
@@ -135,7 +135,7 @@ class ChangeControl:
         self._now(phase="applying", receipt=None)
         return True
 
-    def serve(self, proposal: Proposal, undoes: tuple[int, ...]) -> None:
+    def apply_and_settle(self, proposal: Proposal, undoes: tuple[int, ...]) -> None:
         """Apply a change and settle it; blocks, so call it in a thread.
 
         A final proposal is kept at once, even if the application ends meanwhile.

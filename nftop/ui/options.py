@@ -16,7 +16,7 @@ from nftop.session.feed import PastControl
 from nftop.store.history.events import EventHistory
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import Sink
-from nftop.store.user.columns import ColumnsFile
+from nftop.store.user.chosen_columns import ColumnsFile
 from nftop.store.user.rules import RulesFile
 from nftop.ui.theme import ThemeChoice
 

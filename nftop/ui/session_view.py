@@ -46,7 +46,7 @@ from nftop.render.frame.header import ViewStatus, time_of_day
 from nftop.render.incidents.line import has_no_values
 from nftop.session.feed import Feed, PastControl, Player, TimeControl
 from nftop.store.history.events import STRIP_NS, EventHistory
-from nftop.store.history.history import HistorySeries, TickHistory
+from nftop.store.history.rings import HistorySeries, TickHistory
 from nftop.ui.keys import MOST
 from nftop.ui.widgets.lines import LastResults
 

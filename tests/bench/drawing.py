@@ -13,7 +13,7 @@ from nftop import ui
 from nftop.model.frame import Frame
 from nftop.render.cores.columns import columns_for
 from nftop.render.cores.rows import CpuView, Cursor, arrange
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.ui.app import NftopApp
 from nftop.ui.screens.registry import screens
 from nftop.ui.widgets.lines import CpuTableView

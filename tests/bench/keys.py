@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.widgets import Static
 
 from nftop.model.frame import Frame
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from tests.bench.drawing import CountedNftop
 from tests.bench.report import Reached
 from tests.bench.scenes import shaken

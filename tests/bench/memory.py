@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from nftop.store.history.flight import FlightRecorder
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.store.recording.recorder import Recorder
 from tests.bench.report import Reached
 from tests.bench.scenes import Clocked

@@ -9,8 +9,8 @@ from nftop.derive.fold import FoldState
 from nftop.model.pcm import PcmTable
 from nftop.session.live import Live
 from nftop.sources.pcm.source import PcmSource, PcmTopologySource, topology_of
-from nftop.sources.runtime.http import Address
-from nftop.store.history.history import TickHistory
+from nftop.sources.runtime.http_client import Address
+from nftop.store.history.rings import TickHistory
 from nftop.ui.messages import FrameReady
 from tests.bench.drawing import CountedNftop
 from tests.bench.report import Reached

@@ -91,6 +91,34 @@ def test_what_makes_no_sense_says_which_file(text: str) -> None:
     assert caught.value.reason in ("syntax", "checksum", "member", "number")
 
 
+@pytest.mark.parametrize(
+    ("cell", "may_be_unknown"),
+    [
+        (Cell("group", "a"), True),
+        (Cell("monitor", "a", "b"), True),
+        (Cell("epp", "", "1", 1), True),
+        (Cell("io_cbm", "", "L3", 0), True),
+        (Cell("io_alloc", "", "L3"), False),
+        (Cell("schemata", "a", "L3", 0), False),
+        (Cell("schemata", "a", "MB", 0), False),
+        (Cell("min_khz", "", "1", 1), False),
+        (Cell("governor", "", "1", 1), False),
+        (Cell("bf", "", "0.1@2", 0), False),
+        (Cell("cp_class", "", "", 0), False),
+    ],
+)
+def test_a_value_is_empty_only_where_the_kernel_chooses_it(
+    cell: Cell, may_be_unknown: bool
+) -> None:
+    line = text_of(replace(ONE, base={cell: ""}))
+    if may_be_unknown:
+        assert entry_of("file", line).base == {cell: ""}
+    else:
+        with pytest.raises(DamagedJournalError) as caught:
+            entry_of("file", line)
+        assert caught.value.reason == "value"
+
+
 def test_what_is_under_way_is_present_until_it_is_history(journal: FileJournal) -> None:
     with journal.hold():
         assert journal.pending() is None

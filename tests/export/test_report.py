@@ -27,7 +27,7 @@ from nftop.export.report.pages import html_report, markdown_report
 from nftop.model.change import Cell, Change
 from nftop.model.incident import Severity
 from nftop.session.interval import named, opened
-from nftop.session.report import POINTS, ReportData, SubjectKey, collect
+from nftop.session.report_data import POINTS, ReportData, SubjectKey, collect
 from nftop.store.format.encoder import Encoder
 from nftop.store.format.records import Marker
 from nftop.store.format.zstd import FRAME_END

@@ -115,7 +115,7 @@ TARGETS: tuple[FuzzTarget, ...] = (
     FuzzTarget(
         "configuration", "text",
         ("nftop.cli.config.read_config", "nftop.store.user.rules.rules_file",
-         "nftop.store.user.columns.columns_file"),
+         "nftop.store.user.chosen_columns.columns_file"),
     ),
     FuzzTarget(
         "profiles", "text",
@@ -171,7 +171,7 @@ TARGETS: tuple[FuzzTarget, ...] = (
     ),
     FuzzTarget(
         "http", "text",
-        ("nftop.sources.runtime.http.HttpSession",),
+        ("nftop.sources.runtime.http_client.HttpSession",),
         packages=("nftop.sources.runtime", "http.client"),
     ),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import nftop
 from tests.fuzz import registry, soak
 from tests.fuzz.mutation import MAX_BYTES, Mutator, smaller
 from tests.fuzz.registry import BY_NAME, TARGETS, FuzzTarget, resolved
@@ -44,10 +46,18 @@ def test_a_find_stays_mended(target: FuzzTarget) -> None:
         loaded.play(path.read_bytes())
 
 
+@pytest.fixture(scope="module")
+def seed() -> int:
+    """Of nftop's own source: every change brings new inputs, and a find is found again."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(nftop.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return int.from_bytes(digest.digest()[:4]) >> 1
+
+
 @EVERY
-def test_new_inputs_find_nothing(target: FuzzTarget, tmp_path: Path) -> None:
-    """With another seed each time; a find is printed, and is to be kept and mended."""
-    seed = random.SystemRandom().randrange(1 << 31)
+def test_new_inputs_find_nothing(target: FuzzTarget, tmp_path: Path, seed: int) -> None:
+    """`make soak` has another seed each time; a find is to be kept and mended."""
     played = soak.play(
         target, inputs=INPUTS, seconds=PATIENCE_S, seed=seed, engine="plain", finds=tmp_path
     )

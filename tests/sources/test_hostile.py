@@ -23,7 +23,7 @@ from nftop.model.nf.vpp import VppTable
 from nftop.model.owner import UNPRIVILEGED
 from nftop.sources.ovs.source import OvsSource
 from nftop.sources.pcm.source import PcmSource
-from nftop.sources.runtime.http import Address
+from nftop.sources.runtime.http_client import Address
 from nftop.sources.trust import trust
 from nftop.sources.vpp import reader
 from nftop.sources.vpp.reader import MAX_SEGMENT_BYTES, SegmentReader

@@ -21,7 +21,7 @@ from nftop.sources.prometheus import (
     check_token,
     parse_prometheus_url,
 )
-from nftop.sources.runtime.http import Address
+from nftop.sources.runtime.http_client import Address
 from tests.fleet import WALL_S, three_hosts
 from tests.peers.prometheus import FLOOD_BYTES, PrometheusPeer, prometheus_peer
 from tests.ports import free_port

@@ -21,7 +21,7 @@ from nftop.model.pcm import (
     PcmTable,
 )
 from nftop.store.format.codec import Codec
-from nftop.store.format.columns import ColumnReader, ColumnWriter
+from nftop.store.format.column_bytes import ColumnReader, ColumnWriter
 from nftop.store.format.schema import Fields, described
 from tests.derive.pcm.test_fold import frames, growing, nudged, of_package, reason, table
 from tests.recordings import same

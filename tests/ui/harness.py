@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from nftop.model.frame import Frame
 from nftop.render.base.line import Tone
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.ui.app import NftopApp
 from nftop.ui.options import Options
 from nftop.ui.theme import looks

@@ -20,7 +20,7 @@ from textual.strip import Strip
 from nftop.cli.signals import leaving_on_signal
 from nftop.model.frame import Frame
 from nftop.render.base.line import Line
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.ui.app import NftopApp
 from nftop.ui.options import options_from
 from nftop.ui.widgets import lines

@@ -41,7 +41,7 @@ def served(gate: EndingGate, keep_within_s: float = KEEP_WITHIN_S) -> ChangeCont
     """What has become of a change that nobody keeps or takes back."""
     changes = ChangeControl(cast(Any, gate), lambda: None, keep_within_s=keep_within_s)
     assert changes.begin()
-    changes.serve(Proposal({}, ()), ())
+    changes.apply_and_settle(Proposal({}, ()), ())
     return changes
 
 

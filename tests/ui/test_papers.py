@@ -8,7 +8,7 @@ import pytest
 
 from nftop.cli.commands import live
 from nftop.papers.rows import rows
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.ui import app
 from nftop.ui.options import Options
 from tests.frames import frame

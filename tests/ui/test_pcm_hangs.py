@@ -13,7 +13,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.pcm import PcmTable
 from nftop.session.live import Live
 from nftop.sources.pcm.source import PcmTopologySource, topology_of
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.ui.app import NftopApp
 from tests.peers.pcm_server import pcm_server
 from tests.samples import HOST

@@ -14,7 +14,7 @@ from nftop.render.base.line import Tone
 from nftop.session.replay import Replay
 from nftop.store.format.records import Marker
 from nftop.store.history.flight import FlightRecorder
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import FileSink, create
 from nftop.ui.app import NftopApp

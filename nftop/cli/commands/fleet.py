@@ -31,7 +31,7 @@ from nftop.sources.prometheus import PrometheusSource, check_token, parse_promet
 from nftop.sources.ssh import RemoteRecorder, record_remote
 from nftop.store.format.records import Header
 from nftop.store.history.events import EventHistory
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.store.reading.bytes import MUCH, PipeBytes
 from nftop.store.reading.scan import Scan
 from nftop.store.user.config_dir import read_text

@@ -28,7 +28,7 @@ from nftop.render.base.text import printable
 from nftop.render.frame.header import recorded
 from nftop.session.feed import Feed, FeedError
 from nftop.session.focus_target import FocusTarget, target_of
-from nftop.store.user.columns import columns_file
+from nftop.store.user.chosen_columns import columns_file
 from nftop.store.user.config_dir import folder_of, read_profiles
 
 # Threads of a screen at most: one per source, Textual's, the feed's and the terminal's.
@@ -37,7 +37,7 @@ _DOCTOR_WIDTH = 120  # of its output in a report
 
 if TYPE_CHECKING:
     from nftop.model.sample import Sample
-    from nftop.store.history.history import TickHistory
+    from nftop.store.history.rings import TickHistory
     from nftop.store.user.rules import RulesFile
     from nftop.ui.options import Options
 
@@ -89,7 +89,7 @@ def _live_screen(
     from nftop.cli.compose.recorders import default_sink, header_of  # noqa: PLC0415
     from nftop.session.timeline import LivePast  # noqa: PLC0415
     from nftop.store.history.flight import FlightRecorder  # noqa: PLC0415
-    from nftop.store.history.history import TickHistory  # noqa: PLC0415
+    from nftop.store.history.rings import TickHistory  # noqa: PLC0415
     from nftop.store.recording.recorder import Recorder  # noqa: PLC0415
 
     flight = FlightRecorder()

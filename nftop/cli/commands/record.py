@@ -38,7 +38,7 @@ from nftop.session.survey import RecordingSurvey, events_of
 from nftop.store.folders import caller, open_file
 from nftop.store.history.events import EventHistory
 from nftop.store.history.flight import FlightRecorder
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.store.reading.bytes import LITTLE, MUCH, FileBytes, PipeBytes, Readable
 from nftop.store.recording.recorder import PAST_NS, Recorder, Recording
 from nftop.store.recording.sink import (

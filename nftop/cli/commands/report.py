@@ -17,7 +17,7 @@ from nftop.export.report.pages import html_report, markdown_report
 from nftop.render.base.text import printable
 from nftop.session.interval import NamedInterval, opened
 from nftop.session.reader import NoMomentError, NoRecordingError
-from nftop.session.report import collect
+from nftop.session.report_data import collect
 from nftop.store.folders import open_file, write_new
 from nftop.store.recording.sink import exists
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Protocol
 
 from nftop.control.backend import KERNELS, Backend, HistoryReader
+from nftop.control.change_history import kept, unverified
 from nftop.control.cpufreq.operations import CpufreqWrite, in_shell, writes
 from nftop.control.cpufreq.policies import CpufreqFacts, Policy
-from nftop.control.history import kept, unverified
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import Entry
 from nftop.model.change import (

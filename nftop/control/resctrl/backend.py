@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from nftop.control import history as past
+from nftop.control import change_history as past
 from nftop.control.backend import Backend, HistoryReader
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.resctrl.messages import foreign_group_messages

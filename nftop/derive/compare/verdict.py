@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from nftop.derive.cache.changes import groups_in
+from nftop.derive.cache.changes import groups_in, together
 from nftop.derive.cache.ways import in_use
 from nftop.derive.compare.comparability import comparable_row, is_full, summed
 from nftop.derive.compare.metric import Compared, Word, compared, moved
@@ -219,6 +219,18 @@ def verdict_of(
         parts=tuple(parts),
         age_s=max(0.0, (frame.monotonic_ns - changed_at_ns) / NS_PER_S),
     )
+
+
+def last_verdict(window: Window, until_ns: int | None = None) -> Verdict | None:
+    """Verdict on the last change of classes; None without one.
+
+    `until_ns`: CLOCK_MONOTONIC when a pending change is reverted; None: none pending.
+    """
+    joined = together(window.frame.noticed)
+    if not joined:
+        return None
+    last = joined[-1]
+    return verdict_of(window, last.at_ns, groups_in(last.changes), Term(until_ns))
 
 
 def _since(changed_at_ns: int, at_ns: int | None) -> float | None:

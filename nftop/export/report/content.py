@@ -34,7 +34,7 @@ from nftop.render.incidents.line import (
     price_text,
     title_text,
 )
-from nftop.session.report import Judged, Means, ReportData
+from nftop.session.report_data import ChangeVerdict, ReportData, SubjectMeans
 
 _WIDTH = 10  # of a number
 _UNITS: Mapping[Unit, tuple[float, str]] = {
@@ -240,7 +240,7 @@ def _changes(data: ReportData) -> Iterator[ReportBlock]:
         yield from _verdict(judged)
 
 
-def _verdict(judged: Judged) -> Iterator[ReportBlock]:
+def _verdict(judged: ChangeVerdict) -> Iterator[ReportBlock]:
     verdict = judged.verdict
     at = clock_of(verdict.noticed[-1].wall_ns)
     yield Heading(f"Verdict on the change of {at}", 3)
@@ -434,12 +434,12 @@ def _with_unit(metric: str, unit: Unit) -> str:
     return f"{metric} ({_UNITS[unit][1]})" if unit in _UNITS else metric
 
 
-def _mean(means: Means, scope: str, metric: str) -> str:
+def _mean(means: SubjectMeans, scope: str, metric: str) -> str:
     value = means.mean(metric)
     return "-" if value is None else _number(value, _unit(scope, metric))
 
 
-def _nf_mean(means: Means, metric: str, *, bound: bool) -> str:
+def _nf_mean(means: SubjectMeans, metric: str, *, bound: bool) -> str:
     """As `_mean`; `bound`: costs with empty polls in them are upper bounds."""
     value = means.mean(metric)
     bound = bound and metric in ("cpp", "ipp")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nftop.derive.cache.changes import groups_in, together
-from nftop.derive.compare.settling import Term
-from nftop.derive.compare.verdict import Verdict, verdict_of
-from nftop.derive.compare.window import ClassKey, Window
+from nftop.derive.compare.window import ClassKey
 from nftop.model.change import OwnChange
 from nftop.model.frame import Frame
 from nftop.model.struct import dataclass
@@ -85,15 +82,3 @@ def whole(frame: Frame, blocks: Sequence[Sequence[Line]], width: int) -> list[Li
         *(block for badge_line in badge_lines(frame.host) for block in (badge_line, " ")), title
     )
     return [crop(head, width), *(item for block in blocks if block for item in (BLANK, *block))]
-
-
-def last_verdict(window: Window, until_ns: int | None = None) -> Verdict | None:
-    """Verdict on the last change of classes; None without one.
-
-    `until_ns`: CLOCK_MONOTONIC when a pending change is reverted; None: none pending.
-    """
-    joined = together(window.frame.noticed)
-    if not joined:
-        return None
-    last = joined[-1]
-    return verdict_of(window, last.at_ns, groups_in(last.changes), Term(until_ns))

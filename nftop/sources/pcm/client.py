@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 
-from nftop.sources.runtime.http import Address, HttpAnswer, HttpSession, is_host_name
+from nftop.sources.runtime.http_client import Address, HttpAnswer, HttpSession, is_host_name
 
 PORT = 9738  # the server's own default
 # Five times what 512 CPUs need. JSON of empty objects takes 25 times as much in memory.

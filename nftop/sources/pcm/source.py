@@ -22,7 +22,7 @@ from nftop.sources.host.sysfs import SysTree
 from nftop.sources.host.topology import read_topology
 from nftop.sources.pcm.client import get
 from nftop.sources.pcm.document import BadDocumentError, parse_json, parse_text, table_of
-from nftop.sources.runtime.http import Address, HttpAnswer, NoAnswerError
+from nftop.sources.runtime.http_client import Address, HttpAnswer, NoAnswerError
 from nftop.sources.trust import peer, trust
 
 HOLDS_RDT = (

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from nftop.model.missing import Missing, Reason
-from nftop.store.format.columns import (
+from nftop.store.format.column_bytes import (
     NUMBER_BYTES,
     REFERENCE_BYTES,
     SHARED_NUMBERS,

@@ -14,7 +14,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.model.struct import dataclass
 from nftop.store.format.codec import Codec, UnknownError
-from nftop.store.format.columns import (
+from nftop.store.format.column_bytes import (
     MAX_COLUMNS,
     MOST_BYTES,
     ColumnReader,

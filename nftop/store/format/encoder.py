@@ -12,8 +12,8 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.model.struct import dataclass, replace
 from nftop.store.format.codec import Codec
-from nftop.store.format.columns import MAX_COLUMNS, ColumnWriter, Numbers
-from nftop.store.format.columns import MOST_BYTES as MOST_UNPACKED_BYTES
+from nftop.store.format.column_bytes import MAX_COLUMNS, ColumnWriter, Numbers
+from nftop.store.format.column_bytes import MOST_BYTES as MOST_UNPACKED_BYTES
 from nftop.store.format.records import (
     MOST_BYTES,
     DroppedTicks,

@@ -18,7 +18,7 @@ from nftop.model.nf.queue_map import Prefix, QueueMap
 from nftop.model.sample import Sample
 from nftop.model.terminal_text import safe_line
 from nftop.model.topology import Host, Topology
-from nftop.store.format.columns import DamagedRecordingError
+from nftop.store.format.column_bytes import DamagedRecordingError
 from nftop.store.format.schema import Fields, described, records_read
 from nftop.store.user.baselines import from_plain
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from nftop.model.recording_loss import BREAKS_OFF, BREAKS_OFF_BETWEEN, RecordingLoss
 from nftop.model.struct import replace
-from nftop.store.format.columns import DamagedRecordingError
+from nftop.store.format.column_bytes import DamagedRecordingError
 from nftop.store.format.decoder import Decoder
 from nftop.store.format.records import DroppedTicks, Header, Marker, Tick, unframed
 from nftop.store.format.zstd import (

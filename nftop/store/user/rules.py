@@ -11,7 +11,6 @@ it, with the same `[rules]` table, and overrides it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -38,6 +37,7 @@ from nftop.store.user.config_dir import (
 
 MOST_BYTES = 1 << 16
 _MOST_NAME = 200
+_MOST_LIMIT = 1e18
 _HEAD = "# Written by nftop: muted rules and limits that were set on screen.\n"
 
 
@@ -87,8 +87,8 @@ def _setting(rule: str, nf: str, values: Mapping[str, Any]) -> RuleSetting:
         raise ValueError(f"rules.{rule}: muted must be true or false")
     if limit is not None:
         number = isinstance(limit, (int, float)) and not isinstance(limit, bool)
-        if not number or not math.isfinite(limit) or limit < 0:
-            raise ValueError(f"rules.{rule}: limit must be a number of 0 or more")
+        if not number or not 0 <= limit <= _MOST_LIMIT:
+            raise ValueError(f"rules.{rule}: limit must be a number from 0 to {_MOST_LIMIT:g}")
     return RuleSetting(rule, nf, muted, None if limit is None else float(limit))
 
 

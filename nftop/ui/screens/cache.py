@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.derive.compare.verdict import Verdict
+from nftop.derive.compare.verdict import Verdict, last_verdict
 from nftop.derive.compare.window import ClassKey
 from nftop.model.change import Noticed
 from nftop.model.frame import Frame
@@ -17,7 +17,7 @@ from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Line, clickable, selected
 from nftop.render.base.table import scroll
 from nftop.render.cache.detail import Trends, class_lines
-from nftop.render.cache.page import CachePage, last_verdict, page, upper, whole
+from nftop.render.cache.page import CachePage, page, upper, whole
 from nftop.render.cache.panel import group_name
 from nftop.render.cache.table import MARKS as CLASS_MARKS
 from nftop.render.cache.verdict import MARKS as VERDICT_MARKS

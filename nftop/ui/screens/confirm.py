@@ -208,10 +208,10 @@ class ConfirmScreen(BannerScreen[bool]):
         if obstacle or not self.changes.begin():
             self.say(obstacle or "nftop is ending")
             return
-        planned, serve = self._planned, self.changes.serve
+        planned, apply_and_settle = self._planned, self.changes.apply_and_settle
         # A worker of the application: it outlives this screen.
         self.app.run_worker(
-            lambda: serve(planned.proposal, planned.undoes),
+            lambda: apply_and_settle(planned.proposal, planned.undoes),
             name="change",
             thread=True,
             exit_on_error=False,

@@ -36,7 +36,7 @@ from nftop.render.incidents.page import (
     trend_points,
 )
 from nftop.session.feed import Feed
-from nftop.store.history.history import SENT
+from nftop.store.history.rings import SENT
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import FINDINGS, INCIDENT, KeyRow, Mode, bindings
 from nftop.ui.messages import PromptAnswer

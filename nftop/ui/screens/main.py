@@ -17,14 +17,14 @@ from nftop.model.struct import replace
 from nftop.render.frame.footer import Tab, Tabs
 from nftop.render.frame.header import waiting_lines
 from nftop.session.feed import Feed, PastControl, Player
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import MOST, KeyRow, Mode, named
 from nftop.ui.messages import FeedEnded, FrameReady, PastFrame, PromptAnswer, Wheel
 from nftop.ui.options import Options
 from nftop.ui.recording_keys import GOING_BACK, RecordingKeys
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.screens.editors import EditorOpener
+from nftop.ui.screens.editor_opener import EditorOpener
 from nftop.ui.screens.incident import FindingsScreen, IncidentScreen, RuleControl
 from nftop.ui.screens.menu import ColumnMenu, SortMenu
 from nftop.ui.screens.page import DoctorScreen, PageScreen, PageText, PerfScreen

@@ -37,7 +37,7 @@ from nftop.render.cores.detail import (
 from nftop.render.cores.harm import RowFacts
 from nftop.render.cores.rows import CpuRows, CpuView, Cursor
 from nftop.render.cores.table import NO_FACTS, body_lines, header_line
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.ui.messages import WHEEL_LINES, Clicked, Wheel
 from nftop.ui.theme import looks
 

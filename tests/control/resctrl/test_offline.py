@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from nftop.control.change_history import initial_values, waiting
 from nftop.control.gate import BackendClassGate
-from nftop.control.history import initial_values, waiting
 from nftop.control.journal_entry import Requester
 from nftop.control.recovery import plan_revert, recover
 from nftop.control.rules import LimitRule, MaskRule, Rules

@@ -19,7 +19,7 @@ from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.missing import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.render.cores.table import estimates
-from nftop.store.history.history import SampleRings
+from nftop.store.history.rings import SampleRings
 from tests.derive.scene import (
     MPPS_10,
     START,

@@ -15,7 +15,7 @@ from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, IoWays, ResctrlTable
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from tests.frames import SECOND_NS, START_NS, nic_drops, with_cells
 from tests.rdt import group, in_cache
 from tests.story import CHEAPER, Story, component, cost, word

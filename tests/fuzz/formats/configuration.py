@@ -7,7 +7,7 @@ from contextlib import suppress
 from nftop.cli.config import ConfigError, read_config, shown
 from nftop.cli.main import _taken
 from nftop.model.bounded_toml import parse_toml
-from nftop.store.user.columns import columns_file, columns_text
+from nftop.store.user.chosen_columns import columns_file, columns_text
 from nftop.store.user.rules import parse_rules, rules_file, rules_text
 from tests.fuzz.registry import scratch
 

@@ -9,8 +9,8 @@ import io
 import time
 from unittest import mock
 
-from nftop.sources.runtime import http
-from nftop.sources.runtime.http import Address, HttpSession, NoAnswerError
+from nftop.sources.runtime import http_client
+from nftop.sources.runtime.http_client import Address, HttpSession, NoAnswerError
 
 _MOST_BYTES, _MOST_REQUESTS = 1 << 14, 4
 _BETWEEN = b"\x1e"
@@ -52,7 +52,7 @@ class _Connected:
 def play(data: bytes) -> None:
     """An answer within the limit, or a reason in printable text."""
     connected = _Connected(data.split(_BETWEEN))
-    with mock.patch.object(http, "_connected", lambda *_: connected):
+    with mock.patch.object(http_client, "_connected", lambda *_: connected):
         session = HttpSession(
             Address("127.0.0.1", 9), time.monotonic_ns() + 10**12, most_bytes=_MOST_BYTES
         )

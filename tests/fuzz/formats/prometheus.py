@@ -28,7 +28,7 @@ from nftop.render.fleet import (
     unmapped_lines,
 )
 from nftop.sources import prometheus
-from nftop.sources.runtime.http import Address, HttpAnswer
+from nftop.sources.runtime.http_client import Address, HttpAnswer
 from nftop.store.user.fleet_hosts import FleetHosts, parse_hosts
 from tests.fleet import answer, three_hosts
 from tests.peers.prometheus import vector

@@ -11,6 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.cache.changes import ObservedClasses, step_changes
+from nftop.derive.compare.verdict import last_verdict
 from nftop.model.change import Cell, Change, Noticed, OwnChange
 from nftop.model.frame import CacheClass, Frame, SourceState
 from nftop.model.ids import Cpu, L3Domain
@@ -29,7 +30,7 @@ from nftop.model.rdt.rdt import (
 from nftop.model.sample import SourceReading
 from nftop.render.base.line import Line
 from nftop.render.cache.detail import Trends, budget_line, class_lines
-from nftop.render.cache.page import last_verdict, page, upper
+from nftop.render.cache.page import page, upper
 from nftop.render.frame.changes import author, texts
 from tests.frames import HOSTILE, REASONS, SECOND_NS, frame
 from tests.rdt import DOMAINS, MIB, SIZE, frame_of, group, in_cache, table, values

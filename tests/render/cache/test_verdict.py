@@ -9,11 +9,10 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.compare.settling import Term
-from nftop.derive.compare.verdict import Verdict, verdict_of
+from nftop.derive.compare.verdict import Verdict, last_verdict, verdict_of
 from nftop.derive.compare.window import Window
 from nftop.model.frame import Frame
 from nftop.render.base.line import Line, Tone
-from nftop.render.cache.page import last_verdict
 from nftop.render.cache.verdict import LEAST_LINES, card, graph_lines, histogram, summary, watched
 from tests.frames import SECOND_NS, START_NS
 from tests.story import Story

@@ -16,7 +16,7 @@ from nftop.model.pcm import PcmTable
 from nftop.session.live import Live
 from nftop.sources.pcm.client import MOST_BYTES, parse_url
 from nftop.sources.pcm.source import PcmSource, PcmTopologySource, notes, topology_of
-from nftop.sources.runtime.http import Address
+from nftop.sources.runtime.http_client import Address
 from tests.peers.pcm_server import PcmPeer, pcm_server
 from tests.samples import HOST
 from tests.sources.trees import consistent

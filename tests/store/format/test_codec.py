@@ -23,8 +23,13 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.sample import Sample, SourceReading, ThreadTable
 from nftop.model.sources import payloads
 from nftop.store.format.codec import Codec, UnknownError
-from nftop.store.format.columns import MOST_BYTES as MOST_UNPACKED_BYTES
-from nftop.store.format.columns import ColumnReader, ColumnWriter, DamagedRecordingError, Numbers
+from nftop.store.format.column_bytes import MOST_BYTES as MOST_UNPACKED_BYTES
+from nftop.store.format.column_bytes import (
+    ColumnReader,
+    ColumnWriter,
+    DamagedRecordingError,
+    Numbers,
+)
 from nftop.store.format.decoder import Decoder
 from nftop.store.format.encoder import Encoder
 from nftop.store.format.records import MOST_BYTES, Header, Tick, unframed

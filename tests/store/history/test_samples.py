@@ -10,7 +10,7 @@ from nftop.derive.compare.window import CLOCKS, nf_sample
 from nftop.model.frame import Frame, SourceState
 from nftop.model.ids import L3Domain
 from nftop.model.missing import Missing, Reason
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from tests.frames import START_NS, frame, nic_drops, with_cells
 from tests.rdt import MIB, frame_of, group, in_cache, table
 from tests.story import Story

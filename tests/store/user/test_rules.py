@@ -46,6 +46,8 @@ def test_the_table_has_rules_and_network_functions() -> None:
         ("[rules.drops]\nlimit = true", "limit must be a number"),
         ("[rules.drops]\nlimit = -1", "limit must be a number"),
         ("[rules.drops]\nlimit = nan", "limit must be a number"),
+        ("[rules.drops]\nlimit = 1" + 400 * "0", "limit must be a number"),
+        ("[rules.drops]\nlimit = inf", "limit must be a number"),
         ("[rules.drops.nf]\nvpp = 3", "'vpp' must be a name with a table"),
         ("[rules.drops]\nnf = 3", "rules.drops.nf must be a table"),
         ("[rules]\nacknowledged = [1]", "rules.acknowledged"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nftop.session.replay import Replay
 from nftop.store.history.events import EventHistory
-from nftop.store.history.history import TickHistory
+from nftop.store.history.rings import TickHistory
 from nftop.ui.app import NftopApp
 from nftop.ui.options import Options
 from nftop.ui.screens.experiment import ExperimentScreen

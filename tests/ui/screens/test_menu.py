@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.store.user.columns import ColumnsFile
+from nftop.store.user.chosen_columns import ColumnsFile
 from nftop.ui.options import Options
 from nftop.ui.screens.main import MainScreen
 from nftop.ui.screens.menu import ColumnMenu, SortMenu

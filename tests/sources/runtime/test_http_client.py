@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.sources.runtime.http import Address, HttpSession, NoAnswerError, is_host_name
+from nftop.sources.runtime.http_client import Address, HttpSession, NoAnswerError, is_host_name
 from tests.peers.prometheus import prometheus_peer
 
 LIMIT_NS = 4_000_000_000

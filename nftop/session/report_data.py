@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.derive.cache.changes import together
-from nftop.derive.compare.verdict import Verdict
+from nftop.derive.compare.verdict import Verdict, last_verdict
 from nftop.model.frame import Frame, NfRow
 from nftop.model.missing import Missing, Reading
 from nftop.model.struct import dataclass, field
 from nftop.model.timeline import TimelineEvent
-from nftop.render.cache.page import last_verdict
 from nftop.session.interval import Cut, ticks
 from nftop.store.format.records import Marker
 from nftop.store.history.events import EventHistory
-from nftop.store.history.history import SampleRings
+from nftop.store.history.rings import SampleRings
 
 POINTS = 240
 # Samples that a verdict may need: two minutes before a change, three after it.
@@ -45,7 +44,7 @@ class SubjectKey(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Means:
+class SubjectMeans:
     """Metrics of a subject over the interval, in `POINTS` equal parts.
 
     Attributes:
@@ -85,7 +84,7 @@ class Means:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ChangeVerdict:
     """A change of classes and the verdict on it, with the frame it was judged at."""
 
     verdict: Verdict
@@ -113,10 +112,10 @@ class ReportData:
     first: Frame
     last: Frame
     ticks: int
-    subjects: Mapping[SubjectKey, Means]
+    subjects: Mapping[SubjectKey, SubjectMeans]
     left_out: int
     events: tuple[TimelineEvent, ...]
-    verdicts: tuple[Judged, ...]
+    verdicts: tuple[ChangeVerdict, ...]
     nfs: Mapping[str, NfRow]
     bounded: frozenset[str]
 
@@ -128,7 +127,7 @@ class _Verdicts:
         self._rings = SampleRings(_VERDICT_TICKS)
         self._before: Frame | None = None
         self._changed_at_ns: int | None = None
-        self.judged: list[Judged] = []
+        self.judged: list[ChangeVerdict] = []
 
     def take(self, frame: Frame) -> None:
         joined = together(frame.noticed)
@@ -146,7 +145,7 @@ class _Verdicts:
             return
         verdict = last_verdict(self._rings.window(self._before))
         if verdict is not None:
-            self.judged.append(Judged(verdict, self._before))
+            self.judged.append(ChangeVerdict(verdict, self._before))
 
 
 def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | None:
@@ -156,7 +155,7 @@ def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | 
     """
     events = EventHistory()
     verdicts = _Verdicts()
-    subjects: dict[SubjectKey, Means] = {}
+    subjects: dict[SubjectKey, SubjectMeans] = {}
     nfs: dict[str, NfRow] = {}
     bounded: set[str] = set()
     beyond: set[SubjectKey] = set()
@@ -178,7 +177,7 @@ def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | 
                 if sum(other.kind == key.kind for other in subjects) >= MOST_SUBJECTS:
                     beyond.add(key)
                     continue
-                means = subjects[key] = Means(name, metrics)
+                means = subjects[key] = SubjectMeans(name, metrics)
             means.put(point, values)
         nfs |= {nf.key: nf for nf in frame.nfs if SubjectKey("nf", nf.key) in subjects}
         bounded |= _bounded(frame) & nfs.keys()

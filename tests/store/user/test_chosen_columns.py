@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.store.user.columns import columns_file
+from nftop.store.user.chosen_columns import columns_file
 
 
 def test_what_is_kept_is_read_again(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from nftop.model.column import column
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
 from nftop.model.missing import Missing, Reason
-from nftop.store.history.history import HistorySeries, Ring, TickHistory
+from nftop.store.history.rings import HistorySeries, Ring, TickHistory
 from tests.frames import SECOND_NS, START_NS, bare, frame, with_cells
 from tests.traffic import with_traffic
 
