@@ -56,7 +56,12 @@ def perf_tasks(cpu: Cpu, together: Collection[Cpu], tool: PerfTool) -> tuple[Per
     data, lines, trace = (f"cpu{cpu}{suffix}.data" for suffix in ("", "-c2c", "-pt"))
     listed = format_cpu_list(sorted({cpu, *together}))
     record = f"sudo perf record -C {cpu} -F {_SAMPLES_HZ} -e {event} -g -o {data}"
+    counted = ("cycles", "instructions", "ref-cycles", "cache-misses") if tool.cycles else (event,)
     return (
+        PerfTask(
+            "its counters, without interrupting it for samples",
+            (f"sudo perf stat -C {cpu} -e {','.join(counted)} -- sleep {_SECONDS}",),
+        ),
         PerfTask(
             "where its time goes, by function",
             (f"{record} -- sleep {_SECONDS}", f"sudo perf report -i {data} --stdio"),

@@ -16,15 +16,16 @@ from nftop.sources.perf.probe import read_tool
 from tests.sources.trees import put
 
 WHOLE = PerfTool((6, 1), cycles=True, memory_events=True, processor_trace=True)
-SAMPLED, SCRIPT, LINES, TRACE = range(4)
+COUNTED, SAMPLED, SCRIPT, LINES, TRACE = range(5)
 
 
 def of(tool: PerfTool) -> tuple[PerfTask, ...]:
     return perf_tasks(Cpu(4), (Cpu(4), Cpu(5), Cpu(7)), tool)
 
 
-def test_a_core_has_four_tasks() -> None:
+def test_a_core_has_five_tasks() -> None:
     assert [task.commands for task in of(WHOLE)] == [
+        ("sudo perf stat -C 4 -e cycles,instructions,ref-cycles,cache-misses -- sleep 5",),
         (
             "sudo perf record -C 4 -F 999 -e cycles -g -o cpu4.data -- sleep 5",
             "sudo perf report -i cpu4.data --stdio",
@@ -125,5 +126,5 @@ def test_commands_are_run_as_printed(tmp_path: Path) -> None:
             ran += 1
             if "report" in command or "script" in command:
                 assert done.stdout.strip(), command
-    assert ran >= 3, "sampling by a timer is possible everywhere"
+    assert ran >= 4, "sampling by a timer is possible everywhere"
     assert (tmp_path / f"cpu{cpu}.data").stat().st_size > 0
