@@ -9,9 +9,9 @@ register.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from functools import partial
-from socket import MSG_NOSIGNAL, MSG_TRUNC, SOCK_SEQPACKET, socket
 
 from nftop.model.clock import NS_PER_S
 from nftop.model.missing import Missing, Reason
@@ -48,10 +48,10 @@ _SILENT = Missing(Reason.STALE, "the legacy telemetry socket did not answer")
 class LegacyLink(SocketLink):
     """A connection for one request, sent at CLOCK_MONOTONIC `sent_at_ns`."""
 
-    def __init__(self, connected: socket, sent_at_ns: int) -> None:
+    def __init__(self, connected: socket.socket, sent_at_ns: int) -> None:
         super().__init__(connected)
         self.sent_at_ns = sent_at_ns
-        connected.send(_REQUEST, MSG_NOSIGNAL)
+        connected.send(_REQUEST, socket.MSG_NOSIGNAL)
 
     def reply(self) -> bytes | None:
         """The reply; None before it has arrived. Raises OSError, ReplyError."""
@@ -59,7 +59,7 @@ class LegacyLink(SocketLink):
             raw, _, flags, _ = self._socket.recvmsg(_MOST_BYTES)
         except BlockingIOError:
             return None
-        if not raw or flags & MSG_TRUNC:
+        if not raw or flags & socket.MSG_TRUNC:
             raise ReplyError("it has no length that DPDK's have")
         return raw
 
@@ -100,7 +100,7 @@ class LatencyReader:
         legacy = f"{path.rpartition('/')[0]}/telemetry"
         link_of = partial(LegacyLink, sent_at_ns=self._clock())
         try:
-            opened = connection.connect(legacy, SOCK_SEQPACKET, "legacy telemetry", link_of)
+            opened = connection.connect(legacy, socket.SOCK_SEQPACKET, "legacy telemetry", link_of)
         except PermissionError:
             self._settle(_CLOSED)
         except NoListenerError:
