@@ -18,6 +18,8 @@ NEWER ?= /var/tmp/nftop-trixie
 NEWER_OVS ?= /var/tmp/nftop-ovs
 # Where the tests' Prometheus is unpacked: installed, it would be started as a service.
 PROMETHEUS ?= $(CURDIR)/build/prometheus
+# And OpenSSH's server, for the same reason.
+SSHD ?= $(CURDIR)/build/sshd
 # `make deb-check` its own Debian 12.
 DEBIAN ?= /var/tmp/nftop-bookworm
 # `make units-check` one with systemd.
@@ -39,11 +41,11 @@ MARK := .nftop-installed
 # How many tests at once. What measures this machine or binds its CPUs comes after them, alone.
 JOBS ?= 4
 # Python is started some thousand times by them, and is to keep what it has compiled.
-PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/pytest -q --durations=15
+PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin NFTOP_SSHD=$(SSHD) $(BIN)/pytest -q --durations=15
 # Both halves, the second even if the first has failures, and one line of totals.
-SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.suite --jobs $(JOBS)
+SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin NFTOP_SSHD=$(SSHD) $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench history experiments faults soak endurance observer screenshots film docs wheel audit deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series kills prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench fleet-ssh history experiments faults soak endurance observer screenshots film docs wheel audit deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series kills prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -193,6 +195,13 @@ test-prometheus:
 	@test -x $(PROMETHEUS)/usr/bin/prometheus || { mkdir -p $(PROMETHEUS) && cd $(PROMETHEUS) && \
 	  apt-get download -qq -o APT::Sandbox::User=root prometheus && dpkg -x prometheus_*.deb . && rm prometheus_*.deb; } || \
 	  echo "no Prometheus could be fetched, so the tests that need it are skipped"
+
+# The fleet screen's hosts over OpenSSH's own server, unpacked and not installed; as root.
+fleet-ssh: $(READY)
+	@test -x $(SSHD)/usr/sbin/sshd || { mkdir -p $(SSHD) && cd $(SSHD) && \
+	  apt-get download -qq -o APT::Sandbox::User=root openssh-server libwrap0 && \
+	  for deb in *.deb; do dpkg -x "$$deb" . || exit; done && rm *.deb; }
+	@$(PYTEST) --no-cov tests/cli/commands/test_fleet_sshd.py
 
 wheel: $(READY)
 	@rm -rf build/share dist/*.whl

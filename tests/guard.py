@@ -59,7 +59,7 @@ MAY: Mapping[str, str] = {
     "sources/netdev/source.py": "socket.socket socket.AF_NETLINK socket.SOCK_RAW "
     "socket.SOCK_CLOEXEC",
     # Names of the users that sockets belong to, and who can replace the socket's file.
-    "sources/trust/trust.py": "pwd.getpwuid os.fstat os.stat_result",
+    "sources/trust/ownership.py": "pwd.getpwuid os.fstat os.stat_result",
     # Credentials of a Unix socket's peer; the kernel's row of one TCP socket, by sock_diag(7).
     "sources/trust/peer.py": "socket.socket socket.SOL_SOCKET socket.SO_PEERCRED socket.AF_NETLINK "
     "socket.AF_INET socket.AF_INET6 socket.SOCK_RAW socket.SOCK_CLOEXEC socket.IPPROTO_TCP "
@@ -111,6 +111,8 @@ MAY: Mapping[str, str] = {
     # Every module of the package registers its screen.
     "ui/screens/registry.py": "pkgutil.iter_modules importlib.import_module",
     "model/bounds.py": "getattr",
+    # Tables of the package that are no code.
+    "model/data_files.py": "importlib.resources.files read_bytes",
     # Attributes of a class body, to create a Struct with them.
     "model/struct.py": "__dict__",
     # Whether a descriptor is of procfs: fstatfs(2) has no wrapper.

@@ -78,6 +78,9 @@ STEPS: tuple[ReleaseStep, ...] = (
     ReleaseStep("bench", "costs of nftop beside its targets", 15),
     ReleaseStep("bench-memory", "memory over eight simulated hours", 10),
     ReleaseStep("fleet-bench", "1,000 hosts in Prometheus", 5, programs=("apt-get", "dpkg")),
+    ReleaseStep(
+        "fleet-ssh", "hosts over a real sshd", 2, root=True, programs=("apt-get", "dpkg", "ssh")
+    ),
     ReleaseStep("history", "a week of three hosts, a sample a minute", 45),
     ReleaseStep(
         "endurance", "an hour at 10 Hz beside testpmd", 65, root=True, programs=("dpdk-testpmd",)

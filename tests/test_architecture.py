@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -72,12 +73,26 @@ READERS |= SCREENS
 _CHANGING = ("gate", "guard_process", "transaction")
 
 
+@cache
+def imported(path: Path) -> frozenset[str]:
+    """What a module imports, in full; parsed once for both tests."""
+    return frozenset(full for _, _, full in imports(ast.parse(path.read_text())))
+
+
+@cache
+def last_attributes(path: Path) -> frozenset[str]:
+    """The last name of every chain of attributes in a module; parsed once for all methods."""
+    return frozenset(
+        use.attributes[-1] for use in uses(ast.parse(path.read_text())) if use.attributes
+    )
+
+
 @pytest.mark.parametrize("inside", [True, False])
 def test_only_commands_that_ask_first_change_the_host(inside: bool) -> None:
     users: set[str] = set()
     for path in PACKAGE.rglob("*.py"):
         module = path.relative_to(PACKAGE).as_posix()
-        used = {full for _, _, full in imports(ast.parse(path.read_text()))}
+        used = imported(path)
         wanted = [f"nftop.control.{name}" for name in _CHANGING] if inside else ["nftop.control"]
         if not module.startswith("control/") and any(
             f"{full}.".startswith(f"{item}.") for full in used for item in wanted
@@ -111,8 +126,7 @@ def test_a_change_is_requested_where_it_is_confirmed_and_nowhere_else(
     result = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
-        for use in uses(ast.parse(path.read_text()))
-        if use.attributes[-1:] == (method,)
+        if method in last_attributes(path)
     }
     assert {item for item in result if not item.startswith(("control/", "sim/"))} == users
 
@@ -124,6 +138,8 @@ _BY_SELECT = {"select.select", "selectors.SelectSelector"}
 
 def waits_by_select(source: str) -> list[int]:
     """The lines that use what calls select(2)."""
+    if "select" not in source:  # every name of _BY_SELECT has it, and so has its import
+        return []
     return [use.line for use in uses(ast.parse(source)) if use.full in _BY_SELECT]
 
 

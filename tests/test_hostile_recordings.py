@@ -69,6 +69,7 @@ def commands(file: Path, folder: Path) -> Mapping[str, tuple[str, ...]]:
         "list": ("replay", "--list", str(file)),
         "compare": ("compare", f"{file}@,+2s", f"{file}@+3s,"),
         "compare-json": ("compare", "--json", f"{file}@,+2s", f"{file}@+3s,"),
+        "hosts": ("compare", "--before", f"{file}@,+2s", "--after", f"{file}@+3s,"),
         "export-csv": ("export", "--format", "csv", "-o", str(folder / "csv"), str(file)),
         "export-jsonl": ("export", "--format", "jsonl", "-o", str(folder / "jsonl"), str(file)),
         "report-html": ("report", "--format", "html", "-o", "-", str(file)),

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import resource
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
+import nftop
 from tests.command import NFTOP, PATIENCE_S
 from tests.recordings import everything, ticks_of
+from tests.ui.test_terminal import terminal
 from tests.waiting import until
 
 _LIMIT = (
     "import os, resource, sys; n = int(sys.argv[1]); "
     "resource.setrlimit(resource.RLIMIT_NOFILE, (n, n)); os.execv(sys.argv[2], sys.argv[2:])"
 )
+# Every screen and page, an edit with its preview, an experiment: what a session may open late.
+_ESC = "\x1b"
+_WALK = (
+    "2", "\r", "\r", "o", "w", _ESC, "M", _ESC, "3", "\r", _ESC, "v", "4", "5", "H", "6", "t", "Y",
+    _ESC, "7", "1", "\t", _ESC, "x", _ESC, "F", _ESC, "?", _ESC, "\x1b[20~", _ESC, ":", _ESC, "s",
+    _ESC, "c", _ESC, "/", "vpp\r", "y", "b", "R", "m", "[", "{", "}", "S", "10:00\r", "+", _ESC,
+    "T", _ESC, "e", "+", "\r", "y", "U", _ESC,
+)  # fmt: skip
 # Frames that are read before, while and after there are none left.
 _FRAMES = 8
 
@@ -103,3 +117,54 @@ def test_a_start_with_few_descriptors_is_whole_or_one_line(limit: int, tmp_path:
         assert len(frames) == 2 and errors == ""
     else:
         assert len(errors.splitlines()) == 1, errors
+
+
+def test_a_server_without_descriptors_folds_on() -> None:
+    """It has none from its first frame on, so all that frames need is imported before."""
+    command = [*NFTOP, "demo", "-d", "0.1", "serve", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        try:
+            url = server.stderr.readline().split()[-1]
+            process = psutil.Process(server.pid)
+            with exhausted(server.pid):
+                began_s = process.cpu_times().user
+                until(lambda: server.poll() is not None or process.cpu_times().user > began_s + 1.0)
+            assert server.poll() is None, server.stderr.read()
+            with urllib.request.urlopen(url, timeout=PATIENCE_S) as page:
+                assert b"nftop_nf_" in page.read()
+        finally:
+            server.terminate()
+            assert server.stderr.read() == ""
+    assert server.returncode == 0
+
+
+def test_a_screen_without_descriptors_opens_every_page(tmp_path: Path) -> None:
+    folders = {"XDG_DATA_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    command = [*NFTOP, "demo", "-d", "0.2"]
+    with terminal("", (120, 40), command=command, environ=folders) as term:
+        assert term.eventually(lambda: "dpdk-worker" in term.text)
+        with exhausted(term.child.pid):
+            for key in _WALK:
+                # One after the other: what follows Esc at once is a key of its own to a terminal.
+                pause = time.monotonic() + 0.3
+                os.write(term.master, key.encode())
+                assert term.eventually(lambda end=pause: time.monotonic() > end)  # type: ignore[misc]
+            assert term.child.poll() is None, term.text
+        os.write(term.master, b"\x03")
+        assert term.end() == 0
+    assert b"Traceback" not in term.raw
+
+
+def test_nothing_of_numpy_is_imported_late() -> None:
+    """`np.fft` and others are imported at their first use, for which there may be no descriptor."""
+    late = {"core", "ctypeslib", "fft", "f2py", "ma", "polynomial", "random", "testing"}
+    uses = [
+        f"{path}:{node.lineno}"
+        for path in Path(nftop.__file__).parent.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and (node.value.id, node.attr) in {("np", name) for name in late}
+    ]
+    assert uses == []

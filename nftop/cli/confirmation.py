@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from nftop.control.interface import Gate, PendingChange
+from nftop.control.gate_protocols import Gate, PendingChange
 from nftop.export.output import FAILURE, USAGE, put
 from nftop.model.change import Proposal, Receipt
 from nftop.render.base.text import printable

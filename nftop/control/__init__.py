@@ -1,6 +1,6 @@
 """The only code that changes the host, through one gate.
 
-interface             the gate as protocols, for screens and commands
+gate_protocols        the gate as protocols, for screens and commands
 gate                  the gate of one backend, and of all backends of the host
 backend               what a transaction needs to know of a backend; locks by flock(2)
 backends              the registry of backends

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from nftop.control import change_history
 from nftop.control.backend import CLASSES, AbsentError, AnyBackend
 from nftop.control.backends import BACKENDS, key_of
+from nftop.control.gate_protocols import ClassView, PendingChange, PendingSeries
 from nftop.control.guard_client import start_guard, start_series
-from nftop.control.interface import ClassView, PendingChange, PendingSeries
 from nftop.control.journal import FileJournal, Journal, hinted
 from nftop.control.journal_entry import Entry, Requester
 from nftop.control.resctrl.backend import ClassBackend
@@ -238,7 +238,7 @@ AnyBackendGate: TypeAlias = BackendGate[Any]
 
 @dataclass(frozen=True, slots=True)
 class HostGate:
-    """Implements `interface.ClassGate`; `absent`: why a backend is missing, by its key.
+    """Implements `gate_protocols.ClassGate`; `absent`: why a backend is missing, by its key.
 
     Attributes:
         gates: by key of the backend; at least one.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+# numpy imports it at the first median, when there may be no descriptor left for its file.
+import numpy.ma  # noqa: F401
+
 from nftop.derive.cache.changes import CHANGES
 from nftop.derive.cache.table import CACHE
 from nftop.derive.compare.baseline import BaselineState

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from nftop.model.ids import Cpu
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.rdt.rdt import ROOT, cache_of_line
 from nftop.model.struct import dataclass
 
 Kind: TypeAlias = Literal[
@@ -59,6 +59,16 @@ def mask_cell(group: str, line: str, domain: int) -> Cell:
     if group == IO_GROUP:
         return Cell("io_cbm", IO_GROUP, line, domain)
     return Cell("schemata", group, line, domain)
+
+
+def value_text(cell: Cell, value: str | None, ways: Mapping[str, int]) -> str | None:
+    """The value of a cell as it is shown: a mask has the digits that all ways of its cache need.
+
+    `ways`: by cache, `L3` and `L2`.
+    """
+    if value is None or cell.kind not in ("schemata", "io_cbm") or cell.name == "MB":
+        return value
+    return value.zfill(-(-ways.get(cache_of_line(cell.name), 0) // 4))
 
 
 def group_path(group: str, monitor: str = "") -> str:

@@ -123,6 +123,10 @@ class Experiment:
     ends: tuple[int, int] = (0, 0)
     polled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    def hex(self, bits: int) -> str:
+        """A mask with the digits that all ways need."""
+        return f"{bits:x}".zfill(-(-self.ends[1] // 4))
+
 
 @dataclass(frozen=True, slots=True)
 class NfLevels:

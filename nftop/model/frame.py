@@ -520,6 +520,13 @@ class Frame:
         """`interval_s`, and 0.0 on the first tick: the seconds that its sums and ages grow by."""
         return self.interval_s or 0.0
 
+    @property
+    def mask_ways(self) -> dict[str, int]:
+        """Ways of the caches that have masks, by `L3` and `L2`."""
+        caches = [("L3", domain.ways) for domain in self.domains]
+        caches += [("L2", mask.cbm.width) for group in self.groups[:1] for mask in group.l2]
+        return {name: ways for name, ways in caches if ways}
+
 
 @dataclass(frozen=True, slots=True)
 class Focus:

@@ -4,8 +4,7 @@
     rows_of[0].figures["cpp"].value, .source
 
 The papers count by physical core: with hyper-threading CPP are cycles of the core over the packets
-of both its threads, and IPC the instructions of both over the same cycles. nftop counts by CPU:
-`of_a_cpu` is comparable with its columns.
+of both its threads, and IPC the instructions of both over the same cycles. nftop counts by CPU.
 
 Papers used their own software, NIC and 64-byte packets: a row is a reference for a running network
 function, no target.
@@ -134,22 +133,6 @@ def matching(
         and smt in (None, row.smt)
         and cores in (None, row.cores)
     )
-
-
-def of_a_cpu(row: PaperRow, metric: str) -> float | None:
-    """A figure per logical CPU; None if the paper has none.
-
-    Each CPU has its part of rates; cycles per packet are multiplied by the threads of a core, on
-    each of which cycles are counted. Other values per packet and shares of slots are the same.
-    """
-    if metric not in row.figures:
-        return None
-    value, threads_per_core = row.figures[metric].value, row.threads // row.cores
-    if metric == "cpp":
-        return value * threads_per_core
-    if metric == "ipc":
-        return value / threads_per_core
-    return value / row.threads if metric.endswith("_per_s") else value
 
 
 def workload_of(kind: str, app: str = "", nodes: Collection[str] = ()) -> str | None:

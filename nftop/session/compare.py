@@ -1,8 +1,14 @@
-"""One side of a comparison: an interval of a recording, folded."""
+"""One side of a comparison: an interval of a recording, folded; and such sides by host."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from nftop.derive.compare.hosts import HostPair, LeftOut
 from nftop.derive.compare.intervals import Interval
+from nftop.derive.compare.intervals_report import comparison
 from nftop.model.clock import NS_PER_S
 from nftop.model.struct import dataclass, replace
 from nftop.session.interval import Cut, ticks
@@ -41,25 +47,23 @@ def side(cut: Cut, other: Cut) -> Side:
 
     Raises OSError, and InterruptedError if reading is stopped.
     """
+    item = _read([cut])
+    return replace(item, context=_context(cut, other, item.interval))
+
+
+def _read(cuts: Sequence[Cut]) -> Side:
+    """Read intervals of one host in the order of time, as one and without context."""
     interval = Interval()
-    simulated, uarch, interval_s = False, "", 0.0
-    for shown in ticks(cut):
-        simulated |= shown.frame.host.simulated
-        uarch, interval_s = shown.frame.host.uarch, shown.interval_ns / 1e9
-        interval.take(shown.frame)
-    lost = tuple(loss.sentence for _, loss in cut.losses)
-    if cut.unfinished:
-        lost = (*lost, cut.unfinished)
-    return Side(
-        cut.file,
-        cut.host.name,
-        simulated,
-        uarch,
-        interval_s,
-        interval,
-        lost,
-        _context(cut, other, interval),
-    )
+    simulated, uarch, interval_s, lost = False, "", 0.0, list[str]()
+    for cut in cuts:
+        for shown in ticks(cut):
+            simulated |= shown.frame.host.simulated
+            uarch, interval_s = shown.frame.host.uarch, shown.interval_ns / 1e9
+            interval.take(shown.frame)
+        lost += [loss.sentence for _, loss in cut.losses]
+        lost += [cut.unfinished] if cut.unfinished else []
+    files, name = ", ".join(cut.file for cut in cuts), cuts[0].host.name
+    return Side(files, name, simulated, uarch, interval_s, interval, tuple(lost), interval)
 
 
 def _context(cut: Cut, other: Cut, interval: Interval) -> Interval:
@@ -96,3 +100,61 @@ def notes(a: Side, b: Side) -> tuple[str, ...]:
     for name, item in (("A", a), ("B", b)):
         lines += [f"{name}: {sentence}" for sentence in item.lost]
     return tuple(lines)
+
+
+class HostCuts(NamedTuple):
+    """The recordings of one host, each side in the order of time."""
+
+    host: str
+    before: tuple[Cut, ...]
+    after: tuple[Cut, ...]
+
+
+def paired_hosts(
+    before: Sequence[Cut], after: Sequence[Cut]
+) -> tuple[list[HostCuts], list[LeftOut]]:
+    """Recordings by the host's name, and hosts that are no pair with the reason; sorted."""
+    pairs, left_out = list[HostCuts](), list[LeftOut]()
+    for host in sorted({cut.host.name for cut in (*before, *after)}):
+        old, new = (
+            tuple(sorted((cut for cut in cuts if cut.host.name == host), key=lambda c: c.from_ns))
+            for cuts in (before, after)
+        )
+        of_time = sorted((*old, *new), key=lambda cut: cut.from_ns)
+        about = {(cut.host.model, cut.host.uarch, cut.host.simulated) for cut in of_time}
+        if not new:
+            left_out.append(LeftOut(host, "nothing is recorded after the change", "only_before"))
+        elif not old:
+            left_out.append(LeftOut(host, "nothing is recorded before the change", "only_after"))
+        elif any(two.from_ns < one.to_ns for one, two in pairwise(of_time)):
+            left_out.append(LeftOut(host, "its intervals overlap", "overlap"))
+        elif len(about) > 1:
+            left_out.append(LeftOut(host, "its CPUs differ, or one is SIMULATED", "other_machine"))
+        else:
+            pairs.append(HostCuts(host, old, new))
+    return pairs, left_out
+
+
+@dataclass(frozen=True, slots=True)
+class HostRun:
+    """One host, read.
+
+    Attributes:
+        before, after: its sides, whose samples are dropped.
+        pair: its comparison.
+        notes: what speaks for taking it with care, sentences.
+    """
+
+    before: Side
+    after: Side
+    pair: HostPair
+    notes: tuple[str, ...]
+
+
+def host_run(cuts: HostCuts) -> HostRun:
+    """Read and compare one host; raises as `side`."""
+    a, b = _read(cuts.before), _read(cuts.after)
+    pair = HostPair(cuts.host, comparison(a.interval, b.interval, zero_losses=True))
+    for item in (a, b):
+        item.interval.things.clear()  # samples of many hosts are too many for memory
+    return HostRun(a, b, pair, notes(a, b))

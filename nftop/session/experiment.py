@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from itertools import islice
 from typing import TypeAlias
 
-from nftop.control.interface import ClassGate, SeriesGate
+from nftop.control.gate_protocols import ClassGate, SeriesGate
 from nftop.derive.experiment.curve import curve_of
 from nftop.derive.experiment.engine import (
     ExperimentState,

@@ -157,7 +157,7 @@ def _what_else(
     counted = {name for group in groups for name in group}
     lacking: list[str] = []
     least = _without_number(uarch, counted, smt=smt, levels=levels)
-    for name in more:
+    for name in (name for name in more if name not in counted):
         left = _without_number(uarch, {*counted, *lacking, name}, smt=smt, levels=levels)
         if left < least:
             least, lacking = left, [*lacking, name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -196,6 +197,7 @@ def uarch_names() -> tuple[str, ...]:
     return tuple(name for name in names() if name != GENERIC)
 
 
+@cache  # a parse takes 60 ms, and a recording may name a table in each of a thousand headers
 def load(name: str = GENERIC) -> Uarch:
     """The table called `name`.
 

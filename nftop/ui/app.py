@@ -37,7 +37,7 @@ from nftop.session.fleet import FleetFeed
 from nftop.store.history.rings import TickHistory
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import KeyRow
-from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady, PastFrame
+from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady, PastFrame, PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
@@ -376,6 +376,22 @@ class NftopApp(TerminalApp):
         """Go to the next event of the timeline, or the previous one."""
         if isinstance(self.screen, BannerScreen):
             self.screen.say(self._main.move_in_time("marker", step))
+
+    def action_ask_seek(self) -> None:
+        """Ask for a moment to go to."""
+        if isinstance(self.screen, BannerScreen) and self.screen.ASKS:
+            self._main.ask_seek(self.screen)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
+        # Inside a prompt its key is typed.
+        return action != "ask_seek" or not getattr(self.screen, "asking", False)
+
+    def on_prompt_answer(self, message: PromptAnswer) -> None:
+        """Of any screen: the one question that all of them have is about time."""
+        if message.about == "seek" and message.text is not None:
+            why = self._main.seek(message.text)
+            if isinstance(self.screen, BannerScreen):
+                self.screen.say(why)
 
     async def action_quit(self) -> None:
         """Quit; while a change is not kept only when repeated."""

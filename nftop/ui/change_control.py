@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from nftop.control.interface import ClassGate, PendingChange
+from nftop.control.gate_protocols import ClassGate, PendingChange
 from nftop.derive.cache.changes import MOST
 from nftop.model.change import Change, Outcome, OwnChange, Proposal, Receipt, parts
 from nftop.model.ids import Cpu, parse_cpu_list
@@ -108,8 +108,10 @@ class ChangeControl:
         `own_changes`: writes and reverts made here, oldest first.
         `last`: receipt of the last change that ended, and whether its time had expired.
         `experiment`: the one under way, or the last one.
+        `ways`: of the caches, by `L3` and `L2`, for the banner.
         """
         self.gate = gate
+        self.ways: Mapping[str, int] = {}
         self.experiment = ExperimentControl(
             gate, tell, open_host=experiment_host, wrote=self._tried, note=note
         )
@@ -236,6 +238,7 @@ class ChangeControl:
                 () if receipt is None else receipt.changes,
                 left_s,
                 self.keep_within_s,
+                self.ways,
             )
             return unkept_lines(facts, width, height)
         return [] if now.receipt is None else outcome_lines(now.receipt, width)

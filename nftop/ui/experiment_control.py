@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from nftop.control.interface import ClassGate, PendingSeries
+from nftop.control.gate_protocols import ClassGate, PendingSeries
 from nftop.control.resctrl.sweep import SweepError, SweepRequest, plan_sweep
 from nftop.derive.experiment.curve import curve_of
 from nftop.derive.experiment.engine import ExperimentState

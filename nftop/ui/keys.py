@@ -193,6 +193,8 @@ REPLAY: frozenset[Mode] = frozenset({"replay"})
 BACK: frozenset[Mode] = frozenset({"replay", "past"})
 # On every screen but the editors, whose keys have these.
 TIME: tuple[KeyRow, ...] = (
+    KeyRow("S", "app.ask_seek", "S", "go to a time",
+        hint=("S", "seek"), rank=5, when=BACK, asks=True),
     KeyRow("left", "app.shift_time(-1)", "Left", "back in time by 1 s, live and in a replay",
         hint=("←→", "time"), rank=7),
     KeyRow("right", "app.shift_time(1)", "Right", "forward by 1 s, at the end to now"),
@@ -212,8 +214,6 @@ TAPE: tuple[KeyRow, ...] = (
         "back to the previous incident, change or marker; replay: marker, change or finding", -1,
         ("{ }", "event"), rank=4, when=BACK),
     KeyRow("right_curly_bracket", "marker", "}", "forward to the next one", 1),
-    KeyRow("S", "ask_seek", "S", "go to a time",
-        hint=("S", "seek"), rank=5, when=BACK, asks=True),
     KeyRow("plus", "faster", "+", "replay and past: twice as fast", 1,
         ("+ -", "speed"), rank=6, when=REPLAY),
     KeyRow("minus", "faster", "-", "replay and past: half as fast", -1),

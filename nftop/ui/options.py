@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from nftop.control.interface import ClassGate
+from nftop.control.gate_protocols import ClassGate
 from nftop.control.profile.profile import Listing
 from nftop.model.check import Check
 from nftop.model.perf_tool import PerfTool

@@ -55,13 +55,11 @@ class RecordingKeys:
         }
         self.questions: Mapping[str, Callable[[], tuple[str, str, str] | None]] = {
             "ask_mark": self._ask_mark,
-            "ask_seek": self._ask_seek,
             "ask_keep": self._ask_keep,
             "ask_report": self._ask_report,
         }
         self.answers: Mapping[str, Callable[[str], None]] = {
             "mark": self._mark,
-            "seek": self._seek,
             "keep": lambda text: self._keep(text, self._kept),
             "report": lambda text: self._keep(text, self._kept_for_report),
         }
@@ -190,14 +188,16 @@ class RecordingKeys:
             "marked" if running else "marked; R records it with the last minutes"
         )
 
-    def _ask_seek(self) -> tuple[str, str, str] | None:
+    def ask_seek(self) -> tuple[str, str, str] | None:
+        """The question for a moment; None and a message if there is no past."""
         if self._session.time is None:
             self._session.message = _NO_PAST
             return None
         zone = zone_name(shown_zone())
         return "seek", f"go to (03:12:07 {zone}, +30s from start, -5m from end, start, end)", ""
 
-    def _seek(self, text: str) -> None:
+    def seek_text(self, text: str) -> None:
+        """Go to a moment as an operator writes it."""
         control = self._session.time
         here = None if control is None else self._reach(control)
         if control is None or here is None or not text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import json
 import os
@@ -9,9 +10,8 @@ import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -19,6 +19,10 @@ import pytest
 from nftop.cli.commands import doctor
 from nftop.model.check import Check
 from nftop.model.error_text import exhausted
+from nftop.model.missing import Reason
+from nftop.model.topology import Host
+from nftop.render.base.text import ascii_only as in_ascii
+from nftop.render.base.text import printable
 from nftop.render.pages.explain import near_names
 from nftop.sources.runtime.readiness import wait_readable
 from tests.command import NFTOP, PATIENCE_S, called, nftop, python
@@ -299,32 +303,27 @@ def test_standard_error_that_is_closed_does_not_move_to_standard_output() -> Non
     assert (done.returncode, done.stdout) == (2, b"")
 
 
-def once(function: Callable[..., tuple[Check, ...]]) -> Callable[..., tuple[Check, ...]]:
-    """The function, called for the first caller; all others get the same answer."""
-    answers: list[tuple[Check, ...]] = []
+def test_doctor_text_and_json_agree() -> None:
+    """Of one examination: other tests' processes begin and end, some with a long name."""
+    examine, answers = doctor.examine_host, list[tuple[tuple[Check, ...], Host]]()
+    long = Check(f"dpdk {'x' * 60}", Reason.SOURCE, "no answer")
 
-    def answer(*arguments: Any) -> tuple[Check, ...]:
+    def examined(options: argparse.Namespace) -> tuple[tuple[Check, ...], Host]:
         if not answers:
-            answers.append(function(*arguments))
+            checks, host = examine(options)
+            answers.append(((*checks, long), host))
         return answers[0]
 
-    return answer
-
-
-def test_doctor_text_and_json_agree() -> None:
-    # Both of one examination: other tests' processes and sockets may end between two.
-    with (
-        mock.patch.object(doctor, "examine", once(doctor.examine)),
-        mock.patch.object(doctor, "_host_checks", once(doctor._host_checks)),
-    ):
-        done, text = called("doctor", "--json"), called("doctor").stdout
+    with mock.patch.object(doctor, "examine_host", examined):
+        done, text = called("doctor", "--json"), in_ascii(called("doctor").stdout)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["schema"] == "nftop.doctor/1"
     assert report["simulated"] is False
     names = [check["name"] for check in report["checks"]]
     assert "topology" in names and any(name.startswith("perf") for name in names)
-    assert all(name in text for name in names)
+    assert long.name in names
+    assert [name for name in names if in_ascii(printable(name)) not in text] == []
 
 
 def explained(*arguments: str) -> str:

@@ -96,11 +96,12 @@ def as_format_1(case: Case) -> None:
     case.path(INDEX).unlink()
 
 
-def flips(data: bytes) -> list[bytes]:
+def flips(data: bytes, sparse_bytes: int = 0) -> list[bytes]:
+    """The data with one bit flipped; of the first `sparse_bytes` bytes one bit each, by turns."""
     return [
         data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
         for at in range(len(data))
-        for bit in range(8)
+        for bit in ([at % 8] if at < sparse_bytes else range(8))
     ]
 
 

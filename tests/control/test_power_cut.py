@@ -23,6 +23,10 @@ from tests.control.sst_trees import in_memory
 from tests.control.test_damage import HISTORY, INDEX, PENDING, flips, reading
 
 EVERY = pytest.mark.parametrize("name", KINDS)
+# One of each backend, a new group and a sweep. Entries of all kinds have the same SHA-256, which is
+# compared before they are parsed; the seal with it is the end of the line.
+WHOLE = ("masks", "a new group", "sweep", "frequencies", "SST-BF")
+SEAL_BYTES = 90
 
 
 @pytest.fixture
@@ -45,19 +49,23 @@ def files(journal: FileJournal) -> dict[str, bytes]:
 def test_every_flipped_bit_every_prefix_and_every_lost_block_is_refused(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a change under way, whatever its kind: nothing is written, forgotten or claimed."""
+    """Of a change under way, whatever its kind: nothing is written, forgotten or claimed.
+
+    All bits of the kinds in `WHOLE`; of the others all of the seal and one of every other byte.
+    """
     kind = built(name, folder)
     journal = journal_of(kind, folder / "journal")
     before, present = files(journal), kind.whole()
     data, put = before[PENDING], reading(monkeypatch, PENDING)
+    sparse_bytes = 0 if name in WHOLE else len(data) - SEAL_BYTES
     damaged = [
-        *flips(data),
+        *flips(data, sparse_bytes),
         *(data[:length] for length in range(len(data) - 1)),
         *zeroed(data),
         bytes(len(data)),
         data + bytes(512),
     ]
-    assert len(damaged) > 9 * len(data) > 4_000
+    assert len(damaged) > 9 * len(data) - 7 * sparse_bytes > 1_500
     for item in damaged:
         put(item)
         with pytest.raises(DamagedJournalError) as caught:

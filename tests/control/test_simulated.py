@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from nftop.control.backend import CLASSES, LockedError, RefusedError
 from nftop.control.gate import BackendClassGate
+from nftop.control.gate_protocols import ClassGate
 from nftop.control.guard_client import start_guard
-from nftop.control.interface import ClassGate
 from nftop.control.journal import unfinished
 from nftop.control.journal_entry import Entry, Requester
 from nftop.control.resctrl import draft as drafts

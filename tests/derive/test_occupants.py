@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from nftop.derive.findings.inputs import FindingInputs
-from nftop.derive.findings.pollers import others_here
+from nftop.derive.findings.poller_rules import others_here
 from nftop.derive.occupants import Occupant
 from nftop.derive.threads import ThreadRate
 from nftop.model.ids import Cpu

@@ -11,7 +11,7 @@ from nftop.control.journal import DEFAULT
 from nftop.export.http import server
 from nftop.sources.ovs import jsonrpc
 from nftop.sources.runtime import helper
-from nftop.sources.trust import trust
+from nftop.sources.trust import ownership
 from tests.faults import combinations
 from tests.fuzz import soak
 from tests.fuzz.registry import TARGETS
@@ -67,7 +67,7 @@ def test_every_module_that_has_to_do_with_others_is_in_the_table() -> None:
 
 def test_its_limits_are_those_of_the_code() -> None:
     text = PAGE.read_text()
-    assert f"{trust._MAX_OF_ONE_USER} of a user, {trust.MAX_UNPRIVILEGED} of all" in text
+    assert f"{ownership._MAX_OF_ONE_USER} of a user, {ownership.MAX_UNPRIVILEGED} of all" in text
     assert f"{jsonrpc._UNPRIVILEGED_REPLY_BYTES >> 10} KiB a reply" in text
     assert f"{server.MAX_CONNECTIONS} connections, {server.DEADLINE_S:.0f} s" in text
     assert f"journal of changes, `{DEFAULT}` | root's, mode 0700" in text

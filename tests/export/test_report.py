@@ -231,16 +231,17 @@ def test_commands_of_changes_are_quoted() -> None:
 
 def test_the_command_writes_a_new_file(recording: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    done = called("report", f"{recording}@+60s,+150s", "-o", str(page))
+    cut = f"{recording}@+100s,+130s"
+    done = called("report", cut, "-o", str(page))
     assert done.returncode == 0 and not done.stderr
     assert page.read_text().startswith("<!doctype html>")
-    assert f": nftop report {recording}@+60s,+150s -o {page}<" in page.read_text()
+    assert f": nftop report {cut} -o {page}<" in page.read_text()
     again = called("report", str(recording), "-o", str(page))
     assert again.returncode == 2 and "exists" in again.stderr
     unknown = tmp_path / "z.txt"
     refused = called("report", str(recording), "-o", str(unknown))
     assert refused.returncode == 2 and ".html" in refused.stderr and ".md" in refused.stderr
-    assert called("report", str(recording), "-o", str(unknown), "--format", "md").returncode == 0
+    assert called("report", cut, "-o", str(unknown), "--format", "md").returncode == 0
     assert unknown.read_text().startswith("# SIMULATED")
     ticket = called("report", str(recording), "-o", "-")
     assert ticket.returncode == 0 and ticket.stdout.startswith("# SIMULATED")

@@ -6,7 +6,7 @@ import pytest
 
 from nftop.model.nf.kinds import NF_KINDS
 from nftop.papers.changes import changes_of
-from nftop.papers.rows import matching, of_a_cpu, rows, workload_of
+from nftop.papers.rows import matching, rows, workload_of
 from nftop.papers.table import papers
 from nftop.uarch import table as uarch_table
 
@@ -20,22 +20,6 @@ def test_a_row_has_all_that_the_tables_have_of_a_run() -> None:
     assert row.figures["tma.l3_bound"].value == 0.144
     repaired = row.figures["tma.backend_bound"]
     assert (repaired.value, repaired.source) == (0.334, "Table 9, row 2")
-
-
-def test_a_cpu_has_its_share_of_a_core() -> None:
-    """Both threads of a core tick with it: 49 cycles of the core are 98 of its CPUs."""
-    (both,) = matching(workload="testpmd", smt=True, uarch="BDX", cores=1)[:1]
-    assert of_a_cpu(both, "packets_per_s") == 22.45e6
-    assert of_a_cpu(both, "cpp") == 98
-    assert of_a_cpu(both, "ipc") == 1.0
-    assert of_a_cpu(both, "ipp") == 97
-    assert of_a_cpu(both, "tma.retiring") == 0.47
-    assert of_a_cpu(both, "memory_bytes_per_s") is None
-    (alone,) = matching(workload="testpmd", smt=False, uarch="BDX", cores=1)[:1]
-    assert of_a_cpu(alone, "cpp") == 64
-    (four,) = matching(workload="testpmd", cores=4)
-    assert of_a_cpu(four, "packets_per_s") == 148.3e6 / 8
-    assert of_a_cpu(four, "per_packet.pcie_reads") == 1.54
 
 
 def test_rows_are_narrowed_by_what_is_queried() -> None:

@@ -24,7 +24,7 @@ from nftop.store.recording.sink import FileSink
 from nftop.store.user.baselines import plain
 from tests.bench.scenes import Clocked
 from tests.recordings import Taken, header_of, same, taken
-from tests.session.test_replay import all_of, number, replaying
+from tests.session.replays import all_of, number, replaying
 
 TICKS, KEPT_AT, AGAIN_AT, FORGOTTEN_AT = 60, 12, 33, 50
 

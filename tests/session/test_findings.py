@@ -23,8 +23,8 @@ from tests.bench.scenes import Clocked
 from tests.command import called
 from tests.recordings import everything, header_of, same
 from tests.samples import S
+from tests.session.replays import Clock, all_of
 from tests.session.test_live import FakeClock, live, take
-from tests.session.test_replay import Clock, all_of
 from tests.store.reading.test_scan import Bytes
 
 RESULT = Finding("low-ipc", "core_ipc", "cpu 1", "IPC 1.50", 5)

@@ -24,7 +24,7 @@ from nftop.model.owner import UNPRIVILEGED
 from nftop.sources.ovs.source import OvsSource
 from nftop.sources.pcm.source import PcmSource
 from nftop.sources.runtime.http_client import Address
-from nftop.sources.trust import trust
+from nftop.sources.trust import ownership
 from nftop.sources.vpp import reader
 from nftop.sources.vpp.reader import MAX_SEGMENT_BYTES, SegmentReader
 from nftop.sources.vpp.source import VppSource
@@ -39,7 +39,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root, whom it attacks"),
 ]
 
-USER = trust.user_name(UID)
+USER = ownership.user_name(UID)
 ENTRIES = 20_000_000
 MOST_BYTES = 400 << 20
 DEADLINE_S = 2.0
@@ -203,7 +203,7 @@ def test_more_sockets_than_are_read_leave_room_for_root_and_are_counted(root: Pa
         stack.enter_context(closing(source))
         table = only_of(source.read(), root)
         assert [switch.pid for switch in table.switches] == [peer.pid]
-        assert len(source._sessions) <= 1 + trust.MAX_UNPRIVILEGED
+        assert len(source._sessions) <= 1 + ownership.MAX_UNPRIVILEGED
         (sentence,) = [item for item in table.hidden if "OVS sockets" in item]
         assert sentence.startswith("284 ") and USER in sentence
 

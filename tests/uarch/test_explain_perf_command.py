@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 
 from nftop.derive.topdown.tma import tma_of_counts
 from nftop.model.missing import Missing, Reason
 from nftop.sources.counts.read import read_counts
-from nftop.uarch.explain import groups_to_count, perf_group, takes_all_counters
+from nftop.uarch.explain import Group, groups_to_count, perf_group, takes_all_counters
 from tests.uarch.vectors import UARCHES, loaded
 
 CASES = [
@@ -17,10 +18,16 @@ CASES = [
 ]
 
 
+@cache
+def grouped(uarch: str, *, smt: bool) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+    """The groups of a table, computed once."""
+    return groups_to_count(loaded(uarch), smt=smt)
+
+
 @pytest.mark.parametrize(("uarch", "smt"), CASES)
 def test_the_perf_command_counts_every_event_of_a_node(uarch: str, smt: bool) -> None:
     table = loaded(uarch)
-    main, deep = groups_to_count(table, smt=smt)
+    main, deep = grouped(uarch, smt=smt)
     rows = []
     for turn, group in enumerate((*main, *deep)):
         names = re.findall(r"name=([\w.]+)/|(?:^|[{,])([a-z-]+)(?=[,}])", perf_group(table, group))
@@ -44,7 +51,7 @@ def test_a_group_fits_the_counters_and_has_a_clock(uarch: str, smt: bool) -> Non
     assert table.counters
     fixed = frozenset().union(*table.counters.fixed)
     room = table.counters.general_smt_on if smt else table.counters.general_smt_off
-    main, deep = groups_to_count(table, smt=smt)
+    main, deep = grouped(uarch, smt=smt)
     assert main
     for group in (*main, *deep):
         assert "cycles" in group and len(set(group)) == len(group)
@@ -55,7 +62,7 @@ def test_a_group_fits_the_counters_and_has_a_clock(uarch: str, smt: bool) -> Non
 
 def test_where_the_watchdog_is_in_the_way() -> None:
     for uarch, smt, wanted in (("SKX", True, True), ("SKX", False, False), ("SPR", True, False)):
-        main, deep = groups_to_count(loaded(uarch), smt=smt)
+        main, deep = grouped(uarch, smt=smt)
         assert takes_all_counters(loaded(uarch), (*main, *deep), smt=smt) is wanted
 
 

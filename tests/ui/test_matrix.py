@@ -13,10 +13,11 @@ from nftop.model.check import Check
 from nftop.model.frame import Frame
 from nftop.model.missing import Reason
 from nftop.ui.options import Options
+from nftop.ui.screens.experiment import ExperimentScreen
 from nftop.ui.screens.registry import screens
 from tests.frames import all_missing, frame, ticks
 from tests.sim.hosts import Frozen, S
-from tests.ui.editing import edited, is_planned
+from tests.ui.editing import apply, edited, is_planned
 from tests.ui.gates import open_gate
 from tests.ui.harness import Running, running
 from tests.ui.test_recordings import replaying
@@ -35,6 +36,10 @@ LOOKS = {
     "no-colour": Options(color=False),
     "ascii": Options(theme="dark", ascii_only=True),
 }
+
+
+# Themes change no width, so the least and the most that is on screen show all their colours.
+OF_LOOK = {look: SIZES if look in ("dark", "ascii") else (SIZES[0], SIZES[-1]) for look in LOOKS}
 
 
 @lru_cache(maxsize=1)
@@ -94,8 +99,11 @@ async def check_all(run: Running, size: tuple[int, int], look: str) -> dict[str,
     return texts
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize(
+    ("look", "size"),
+    [(look, size) for look, sizes in OF_LOOK.items() for size in sizes],
+    ids=lambda item: item if isinstance(item, str) else "x".join(map(str, item)),
+)
 async def test_what_is_sick_is_on_every_screen_and_nothing_overflows(
     look: str, size: tuple[int, int]
 ) -> None:
@@ -137,6 +145,27 @@ async def test_the_editor_its_preview_and_the_doctor_fit(look: str) -> None:
         await run.press("escape", "escape", "n", "f9")
         await run.until(lambda: "counts" in run.text)
         await check_sizes()
+
+
+async def test_a_change_that_is_not_kept_and_an_experiment_fit() -> None:
+    gate = open_gate()
+    async with edited(gate, "plus", theme="dark", ascii_only=True) as run:
+        await apply(run, gate)
+        await run.until(lambda: "NOT KEPT" in run.text)
+        for size in SIZES:
+            text = await run.resize(size)
+            check_fits(run, size)
+            check_look(run, "ascii")
+            assert "CHANGE 1" in text and "NOT KEPT" in text and "K keep" in text
+            assert ("vpp L3 0 0f0 > 1f0 " in text) == (size[0] >= 80)
+        await run.press("K")
+        await run.until(lambda: "NOT KEPT" not in run.text)
+        await run.press("T")
+        assert isinstance(run.app.screen, ExperimentScreen)
+        for size in SIZES:
+            await run.resize(size)
+            check_fits(run, size)
+            check_look(run, "ascii")
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from functools import lru_cache
 from pathlib import Path
 
+import pytest
+
 from nftop.render.base.line import Tone
 from nftop.session.replay import Replay
 from nftop.store.format.records import Marker
@@ -68,6 +70,16 @@ async def test_replay_moves_by_a_second_and_a_minute_with_the_arrows() -> None:
         await shows_tick(run, feed, TICKS - 3)
         await run.press("shift+left")
         await shows_tick(run, feed, 0)
+
+
+@pytest.mark.parametrize("opens", ["tab", "F", "x"])
+async def test_time_is_typed_on_a_page_of_a_replay(opens: str) -> None:
+    async with replaying() as (run, feed):
+        await run.press("space", opens, "S", *"end", "enter")
+        await shows_tick(run, feed, TICKS - 1)
+        await run.press("S", *"-30s", "enter")
+        await shows_tick(run, feed, TICKS - 31)
+        assert len(run.app.screen_stack) == 3
 
 
 async def shows_tick(run: Running, feed: Replay, tick: int) -> None:

@@ -26,7 +26,7 @@ from nftop.cli.parsers.cat_actions import GoneError, UsageError
 from nftop.control.backend import AbsentError
 from nftop.control.change_history import in_effect
 from nftop.control.gate import missing_privilege
-from nftop.control.interface import Gate
+from nftop.control.gate_protocols import Gate
 from nftop.control.journal import DEFAULT as JOURNAL
 from nftop.control.journal import Journal, unfinished
 from nftop.control.journal_damage import DamagedJournalError

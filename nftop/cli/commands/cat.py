@@ -24,7 +24,7 @@ from nftop.cli.parsers.cat_actions import (
 )
 from nftop.control.doctor import news
 from nftop.control.gate import BackendClassGate, BackendGate
-from nftop.control.interface import ClassGate
+from nftop.control.gate_protocols import ClassGate
 from nftop.control.journal import FileJournal
 from nftop.control.profile.formats import PARSERS, WRITERS, form_of
 from nftop.control.profile.profile import ProfileProblem, mended

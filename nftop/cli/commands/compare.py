@@ -1,4 +1,4 @@
-"""`nftop compare`: two intervals of recordings, or the settings of an experiment."""
+"""`nftop compare`: two intervals of recordings, many hosts, or the settings of an experiment."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import threading
 from contextlib import closing
 
 from nftop.cli.cuts import BAD_RECORDING, ending_on_signal, open_cut
+from nftop.derive.compare.hosts import HOSTS_NEEDED, compare_hosts
 from nftop.derive.compare.intervals_report import comparison
 from nftop.derive.compare.metric import SAMPLES_NEEDED
 from nftop.derive.experiment.curve import curve_of
-from nftop.export.json.compare import comparison_json
-from nftop.export.output import OK, USAGE, fail, put, say
+from nftop.export.json.compare import comparison_json, hosts_json
+from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
+from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.experiment.text import group_text, result_text, trial_text
-from nftop.render.pages.compare import comparison_text, interval_line
-from nftop.session.compare import notes, side
+from nftop.render.pages.compare import comparison_text, hosts_text, interval_line
+from nftop.session.compare import HostCuts, HostRun, host_run, notes, paired_hosts, side
 from nftop.session.interval import Cut
 from nftop.session.markers import all_markers
 from nftop.store.format.records import Marker
@@ -25,6 +27,10 @@ from nftop.store.history.experiments import RecordedExperiment, with_step
 
 
 def compare(options: argparse.Namespace) -> int:
+    if (options.before is None, options.after is None) != (options.a is not None,) * 2:
+        return fail("give two intervals, or --before and --after", USAGE)
+    if options.before is not None:
+        return _compared_hosts(options)
     if options.b is None:
         return _compared_rounds(options)
     cuts: list[Cut] = []
@@ -74,6 +80,65 @@ def _compared_rounds(options: argparse.Namespace) -> int:
     lines = [printable(head), *texts]
     put(sys.stdout, "\n".join(lines) + "\n")
     return OK
+
+
+def _compared_hosts(options: argparse.Namespace) -> int:
+    """Recordings of many hosts before and after a change."""
+    sides: list[list[Cut]] = [[], []]
+    for cuts, texts in zip(sides, (options.before, options.after), strict=True):
+        for text in texts:
+            cut = open_cut(text)
+            if isinstance(cut, int):
+                return cut
+            cut.data.close()  # of many hosts there are more than open files may be
+            cuts.append(cut)
+    pairs, left_out = paired_hosts(*sides)
+    lacking = HOSTS_NEEDED - len(pairs)
+    say(
+        f"nftop: {len(pairs)} hosts on both sides, {HOSTS_NEEDED} are the fewest that can give an "
+        f"answer{f': {lacking} more' if lacking > 0 else ''}"
+    )
+    if not pairs:
+        reasons = "; ".join(f"{item.host}: {item.why}" for item in left_out)
+        return fail(f"no host is on both sides: {printable(reasons)}", USAGE)
+    runs, damaged = list[HostRun](), False
+    for pair in pairs:
+        run = _read_host(pair)
+        if isinstance(run, int):
+            return run
+        runs.append(run[0])
+        damaged |= run[1]
+    result = compare_hosts([run.pair for run in runs])
+    if options.form == "json":
+        put(sys.stdout, hosts_json(runs, left_out, result).decode() + "\n")
+    else:
+        lines = [f"{run.pair.host}: {note}" for run in runs for note in run.notes]
+        simulated = any(run.before.simulated for run in runs)
+        put(sys.stdout, hosts_text(result, left_out, lines, simulated=simulated))
+    return BAD_RECORDING if damaged else OK
+
+
+def _read_host(pair: HostCuts) -> tuple[HostRun, bool] | int:
+    """One host, and whether a recording is damaged; without it print why, return the exit code."""
+    ended: list[int] = []
+    cuts: list[Cut] = []
+    try:
+        for cut in (*pair.before, *pair.after):
+            again = open_cut(cut.file)
+            if isinstance(again, int):
+                return again
+            cuts.append(replace(again, from_ns=cut.from_ns, to_ns=cut.to_ns))
+            if (again.began_ns, again.host) != (cut.began_ns, cut.host):
+                return fail(f"{printable(cut.file)} was replaced meanwhile", FAILURE)
+        count = len(pair.before)
+        with ending_on_signal(ended, *cuts):
+            run = host_run(HostCuts(pair.host, tuple(cuts[:count]), tuple(cuts[count:])))
+    except InterruptedError:
+        return 128 + ended[0]
+    finally:
+        for cut in cuts:
+            cut.data.close()
+    return run, any(cut.damaged for cut in cuts)
 
 
 def _say_if_short(name: str, cut: Cut) -> None:

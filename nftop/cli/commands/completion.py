@@ -12,42 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from nftop import __version__
 from nftop.cli.command_tree import CommandSpec, command_tree
 from nftop.export.output import OK, put
+from nftop.model.data_files import data_file
 from nftop.model.struct import dataclass
-
-# bash and zsh: one walk through the words before the cursor, one table of what may follow.
-_SCRIPT = """\
-{head}
-_nftop() {{
-    local command=nftop skip='' word
-    {declarations}
-    for word in {before}; do
-        if [[ -n $skip ]]; then skip=''; continue; fi
-        case "$command $word" in
-        {commands})
-            command="$command $word" ;;
-        esac
-        case "$command:$word" in
-        {values})
-            skip=1 ;;
-        esac
-    done
-    if [[ -n $skip ]]; then
-        case "$command:{previous}" in
-{replies}
-        esac
-        return
-    fi
-    case "$command" in
-{words}
-    esac
-    {show}
-    case "$command" in
-    {files})
-        {more_files} ;;
-    esac
-}}
-{tail}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,33 +37,6 @@ class _Dialect:
     more_files: str
     show: str
     tail: str
-
-
-_FISH = """\
-# fish completion of nftop {version}, made by `nftop completion fish`
-function __nftop_command
-    set -l command nftop
-    set -l skip
-    set -l tokens (commandline -opc)
-    for word in $tokens[2..-1]
-        if test -n "$skip"
-            set skip
-            continue
-        end
-        switch "$command $word"
-            case {commands}
-                set command "$command $word"
-        end
-        switch "$command:$word"
-            case {values}
-                set skip 1
-        end
-    end
-    test "$command" = "$argv[1]"
-end
-complete -c nftop -f
-{rules}
-"""
 
 
 def completion(options: argparse.Namespace) -> int:
@@ -128,7 +67,8 @@ def _script(tree: CommandSpec, shell: _Dialect) -> str:
                 reply = shell.offer(option.choices) if option.choices else shell.files
                 flags = _pattern(f"{path}:{flag}" for flag in option.flags)
                 replies.append(f"        {flags}) {reply} ;;")
-    return _SCRIPT.format(
+    # One walk through the words before the cursor, one table of what may follow.
+    return _template("completion.sh.in").format(
         head=shell.head.format(version=__version__),
         declarations=shell.declarations,
         before=shell.before,
@@ -164,12 +104,17 @@ def fish(tree: CommandSpec) -> str:
             values = f" -a {_fish(' '.join(option.choices))}" if option.choices else ""
             takes = ("" if not option.value else " -r -F" if option.is_file else " -x") + values
             rules.append(f"{here} {flags}{takes} -d {_fish(_brief(option.text))}")
-    return _FISH.format(
+    return _template("completion.fish.in").format(
         version=__version__,
         commands=" ".join(map(_fish, _paths(tree))),
         values=" ".join(map(_fish, _valued(tree))),
         rules="\n".join(rules),
     )
+
+
+def _template(name: str) -> str:
+    """A script whose fields in braces are for `str.format`."""
+    return data_file(__package__, name).decode()
 
 
 SHELLS: Mapping[str, Callable[[CommandSpec], str]] = {"bash": bash, "zsh": zsh, "fish": fish}

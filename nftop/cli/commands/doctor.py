@@ -153,7 +153,7 @@ def examine_host(options: argparse.Namespace) -> tuple[tuple[Check, ...], Host]:
 def _host_checks(topology: Topology, quiet_cpus: Sequence[Cpu]) -> tuple[Check, ...]:
     """Checks of this host's settings for polling threads, without interrupting `quiet_cpus`."""
     from nftop.sources.process.source import ProcessSource  # noqa: PLC0415
-    from nftop.sources.tuning.rows import host_checks  # noqa: PLC0415
+    from nftop.sources.tuning.checks import host_checks  # noqa: PLC0415
 
     processes = ProcessSource(_ROOT, threads_per_read=None)
     try:

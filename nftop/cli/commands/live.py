@@ -24,7 +24,7 @@ from nftop.model.check import Check
 from nftop.model.error_text import describe_error
 from nftop.model.perf_tool import PerfTool
 from nftop.model.struct import replace
-from nftop.render.base.text import printable
+from nftop.render.base.text import printable, wide_cells
 from nftop.render.frame.header import recorded
 from nftop.session.feed import Feed, FeedError
 from nftop.session.focus_target import FocusTarget, target_of
@@ -163,11 +163,15 @@ def _report(options: argparse.Namespace, recording: str, done: Callable[[str], N
     """Write the report of a recording beside it, with the doctor's output, in a thread."""
 
     def write() -> None:
-        from nftop.cli.commands.report import write_report  # noqa: PLC0415 - on request
-        from nftop.render.pages.doctor import doctor_lines  # noqa: PLC0415
+        try:
+            from nftop.cli.commands.report import write_report  # noqa: PLC0415 - on request
+            from nftop.render.pages.doctor import doctor_lines  # noqa: PLC0415
 
-        lines = doctor_lines(*_examine(options), _DOCTOR_WIDTH)
-        done(write_report(recording, "\n".join(item.text.rstrip() for item in lines)))
+            lines = doctor_lines(*_examine(options), _DOCTOR_WIDTH)
+            text = write_report(recording, "\n".join(item.text.rstrip() for item in lines))
+        except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
+            text = f"no report: {describe_error(error)}"
+        done(text)
 
     threading.Thread(target=write, name="nftop-report", daemon=True).start()
 
@@ -205,11 +209,15 @@ def batch(feed: Feed, options: argparse.Namespace, target: FocusTarget | None = 
 
 def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
     """Draw frames until the operator quits."""
-    from nftop.papers.rows import rows  # noqa: PLC0415 - only for the screen
+    from nftop.papers.printed import printed_tables  # noqa: PLC0415 - only for the screen
+    from nftop.papers.rows import rows  # noqa: PLC0415 - likewise
     from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
 
     prepare_screen()
-    rows()  # read now: drawing the NFs screen must read no file
+    # Read now: drawing opens no file, for which there may be no descriptor left.
+    rows()
+    printed_tables()
+    wide_cells("\N{FULLWIDTH LATIN SMALL LETTER A}")
     app = NftopApp(feed, history, options=drawn)
     first_frame.erase()
     with leaving_on_signal(app.leave, sys.stdin.fileno()):

@@ -16,7 +16,7 @@ from nftop.control.cpufreq.backend import FrequencyBackend
 from nftop.control.cpufreq.policies import CoreSettings, cores
 from nftop.control.doctor import news
 from nftop.control.gate import BackendGate
-from nftop.control.interface import ClassGate
+from nftop.control.gate_protocols import ClassGate
 from nftop.control.journal import FileJournal
 from nftop.control.resctrl.operations import cpus_in
 from nftop.control.speed_select.backend import NOT_SIMULATED, SpeedSelect

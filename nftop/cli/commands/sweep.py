@@ -23,7 +23,7 @@ from nftop.cli.parsers.cat_actions import TrialWish, UsageError
 from nftop.cli.signals import signal_name, stopping
 from nftop.control.backend import CLASSES
 from nftop.control.cpufreq.cpufreq import CPUFREQ
-from nftop.control.interface import ClassGate
+from nftop.control.gate_protocols import ClassGate
 from nftop.control.journal import FileJournal, unfinished
 from nftop.control.resctrl.sweep import SweepError, SweepRequest, plan_sweep, set_command
 from nftop.control.trial import TrialRequest, plan_trial

@@ -164,6 +164,10 @@ _COMPARE = f"""\
 Medians of every network function, cache class and package in both intervals, and whether they
 differ by more than their noise. If the load differs, metrics per packet are inconclusive.
 
+With --before and --after, recordings of many hosts are paired by the host's name, and signed ranks
+show what the change did on most of them; an answer needs 6 hosts at least. Several recordings of a
+host on one side are taken together.
+
 {_TIMES}
 exit codes: 0 compared, whatever the outcome; 1 a file can't be opened; 2 usage, or times that were
 not recorded; 4 no recording, or a damaged one
@@ -172,6 +176,7 @@ examples:
   nftop compare edge.nftop@03:00,03:10 edge.nftop@03:20,03:30
   nftop compare before.nftop after.nftop --json
   nftop compare sweep.nftop
+  nftop compare --before monday/*.nftop --after tuesday/*.nftop
 """
 _EXPORT = f"""\
 Tidy tables, one row per tick and item: cpus, nfs, groups, monitors, packages, findings, incidents,
@@ -212,12 +217,17 @@ examples:
 
 def add_interval_commands(commands: Commands) -> None:
     compare = _add(commands, "compare", "compare two intervals of recordings", _COMPARE)
-    compare.add_argument("a", metavar="A[@FROM,TO]", help="a recording, or an interval of it")
+    compare.add_argument("a", metavar="A[@FROM,TO]", nargs="?", default=None,
+                         help="a recording, or an interval of it")  # fmt: skip
     compare.add_argument("b", metavar="B[@FROM,TO]", nargs="?", default=None,
                          help="the other one; without it: the experiment in A, its settings "
                          "compared by rounds")  # fmt: skip
+    for name in ("before", "after"):
+        compare.add_argument(f"--{name}", metavar="FILE[@FROM,TO]", nargs="+", default=None,
+                             help=f"recordings of hosts {name} a change")  # fmt: skip
     compare.add_argument("--json", dest="form", action="store_const", const="json",
-                         help="one JSON object, schema nftop.compare/1")  # fmt: skip
+                         help="one JSON object, schema nftop.compare/1, of hosts "
+                         "nftop.hosts/1")  # fmt: skip
     export = _add(commands, "export", "a recording as CSV, JSON Lines or Parquet", _EXPORT)
     export.add_argument("file", metavar="FILE[@FROM,TO]", help="a recording, or an interval of it")
     export.add_argument("--format", dest="form", choices=FORMATS, required=True, help="format")

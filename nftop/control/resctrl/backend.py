@@ -47,7 +47,7 @@ class ClassBackend(Backend[ResctrlStep], Protocol):
         """The whole state, with the groups of these threads except those that ended."""
 
     def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
-        """As `interface.ClassView.tasks`."""
+        """As `gate_protocols.ClassView.tasks`."""
 
     def rules(self) -> Rules: ...
 

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from nftop.control.interface import ClassGate
+from nftop.control.gate_protocols import ClassGate
 from nftop.model.change import (
     Cell,
     CreateMonitor,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nftop.derive.compare.metric import Compared, Word, percent
+from nftop.derive.compare.metric import Code, Compared, Word, percent
 from nftop.model.column import Floats
+from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.ports import OTHER_LOSSES
 from nftop.model.missing import Missing
 from nftop.model.struct import replace
@@ -45,29 +46,36 @@ def load_moved(offered: float) -> str:
     return f"load moved {percent(offered)}"
 
 
-def comparable_row(row: Compared, busy: Sequence[bool | None], offered: float | None) -> Compared:
-    """The row, inconclusive if its sides can't be compared.
+def incomparable(
+    metric: Metric, busy: Sequence[bool | None], offered: float | None
+) -> tuple[str, Code]:
+    """Why two numbers of a network function can't be compared, and the code; "" if they can.
 
     Args:
-        row: a metric of a network function.
+        metric: of the numbers.
         busy: `is_full` of both sides.
         offered: change of the offered packets; None if they did not change.
     """
-    if row.word not in _DECIDED:
+    both = all(busy)
+    # Drops of full cores follow the offered load.
+    if offered is not None and (metric.id in DROPS or not both):
+        return load_moved(offered), "load_moved"
+    if metric.id not in _POLLED or both:
+        return "", ""
+    return (_BUSY_UNKNOWN, "busy_unknown") if None in busy else (_POLLS, "empty_polls")
+
+
+def comparable_row(row: Compared, busy: Sequence[bool | None], offered: float | None) -> Compared:
+    """The row, inconclusive if its sides are `incomparable`."""
+    why, code = incomparable(row.metric, busy, offered)
+    if row.word not in _DECIDED or not code:
         return row
     was, now = busy
-    # Drops of full cores follow the offered load.
-    if offered is not None and (row.metric.id in DROPS or not (was and now)):
-        return replace(row, word="inconclusive", why=load_moved(offered), code="load_moved")
-    if row.metric.id not in _POLLED or (was and now):
-        return row
     # An upper bound that became a larger exact number did increase.
     certain = (was and row.word == "better") or (now and row.word == "worse")
-    if row.metric.bounded and certain:
+    if row.metric.bounded and certain and code != "load_moved":
         return row
-    if None in busy:
-        return replace(row, word="inconclusive", why=_BUSY_UNKNOWN, code="busy_unknown")
-    return replace(row, word="inconclusive", why=_POLLS, code="empty_polls")
+    return replace(row, word="inconclusive", why=why, code=code)
 
 
 def summed(rows: Sequence[Compared], offered: float | None) -> tuple[Word, str]:
@@ -107,9 +115,11 @@ _SUMS: tuple[tuple[Word, bool], ...] = (
     ("too few samples", True),
     ("no difference", True),
     ("inconclusive", True),
+    ("too few hosts", True),
     ("too few samples", False),
     ("inconclusive", False),
     ("no difference", False),
+    ("too few hosts", False),
     ("no number", True),
     ("no number", False),
 )

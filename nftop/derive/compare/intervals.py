@@ -21,6 +21,7 @@ import numpy as np
 from nftop.derive.compare.comparability import LOSSES
 from nftop.derive.compare.metric import (
     DIFFERS,
+    Code,
     Compared,
     compared,
     cycle_of,
@@ -258,11 +259,13 @@ class EntityRow:
     Attributes:
         result: of all samples, but with the word of their blocks.
         blocks_a, blocks_b: number of blocks.
+        incomparable: why the two numbers can't be compared, whatever the word, and its code; or "".
     """
 
     result: Compared
     blocks_a: int
     blocks_b: int
+    incomparable: tuple[str, Code] = ("", "")
 
 
 def row_of(

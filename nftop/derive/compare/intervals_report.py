@@ -11,7 +11,9 @@ from nftop.derive.compare.comparability import (
     LOSSES,
     PACKETS,
     comparable_row,
+    incomparable,
     is_full,
+    load_moved,
     summed,
 )
 from nftop.derive.compare.intervals import (
@@ -106,16 +108,22 @@ class _Context:
 
 
 def comparison(
-    a: Interval, b: Interval, context: tuple[Interval, Interval] | None = None
+    a: Interval,
+    b: Interval,
+    context: tuple[Interval, Interval] | None = None,
+    *,
+    zero_losses: bool = False,
 ) -> Comparison:
     """Compare all entities in both intervals, A as before and B as after.
 
-    `context`: A and B extended to both sides.
+    `context`: A and B extended to both sides. `zero_losses`: with rows of losses that are 0.
     """
     noise = _Context(context)
-    both = [entity for entity in _ordered(a.things) if entity in b.things]
+    both = [entity for entity in ordered(a.things) if entity in b.things]
     nfs = {
-        entity: _nf_report(entity, a.things[entity], b.things[entity], noise)
+        entity: _nf_report(
+            entity, a.things[entity], b.things[entity], noise, zero_losses=zero_losses
+        )
         for entity in both
         if entity.kind == "nf"
     }
@@ -129,12 +137,13 @@ def comparison(
     ]
     return Comparison(
         tuple(parts),
-        tuple(entity for entity in _ordered(a.things) if entity not in b.things),
-        tuple(entity for entity in _ordered(b.things) if entity not in a.things),
+        tuple(entity for entity in ordered(a.things) if entity not in b.things),
+        tuple(entity for entity in ordered(b.things) if entity not in a.things),
     )
 
 
-def _ordered(things: Iterable[Entity]) -> list[Entity]:
+def ordered(things: Iterable[Entity]) -> list[Entity]:
+    """Network functions, classes, packages, each by name."""
     order = list(_ROWS)
     return sorted(things, key=lambda entity: (order.index(entity.kind), entity.name, entity.of))
 
@@ -152,7 +161,7 @@ def _plain_report(
 
 
 def _nf_report(
-    entity: Entity, a: EntitySeries, b: EntitySeries, context: _Context
+    entity: Entity, a: EntitySeries, b: EntitySeries, context: _Context, *, zero_losses: bool
 ) -> tuple[EntityReport, float | None]:
     """A network function, and the change of its load."""
     offered = moved_by(a.of("offered_packets_per_s"), b.of("offered_packets_per_s"))
@@ -160,7 +169,7 @@ def _nf_report(
     clock, notes = _clock(a, b)
     rows = []
     for metric in _ROWS["nf"]:
-        if metric.id in LOSSES and not _is_any(metric.id, a, b):
+        if metric.id in LOSSES and not zero_losses and not _is_any(metric.id, a, b):
             continue
         # If more was offered, more packets are neither better nor worse.
         own = metric.id in (*PACKETS, *DROPS) and offered is not None and full != [True, True]
@@ -170,8 +179,14 @@ def _nf_report(
             why = _NO_CLOCK
         of_a, of_b = (_of_clock(item, metric.id, clock) for item in (a, b))
         row = row_of(used, of_a, of_b, why, context.of(entity, metric.id, clock))
-        if not own:
-            row = replace(row, result=comparable_row(row.result, full, offered))
+        if own and offered is not None:
+            row = replace(row, incomparable=(load_moved(offered), "load_moved"))
+        else:
+            row = replace(
+                row,
+                result=comparable_row(row.result, full, offered),
+                incomparable=incomparable(metric, full, offered),
+            )
         if metric.id in OTHER_LOSSES and row.result.word == "better":
             # It may have had fewer packets to lose.
             row = replace(row, result=replace(row.result, word="less"))

@@ -64,6 +64,7 @@ Word: TypeAlias = Literal[
     "no difference",
     "settling",  # the time that is left out is not over
     "too few samples",
+    "too few hosts",  # of many hosts only
     "inconclusive",
     "no number",
 ]
@@ -78,6 +79,8 @@ Code: TypeAlias = Literal[
     "load_moved",
     "empty_polls",
     "busy_unknown",
+    "few_hosts",  # fewer hosts have it, or have any difference, than a test needs
+    "many_numbers",  # alone it would be a difference; among so many numbers it may be chance
 ]
 DIFFERS: tuple[Word, ...] = ("better", "worse", "more", "less")
 _NONE = Missing(Reason.UNDEFINED, "there is no sample of it")
@@ -393,9 +396,13 @@ def _word(metric: Metric, before: Floats, after: Floats, why: Missing, *, over: 
     enough = abs(now - was) >= LEAST_RATIO * abs(was) and now != was
     significant = shifted.significant if over else abs(shifted.z) >= _EXAMINED_Z
     if enough and (significant or shifted.clear):
-        up = now > was
-        if metric.good is None:
-            return "more" if up else "less"
-        return "better" if up == (metric.good == "high") else "worse"
+        return direction(metric, up=now > was)
     enough_samples = _lacking(before, after, over=over) == (0, 0)
     return "no difference" if enough_samples else "too few samples"
+
+
+def direction(metric: Metric, *, up: bool) -> Word:
+    """The word of a number that rose or fell."""
+    if metric.good is None:
+        return "more" if up else "less"
+    return "better" if up == (metric.good == "high") else "worse"

@@ -1,8 +1,11 @@
-"""Statistics of samples before and after a change.
+"""Statistics of samples before and after a change, on one host and on many.
 
 - `shift`: do two samples differ by more than their noise? (Wilcoxon-Mann-Whitney rank-sum test)
 - `least_samples`, `least_shift`: the required number of samples, and the smallest detectable shift.
 - `cycle_samples`: do samples rise and fall in a cycle? (autocorrelation over long lags)
+- `signed_rank`: do the differences of many hosts lie around 0? (Wilcoxon signed-rank test)
+- `centre`: their Hodges-Lehmann estimate and its interval. `adjusted`: Benjamini and Hochberg's
+  probabilities of many such tests.
 
 The rank-sum test assumes only equal noise before and after; outliers and coarse counters do no
 harm. Formulas: Lehmann, Nonparametrics (1975), chapter 1, with its correction for ties.
@@ -22,6 +25,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+from numpy.fft import irfft, rfft  # here: numpy imports it at its first use, late
 
 from nftop.model.column import Floats
 from nftop.model.struct import dataclass
@@ -298,6 +302,82 @@ def least_samples(least_z: float, *, studentized: bool = True) -> int:
     return lacking_samples(0, 0, 0.0, least_z, studentized=studentized)[0]
 
 
+# Many hosts, one difference each. Hosts do not depend on each other, so that nothing persists. If
+# a change has no effect, each difference is as likely with the other sign: the probability of a sum
+# of signed ranks is a count of the 2^n signs (Wilcoxon, Biometrics Bulletin 1, 1945; ties share
+# their ranks, and differences of 0 are left out, as Lehmann does). Beyond `_EXACT_HOSTS` it is
+# normal.
+_EXACT_HOSTS = 25
+ALPHA = 0.05
+
+
+def signed_rank(differences: Floats) -> float:
+    """Two-sided probability of so large a sum of signed ranks of float64 (n,); 1 if all are 0."""
+    values = differences[differences != 0]
+    if not len(values):
+        return 1.0
+    ranks, ties = _ranks(np.abs(values))
+    above, count = float(ranks[values > 0].sum()), len(values)
+    if count <= _EXACT_HOSTS:
+        ways = _ways(tuple(np.rint(2 * np.sort(ranks)).astype(int).tolist()))
+        low = round(2 * min(above, count * (count + 1) / 2 - above))
+        return min(1.0, 2 * float(ways[: low + 1].sum()) / 2.0**count)
+    spread = math.sqrt(count * (count + 1) * (2 * count + 1) / 24 - ties / 48)
+    distance = max(0.0, abs(above - count * (count + 1) / 4) - 0.5)
+    return math.erfc(distance / spread / math.sqrt(2))
+
+
+@lru_cache(maxsize=256)
+def _ways(ranks: tuple[int, ...]) -> Floats:
+    """By sum of doubled ranks, in how many of all choices of signs the positive ones have it."""
+    ways = np.zeros(sum(ranks) + 1)
+    ways[0] = 1.0
+    for rank in ranks:
+        ways[rank:] += ways[: len(ways) - rank].copy()
+    return ways
+
+
+def centre(differences: Floats) -> tuple[float, tuple[float, float] | None]:
+    """Hodges-Lehmann estimate of float64 (n,), not empty, and its interval at 1 - `ALPHA`.
+
+    The median of the means of all pairs, each value with itself too. The interval is of the signed
+    ranks without ties; None with fewer than `least_hosts()`.
+    """
+    count = len(differences)
+    rows, columns = np.triu_indices(count)
+    means = np.sort((differences[rows] + differences[columns]) / 2)
+    middle = float(np.median(means))
+    if count <= _EXACT_HOSTS:
+        below = np.cumsum(_ways(tuple(range(2, 2 * count + 1, 2)))[::2]) / 2.0**count
+        outside = int(np.searchsorted(below, ALPHA / 2, side="right"))
+    else:
+        spread = math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
+        outside = int(count * (count + 1) / 4 - _TWO_SIDED_Z * spread)
+    return middle, (float(means[outside - 1]), float(means[-outside])) if outside else None
+
+
+# The normal deviate of `ALPHA`, two-sided.
+_TWO_SIDED_Z = 1.959964
+
+
+def least_hosts(numbers: float = 1) -> int:
+    """Hosts from which one number of so many that were tested can be found: 2 / 2^n is enough."""
+    return math.ceil(math.log2(2 * numbers / ALPHA) - 1e-9)
+
+
+def adjusted(probabilities: Floats) -> Floats:
+    """Of float64 (k,): the least rate of false discoveries at which each would be one.
+
+    Benjamini and Hochberg, Journal of the Royal Statistical Society B 57, 1995.
+    """
+    count = len(probabilities)
+    order = np.argsort(probabilities)
+    scaled = probabilities[order] * count / np.arange(1, count + 1)
+    result = np.empty(count)
+    result[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return result
+
+
 # Cycles. A cycle of period T correlates with itself T samples later and is opposed to itself T / 2
 # samples later. Persistent noise does neither beyond its own correlation length, and a single step
 # falls off steadily with the lag. So the score of a period is the mean autocorrelation near lag T
@@ -422,8 +502,8 @@ def _autocorrelation(values: Floats) -> Floats:
     """Unbiased, of the ranks of float64 (n,), by lag 0 to n - 1; empty if all values are equal."""
     count = len(values)
     away = _ranks(values)[0] - (count + 1) / 2
-    power = np.abs(np.fft.rfft(away, 2 * count)) ** 2
-    products = np.fft.irfft(power)[:count]
+    power = np.abs(rfft(away, 2 * count)) ** 2
+    products = irfft(power)[:count]
     if products[0] <= 0:
         return np.empty(0)
     return np.asarray(products / (count - np.arange(count)) * count / products[0])

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.random import default_rng  # here: numpy imports it at its first use, late
 
 from nftop.derive.cache.ways import cache_of
 from nftop.derive.compare.settling import STILL_RATIO, still_since
@@ -356,7 +357,7 @@ def _settings_to_repeat(plan: Experiment, curve: Curve) -> tuple[int, ...]:
 
 def order_of(settings: Sequence[int], seed: int, round_: int, last: int = -1) -> tuple[int, ...]:
     """A random order that is not monotonic and does not begin with `last`, where possible."""
-    random = np.random.default_rng([seed, round_])
+    random = default_rng([seed, round_])
     order = tuple(settings)
     for _ in range(64):
         order = tuple(int(item) for item in random.permutation(list(settings)))

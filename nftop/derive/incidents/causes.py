@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.rules import rule_called
-from nftop.derive.findings.traffic import Neighbour, class_text, neighbours, polled_classes
+from nftop.derive.findings.traffic_rules import Neighbour, class_text, neighbours, polled_classes
 from nftop.derive.incidents.parties import Parties, packets_of
 from nftop.derive.nf.recent import RecentPoint, RecentRates, cost_of, has_grown
 from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow

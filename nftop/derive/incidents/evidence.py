@@ -8,7 +8,7 @@ from typing import Literal
 
 from nftop.derive.incidents.causes import Cause
 from nftop.derive.nf.recent import Recent, RecentRates
-from nftop.model.change import Change, Noticed, group_path
+from nftop.model.change import Change, Noticed, group_path, value_text
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import EvidenceLink, Incident, RuledOut, Victim
@@ -58,8 +58,9 @@ def _changes(frame: Frame, incident: Incident) -> Iterator[EvidenceLink]:
         if not -1e9 <= age_ns <= _CHANGE_BEFORE_NS:
             continue
         for change in _of_groups(noticed, groups):
-            old, new = change.old or "none", change.new or "none"
             cell = change.cell
+            old, new = (value_text(cell, value, frame.mask_ways) or "none"
+                        for value in (change.old, change.new))  # fmt: skip
             text = f"{cell.name or cell.kind} {cell.number} of {cell.group}: {old} -> {new}"
             yield EvidenceLink(noticed.wall_ns, "change", text, "resctrl, read back")
 

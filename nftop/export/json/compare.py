@@ -1,4 +1,6 @@
-"""Two intervals of recordings compared, as one JSON object of schema `nftop.compare/1`.
+"""Comparisons as one JSON object: of two intervals `nftop.compare/1`, of hosts `nftop.hosts/1`.
+
+`nftop.hosts/1` is docs/schema/nftop.hosts-1.json. `nftop.compare/1`:
 
 `a`, `b`: the intervals. `test`: the statistical test. `nfs`, `classes`, `packages`: what both have,
 each with `metrics` by id of the catalogue: of `a` and `b` the median, `mad` (median absolute
@@ -12,17 +14,25 @@ interval has any. `only_a`, `only_b`: what only one interval has.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from nftop.derive.compare.hosts import (
+    HOSTS_NEEDED,
+    RULE_HOSTS,
+    HostsComparison,
+    HostsReport,
+    HostsRow,
+    LeftOut,
+)
 from nftop.derive.compare.intervals import RULE_BLOCKS, EntityKind, EntityRow
 from nftop.derive.compare.intervals_report import Comparison, EntityReport
 from nftop.derive.compare.metric import RULE
 from nftop.export.json.encode import json_bytes, picked, rfc3339
 from nftop.model.missing import Missing, Reading
-from nftop.session.compare import Side
+from nftop.session.compare import HostRun, Side
 
-SCHEMA = "nftop.compare/1"
+SCHEMA, HOSTS_SCHEMA = "nftop.compare/1", "nftop.hosts/1"
 _LISTS: tuple[tuple[str, EntityKind], ...] = (
     ("nfs", "nf"), ("classes", "class"), ("packages", "package"),
 )  # fmt: skip
@@ -88,3 +98,64 @@ def _numbers(middle: Reading, spread: Reading, samples: int, blocks: int) -> dic
 
 def _number(reading: Reading) -> float | None:
     return None if isinstance(reading, Missing) else reading
+
+
+def hosts_json(
+    runs: Sequence[HostRun], left_out: Sequence[LeftOut], result: HostsComparison
+) -> bytes:
+    """Hosts before and after a change: one line of UTF-8 JSON, without the newline."""
+    lists = {
+        name: [_hosts_report(report) for report in result.parts if report.entity.kind == kind]
+        for name, kind in _LISTS
+    }
+    hosts = [
+        {
+            "host": run.pair.host,
+            "before": _side(run.before),
+            "after": _side(run.after),
+            "notes": list(run.notes),
+        }
+        for run in runs
+    ]
+    return json_bytes(
+        {
+            "schema": HOSTS_SCHEMA,
+            "test": RULE_HOSTS,
+            **picked(result, "tested needed"),
+            "least": HOSTS_NEEDED,
+            "hosts": hosts,
+            "left_out": _left_out(left_out),
+            **lists,
+        }
+    )
+
+
+def _left_out(items: Iterable[LeftOut]) -> list[dict[str, Any]]:
+    return [picked(item, "host why code") for item in items]
+
+
+def _hosts_report(report: HostsReport) -> dict[str, Any]:
+    return {
+        **picked(report.entity, "name of"),
+        **(picked(report, "word why") if report.entity.kind == "nf" else {}),
+        "left_out": _left_out(report.left_out),
+        "metrics": {row.result.metric.id: _hosts_row(row) for row in report.rows},
+    }
+
+
+def _hosts_row(row: HostsRow) -> dict[str, Any]:
+    result = row.result
+    return {
+        "unit": result.metric.unit.value,
+        "before": _number(result.before),
+        "after": _number(result.after),
+        "change": _number(row.change),
+        "low": _number(row.low),
+        "high": _number(row.high),
+        **picked(row, "relative p q"),
+        **picked(result, "word why code"),
+        "lacking": result.lacking[0],
+        "hosts": [picked(item, "host before after word") for item in row.changes],
+        "against": list(row.against),
+        "left_out": _left_out(row.left_out),
+    }

@@ -34,6 +34,7 @@ from nftop.render.incidents.line import (
     price_text,
     title_text,
 )
+from nftop.render.incidents.page import source_text
 from nftop.session.report_data import ChangeVerdict, ReportData, SubjectMeans
 
 _WIDTH = 10  # of a number
@@ -210,7 +211,7 @@ def _incidents(data: ReportData) -> Iterator[ReportBlock]:
         ended = incident.until_ns is not None
         chain = [
             f"{clock_of(item.wall_ns)} {item.text}{'' if ended else item.current}"
-            f"{f', at {clock_of(item.valued_ns)}' if item.valued_ns else ''} [{item.source}]"
+            f"{f', at {clock_of(item.valued_ns)}' if item.valued_ns else ''} [{source_text(item)}]"
             for item in incident.chain
         ]
         marks = {True: "ruled out", False: "not ruled out", None: "unknown"}
@@ -232,7 +233,7 @@ def _changes(data: ReportData) -> Iterator[ReportBlock]:
     yield Heading("Changes and their verdicts")
     rows = []
     for event in events:
-        what = ", ".join(texts(event.changes)) if event.changes else event.text
+        what = ", ".join(texts(event.changes, data.last.mask_ways)) if event.changes else event.text
         until = "" if event.end_ns is None else f" {clock_of(event.end_ns)}"
         rows.append((clock_of(event.begin_ns), what, f"{event.state.value}{until}"))
     yield TextTable(("time", "change", "state"), tuple(rows))

@@ -241,7 +241,7 @@ def _changes(
 ) -> Iterator[tuple[str, str]]:
     """The last changes, newest first."""
     for item in about(frame.noticed, group.name)[:_MOST_CHANGES]:
-        text = f"{author(item, own_changes)}: {', '.join(texts(item.changes))}"
+        text = f"{author(item, own_changes)}: {', '.join(texts(item.changes, frame.mask_ways))}"
         yield "changed", f"{clock_of(item.wall_ns)} {text}"
 
 

@@ -86,7 +86,8 @@ def card(
     """
     which = "LAST CHANGE" if number is None else f"CHANGE {number}"
     head = rule_line(f"VERDICT ON {which}", _progress(verdict), width)
-    changes = [noticed_line(item, own_changes) for item in reversed(verdict.noticed)]
+    ways, noticed = frame.mask_ways, reversed(verdict.noticed)
+    changes = [noticed_line(item, own_changes, ways) for item in noticed]
     more = len(changes) - _MOST_CHANGES
     left_out = [line(Span(f"+ {more} changes before", Tone.MUTED))] if more > 0 else []
     lines = [head, summary(verdict, width), *_notes(verdict, width)]

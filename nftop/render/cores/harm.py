@@ -162,12 +162,12 @@ def row_facts(frame: Frame, trends: RowTrends, before: BeforeValues) -> RowFacts
     return RowFacts(trends, harm, culprits(frame), looks=looks, names=names, before=before)
 
 
-def culprit_names(frame: Frame) -> dict[Cpu, str]:
-    """`RowFacts.names` of a frame."""
+def culprit_names(frame: Frame, past: Sequence[Incident] = ()) -> dict[Cpu, str]:
+    """`RowFacts.names` of a frame; with culprits of incidents that are over."""
     cpus = frame.cpus
     row_of = cpus.topology.row_of
     names: dict[Cpu, str] = {}
-    for item in frame.incidents:
+    for item in (*frame.incidents, *past):
         party = item.culprit
         if party is None or party.kind != "process" or item.severity is Severity.INFO:
             continue
@@ -208,7 +208,7 @@ def merged_culprits(frame: Frame) -> dict[Cpu, tuple[Cpu, ...]]:
 # History of one metric of several rows: metric, keys, points, seconds; float32 (keys, points).
 RowPast: TypeAlias = Callable[[str, Sequence[Any], int, float], NDArray[np.float32]]
 
-CPU_CELLS, NF_CELLS = 10, 18
+CPU_CELLS, NF_CELLS = 9, 18
 CPU_SPAN_S, NF_SPAN_S = 300.0, 600.0
 
 

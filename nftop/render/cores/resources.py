@@ -33,7 +33,7 @@ from nftop.render.cache.way_cells import (
 PackagePast = Callable[[str, Package, int, float], NDArray[np.float32]]
 
 _NAME, _USED, _GAUGE, _RATE = 10, 13, 6, 7
-_LABEL, _SOCKET = 11, 19
+_LABEL, _SOCKET = 10, 19
 _GAP = 1
 COMPACT_LINES = 2
 _SPAN_S = 600.0

@@ -31,13 +31,14 @@ from nftop.render.cache.way_cells import (
     way_span,
     way_state,
 )
+from nftop.render.cores.harm import culprit_names
 from nftop.render.editor.change import limit
 from nftop.render.editor.model import EditorState, MaskRow, mask_text, shares_at
 from nftop.render.power.settings import LETTERS
 
 
 class ClassUsers(NamedTuple):
-    """CPUs, names of network functions (untrusted) and cost of a packet, as texts."""
+    """CPUs, names of network functions or culprits (untrusted), cost of a packet, as texts."""
 
     cpus: str
     nfs: str
@@ -46,6 +47,7 @@ class ClassUsers(NamedTuple):
 
 CPP = 6  # cells of cycles per packet
 NOBODY = ClassUsers("none", "", "")
+OTHERS = "others"  # whatever runs there, of which no name is known
 
 
 def class_users(editor: EditorState, frame: Frame) -> Mapping[str, ClassUsers]:
@@ -56,13 +58,16 @@ def class_users(editor: EditorState, frame: Frame) -> Mapping[str, ClassUsers]:
     for row, nf in enumerate(frame.cpus.nf):
         if nf is not None and frame.cpus.topology.cpus[row].cpu in near:
             rows[_class_of(frame, row, editor.target)].append(row)
-    kinds_of = kinds(frame.cpus)
+    kinds_of, culprits = kinds(frame.cpus), culprit_names(frame, frame.past_incidents)
     result = {}
     for group in editor.groups:
         every = editor.cpus.get(group, ())
         here = [cpu for cpu in every if cpu in near]
         cpus = _cores(here, kinds_of) if here or not every else "elsewhere"
-        result[group] = ClassUsers(cpus, *_network_functions(frame, rows[group]))
+        names, cpp = _network_functions(frame, rows[group])
+        own = dict.fromkeys(name for cpu in here if (name := culprits.get(Cpu(cpu))))
+        names = ", ".join(filter(None, (names, *own))) or OTHERS * bool(here)
+        result[group] = ClassUsers(cpus, names, cpp)
     return result
 
 
@@ -138,15 +143,16 @@ class _Col(NamedTuple):
 
 _NAME_LEAST, _NAME_MOST = 7, 20
 _LEAD = 4  # cells of the marker of the row and the swatch of the class
-_MASK, _USED, _MBA, _CPUS, _NF = range(5)
+_MASK, _USED, _GBPS, _MBA, _CPUS, _NF = range(6)
 _COLUMNS = (
     _Col("MASK", 0, 20, right=True),
     _Col("MiB USED/CAP", 8, 20, 1, right=True, short="MiB/CAP"),
+    _Col("GB/s", 5, 5, 6, right=True),
     _Col("MBA", 0, 16, 5, right=True),
     _Col("CPUS", 6, 40, 3),
     _Col("NF", 4, 40, 2),
     _Col("CPP", 4, CPP, 4, right=True),
-    _Col("COS", 3, 3, 6, right=True),
+    _Col("COS", 3, 3, 7, right=True),
 )
 
 
@@ -282,11 +288,12 @@ def _texts(
     columns = (
         mask,
         _used(editor, frame, row),
+        _traffic(editor, frame, row),
         _bandwidth(editor, row.group),
         *(users.get(row.group) or NOBODY),
         number,
     )
-    changed = {at for at in (1, 2) if ARROW in columns[at]} | at_mask
+    changed = {at for at in (_USED, _MBA) if ARROW in columns[at]} | at_mask
     return _RowText(group_name(row.group), columns, frozenset(changed))
 
 
@@ -296,19 +303,25 @@ def _changed(old: str, new: str) -> str:
 
 def _used(editor: EditorState, frame: Frame, row: MaskRow) -> str:
     """`15.8/16->24`: occupancy, capacity on the host and in the draft."""
-    caches = [cache for group, cache in _in_cache(editor, frame) if group.name == row.group]
     sizes = [capacity_bytes(editor, frame, editor.bits_of(row.group, base=base))
              for base in (True, False)]  # fmt: skip
-    # A new class is not in the frame yet.
-    used: Reading = (
-        caches[0].readings["occupancy_bytes"]
-        if caches
-        else Missing(Reason.WARMING, "no data of this class yet")
-    )
     if editor.selection.cache != "L3":
         return ""
-    held = fmt.cell(used, Unit.BYTES, 5)
+    held = fmt.cell(_reading(editor, frame, row, "occupancy_bytes"), Unit.BYTES, 5)
     return f"{held}/{_changed(_mib(sizes[0]), _mib(sizes[1]))}"
+
+
+def _traffic(editor: EditorState, frame: Frame, row: MaskRow) -> str:
+    """Memory traffic of the class through the selected cache, GB/s, or why it is unknown."""
+    rate = _reading(editor, frame, row, "mbm_total_bytes_per_s")
+    return fmt.cell(rate, Unit.BYTES_PER_S, 5) if editor.selection.cache == "L3" else ""
+
+
+def _reading(editor: EditorState, frame: Frame, row: MaskRow, metric: str) -> Reading:
+    caches = [cache for group, cache in _in_cache(editor, frame) if group.name == row.group]
+    # A new class is not in the frame yet.
+    absent = Missing(Reason.WARMING, "no data of this class yet")
+    return caches[0].readings[metric] if caches else absent
 
 
 def _mib(size: Reading) -> str:
@@ -440,7 +453,7 @@ def _column_texts(texts: Sequence[str], shape: _Shape) -> list[str]:
 
 def _names_in(names: str, width: int) -> str:
     """Whole names, as many as fit, and how many more there are."""
-    forms = _name_forms(names)
+    forms = _name_forms(names) if names != OTHERS or len(OTHERS) <= width else [""]
     return next((form for form in forms if cells(form) <= width), _short(forms[-1], width))
 
 
@@ -485,8 +498,11 @@ def _least(texts: Sequence[_RowText]) -> list[int]:
         col.least or max(len(col.head), most)
         for col, most in zip(_COLUMNS, _longest(texts), strict=True)
     ]
+    held = [text.columns[_USED].partition(f" {ARROW} ")[0] for text in texts]
+    least[_USED] = max([least[_USED], *map(cells, held)])
     # One whole name: a part of it does not identify.
-    firsts = [cells(_name_forms(text.columns[_NF])[-1]) for text in texts]
+    names = [text.columns[_NF] for text in texts if text.columns[_NF] != OTHERS]
+    firsts = [cells(_name_forms(name)[-1]) for name in names]
     least[_NF] = min(_NAME_MOST, max([least[_NF], *firsts]))
     return least
 
@@ -501,10 +517,15 @@ def _shared_out(texts: Sequence[_RowText], room: int) -> list[int]:
         0 if col.goes and not most else 1 + max(len(col.head), low, min(col.most, most))
         for col, most, low in zip(_COLUMNS, longest, least, strict=True)
     ]
+    users = [text.columns[_CPUS] for text in texts]
+    word = max((len(item) for item in users if item.isalpha()), default=0)
     while sum(wanted) > room:
         # Shrink the column with most spare cells first; then leave columns out.
         spare = [item - 1 - low if item else 0 for item, low in zip(wanted, least, strict=True)]
         at = max(range(len(_COLUMNS)), key=lambda index: spare[index])
+        if wanted[_GBPS] and at == _CPUS and wanted[at] - 1 <= word:
+            wanted[_GBPS] = 0  # rather than a part of a word
+            continue
         if spare[at] > 0:
             wanted[at] -= 1
             continue

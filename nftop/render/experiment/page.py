@@ -448,7 +448,7 @@ def _columns(facts: CourseFacts, results: Mapping[int, SettingResult]) -> list[_
     columns = [
         _PageColumn("WAYS", [str(s.ways) + "~" * bool(r is not None and r.moving)
                              for s, r in zip(plan.settings, rows, strict=True)], 0),
-        _PageColumn("MASK", ["/".join(f"{bits:x}" for bits in s.masks.values())
+        _PageColumn("MASK", ["/".join(map(plan.hex, s.masks.values()))
                              for s in plan.settings], 1),
     ]  # fmt: skip
     name = class_name(plan.group)

@@ -33,7 +33,7 @@ from nftop.model.experiment import (
 from nftop.model.ids import L3Domain
 from nftop.model.metrics.metric import BOUND, Unit
 from nftop.model.rdt.rdt import MbaUnit, class_name
-from nftop.render.base.format import duration_text, number
+from nftop.render.base.format import MORE_THAN_0, duration_text, number
 from nftop.render.base.text import cells, fit, printable, truncate, wrap
 from nftop.render.editor.change import changed, drawn
 
@@ -389,7 +389,7 @@ def answer_text(plan: Experiment, setting: int, l3: L3Domain) -> str:
     """The recommended setting of a finished sweep in one cache, short."""
     one = plan.settings[setting]
     bound = ("at most " if plan.own else "at least ") * bool(_untried(plan, setting))
-    return f"a sweep in this session found {bound}{one.label} (L3 {l3} {one.masks[l3]:x})"
+    return f"a sweep in this session found {bound}{one.label} (L3 {l3} {plan.hex(one.masks[l3])})"
 
 
 def tolerated_text(plan: Experiment, setting: int) -> str:
@@ -423,11 +423,11 @@ def _untried(plan: Experiment, setting: int) -> str:
 def _described(plan: Experiment, setting: int) -> str:
     """A setting with its masks, and what they share with devices and network functions."""
     one = plan.settings[setting]
-    masks = ", ".join(f"L3 {l3} {bits:x}" for l3, bits in one.masks.items())
-    io = ", ".join(f"L3 {l3} {bits:x}" for l3, bits in one.io.items())
+    masks = ", ".join(f"L3 {l3} {plan.hex(bits)}" for l3, bits in one.masks.items())
+    io = ", ".join(f"L3 {l3} {plan.hex(bits)}" for l3, bits in one.io.items())
     texts = [f"devices (I/O) use {io}"] * bool(io)
     texts += [
-        f"class {printable(class_name(name))} has L3 {l3} {bits:x}"
+        f"class {printable(class_name(name))} has L3 {l3} {plan.hex(bits)}"
         for l3, classes in one.shared.items()
         for name, bits in classes.items()
     ]
@@ -470,7 +470,7 @@ def _widths(plan: Experiment, curve: Curve) -> _Columns:
                 for setting, item in zip(settings, curve.results, strict=True)
             ),
         ],
-        ["MASK", *("/".join(f"{bits:x}" for bits in item.masks.values()) for item in settings)],
+        ["MASK", *("/".join(map(plan.hex, item.masks.values())) for item in settings)],
     ]
 
 
@@ -546,7 +546,7 @@ def _table(columns: _Columns, effects: Sequence[str], room: int) -> list[str]:
 
 def mpps_text(value: float) -> str:
     """Packets per second in millions; `-` if unknown."""
-    return f"{value / 1e6:.2f}" if math.isfinite(value) else "-"
+    return plain_text(value / 1e6, 2)
 
 
 def cpp_text(nf: NfEffect) -> str:
@@ -555,8 +555,9 @@ def cpp_text(nf: NfEffect) -> str:
 
 
 def plain_text(value: float, places: int = 0) -> str:
-    """A number with so many places; `-` if unknown."""
-    return f"{value:.{places}f}" if math.isfinite(value) else "-"
+    """A number with so many places, `0+` if it is too small for them; `-` if unknown."""
+    text = f"{value:.{places}f}" if math.isfinite(value) else "-"
+    return MORE_THAN_0 if value > 0 and not text.strip("0.") else text
 
 
 def count_text(value: float) -> str:

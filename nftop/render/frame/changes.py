@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from nftop.derive.cache.changes import groups_in, is_own_change
-from nftop.model.change import Cell, Change, Noticed, Outcome, OwnChange, Receipt
+from nftop.model.change import Cell, Change, Noticed, Outcome, OwnChange, Receipt, value_text
 from nftop.model.clock import clock_of
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.rdt.rdt import class_name
-from nftop.model.struct import dataclass, replace
+from nftop.model.struct import dataclass, field, replace
 from nftop.render.base.format import duration_text
 from nftop.render.base.line import Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, printable
@@ -18,12 +18,14 @@ from nftop.render.editor.change import setting_texts
 OURS, THEIRS = "by nftop", "by another program"
 
 
-def noticed_line(noticed: Noticed, own_changes: Sequence[OwnChange]) -> Line:
-    """Time, author and changes, in a line that may be long."""
+def noticed_line(
+    noticed: Noticed, own_changes: Sequence[OwnChange], ways: Mapping[str, int]
+) -> Line:
+    """Time, author and changes, in a line that may be long; `ways` as of `texts`."""
     return line(
         Span(f"CHANGED {clock_of(noticed.wall_ns)} ", Tone.ACCENT),
         Span(author(noticed, own_changes), Tone.DIM),
-        f": {', '.join(texts(noticed.changes))}",
+        f": {', '.join(texts(noticed.changes, ways))}",
     )
 
 
@@ -54,9 +56,18 @@ def about(noticed: Sequence[Noticed], group: str) -> list[Noticed]:
     return result
 
 
-def texts(changes: Sequence[Change]) -> list[str]:
-    """Each change as a short text; equal moves of CPUs and threads together."""
-    return [*_schemata(changes), *_io_texts(changes), *_groups(changes), *_moves(changes)]
+def texts(changes: Sequence[Change], ways: Mapping[str, int]) -> list[str]:
+    """Each change as a short text; equal moves of CPUs and threads together.
+
+    `ways`: of `Frame.mask_ways`.
+    """
+    masks = (*_schemata(changes, ways), *_io_texts(changes, ways))
+    return [*masks, *_groups(changes), *_moves(changes)]
+
+
+def _values(change: Change, ways: Mapping[str, int]) -> str:
+    old, new = (value_text(change.cell, value, ways) for value in (change.old, change.new))
+    return f"{old} → {new}"
 
 
 def _concerns(cell: Cell, group: str, l3: L3Domain) -> bool:
@@ -64,19 +75,19 @@ def _concerns(cell: Cell, group: str, l3: L3Domain) -> bool:
     return mine and not cell.name.startswith("L2")
 
 
-def _schemata(changes: Sequence[Change]) -> Iterator[str]:
+def _schemata(changes: Sequence[Change], ways: Mapping[str, int]) -> Iterator[str]:
     for change in changes:
         cell = change.cell
         if cell.kind == "schemata":
-            yield f"{_named(cell.group)} {cell.name} {cell.number} {change.old} → {change.new}"
+            yield f"{_named(cell.group)} {cell.name} {cell.number} {_values(change, ways)}"
 
 
-def _io_texts(changes: Sequence[Change]) -> Iterator[str]:
+def _io_texts(changes: Sequence[Change], ways: Mapping[str, int]) -> Iterator[str]:
     for change in changes:
         if change.cell.kind == "io_alloc":
             yield f"io_alloc {change.new}"
         elif change.cell.kind == "io_cbm":
-            yield f"I/O L3 {change.cell.number} {change.old} → {change.new}"
+            yield f"I/O L3 {change.cell.number} {_values(change, ways)}"
 
 
 def _groups(changes: Sequence[Change]) -> Iterator[str]:
@@ -125,15 +136,18 @@ class PendingFacts:
         changes: what was written.
         left_s: seconds until it is taken back; 0: the guard takes it back now.
         within_s: seconds to keep it, from when it was applied.
+        ways: of `texts`.
     """
 
     number: int | None
     changes: tuple[Change, ...]
     left_s: int
     within_s: float
+    ways: Mapping[str, int] = field(default_factory=dict)
 
 
 _BAR = 20  # cells
+_PENDING_FORMS = (("IS NOT KEPT", "taken back"), ("IS NOT KEPT", "back"), ("NOT KEPT", "back"))
 _SECONDS_BELOW = 120  # a longer time has its minutes
 _TALL = 20  # lines of the screen from which the banner has three
 
@@ -144,7 +158,7 @@ def unkept_lines(facts: PendingFacts, width: int, height: int = _TALL) -> list[L
     Three lines, one on a screen of few lines. When the time is up the guard reverts.
     """
     which = "" if facts.number is None else f" {facts.number}"
-    what = [*texts(facts.changes), *setting_texts(facts.changes)]
+    what = [*texts(facts.changes, facts.ways), *setting_texts(facts.changes)]
     more = len(what) - 1
     about = "".join(what[:1]) + f" and {more} more" * (more > 0)
     keys = line(
@@ -155,15 +169,20 @@ def unkept_lines(facts: PendingFacts, width: int, height: int = _TALL) -> list[L
         keys = line()
         whole = f" CHANGE{which} WAS NOT KEPT   the guard takes it back   {about}"
     else:
-        head = f" CHANGE{which} IS NOT KEPT"
         remaining = (
             f"{facts.left_s} s" if facts.left_s < _SECONDS_BELOW else duration_text(facts.left_s)
         )
-        time_left = f"taken back in {remaining}"
+        # Shorter words rather than half of a mask.
+        forms = [
+            (f" CHANGE{which} {words}", f"{taken} in {remaining}")
+            for words, taken in _PENDING_FORMS
+        ]
+        room = width - keys.width - cells(f"{about}         ")
+        head, time_left = next((f for f in forms if cells("".join(f)) <= room), forms[-1])
         full = round(_BAR * facts.left_s / max(facts.within_s, 1.0))
         bar = "█" * min(full, _BAR) + "░" * (_BAR - full)
         room = width - cells(f"{head}   {time_left}   ") - keys.width
-        drawn = f"  {bar}" if room >= len(bar) + 2 else ""
+        drawn = f"  {bar}" if room >= len(bar) + 5 + cells(about) else ""
         about = fit(about, min(cells(about), max(0, room - len(drawn) - 3)))
         left = f"{head}   {about}" if about.strip() else head
         right = f"{time_left}{drawn}   "

@@ -25,7 +25,8 @@ WELL = "✔"
 # An incident that ended is shown while nothing worse is open.
 _RECENT_S = 120
 _KEYS = " Tab"
-_MOST_FACTS = 5
+# Facts of a culprit, and the first of them, which are its machine or process, and its pid.
+_MOST_FACTS, _IDENTITY = 5, 2
 # Cells of a screen below which the age is short, and of effects that say anything.
 _NARROW, _LEAST_EFFECTS = 60, 6
 _LEAST_CHANGE = 0.005
@@ -78,6 +79,12 @@ def incident_line(
         return crop(short, width)
     least = cells(printable(f"{culprit_text(incident, 0)} {title_text(incident)}"))
     own = cells(printable(culprit_text(incident, 0)))
+    brief = cells(_effect_forms(incident)[0][-1])
+    for most in (_IDENTITY, 1):  # what identifies the culprit is more than further victims
+        text = cells(printable(f"{culprit_text(incident, most)} {title_text(incident)}"))
+        if text + brief < room:
+            least = text
+            break
     right = _effects(incident, room - least - 1, min(room // 2, room - own - 2))
     left = _cause(incident, room - cells(right) - 1)
     blank = " " * max(room - cells(left) - cells(right), 1)
@@ -155,17 +162,16 @@ def _facts(culprit: Party, name: str) -> list[str]:
     """What identifies a culprit, the most useful first."""
     is_process = culprit.kind == "process"
     container = "" if culprit.container == f"{culprit.name}.service" else container_text(culprit)
-    facts = [container]
-    if is_process and culprit.pid is not None and not container:
+    process = culprit.name if culprit.name != name else ""
+    facts = [container or process]
+    if is_process and culprit.pid is not None:
         facts.append(f"pid {culprit.pid}")
-    if culprit.cpus and culprit.name != name:
+    if culprit.cpus and process:
         facts.append(f"cpu {format_cpu_list(culprit.cpus)}")
     if is_process and culprit.user not in ("", "root", "libvirt-qemu"):
         facts.append(f"user {culprit.user}")
-    if culprit.name != name:
-        facts.append(culprit.name)
-    if is_process and culprit.pid is not None and container:
-        facts.append(f"pid {culprit.pid}")
+    if container:
+        facts.append(process)
     return [item for item in facts if item]
 
 
@@ -216,8 +222,8 @@ def _cause(incident: Incident, room: int) -> str:
     return fit(printable(f"{culprit_name(incident)} {title_text(incident)}"), room).rstrip()
 
 
-def _effects(incident: Incident, tight: int, room: int) -> str:
-    """Victims and price, in `tight` cells if one victim fits there, else in at most `room`."""
+def _effect_forms(incident: Incident) -> tuple[list[str], tuple[str, ...]]:
+    """Victims and price, from all with their changes to the first one's name; what is shorter."""
     price = price_text(incident)
     harmed = [item for item in incident.victims if _is_harmed(item)] or incident.victims
     changes = [_change(item) for item in harmed]
@@ -238,16 +244,19 @@ def _effects(incident: Incident, tight: int, room: int) -> str:
         rest = f"{'+' * bool(names_shown)}{left} NF{'s' * (left > 1)}" if left else ""
         text = printable(" ".join(filter(None, (*names_shown, rest, price))))
         forms.append(f"→ {text}" if text else "")
-    named = forms[:-1] or forms
-    for limit in (tight, max(tight, room)):
-        fitting = next((text for text in named if cells(text) <= limit), None)
+    # The first victim alone is more than a price that is cut.
+    short = (f"→ {printable(called[0])}",) if victims and not own else ()
+    return forms[:-1] or forms, (*short, forms[-1])
+
+
+def _effects(incident: Incident, tight: int, room: int) -> str:
+    """Victims and price, in `tight` cells if one victim fits there, else in at most `room`."""
+    (forms, shorter), most = _effect_forms(incident), max(tight, room)
+    for limit, texts in ((tight, forms), (most, (*forms, *shorter[:-1]))):
+        fitting = next((text for text in texts if cells(text) <= limit), None)
         if fitting is not None:
             return fitting
-    # The first victim alone is more than a price that is cut.
-    short = f"→ {printable(called[0])}" if victims and not own else ""
-    if short and cells(short) <= max(tight, room):
-        return short
-    return fit(forms[-1], max(tight, room)).rstrip() if max(tight, room) >= _LEAST_EFFECTS else ""
+    return fit(shorter[-1], most).rstrip() if most >= _LEAST_EFFECTS else ""
 
 
 def _change(victim: Victim) -> str:

@@ -505,13 +505,12 @@ def _link(link: EvidenceLink, width: int, current: str) -> Iterator[Line]:
     lead = line(" ", Span(f"{clock_of(link.wall_ns)} ", Tone.MUTED), Span(glyph, tone), " ")
     room = width - lead.width
     at = f" at {clock_of(link.valued_ns)}" if link.valued_ns else ""
-    source = f" {link.source}{at}"
-    label = f" {_LABELS.get(link.source, link.source)}{at}"
+    label = f" {source_text(link)}{at}"
     whole = link.text + current
     short = _NAMES.sub("", whole)
-    for text, tail in ((whole, source), (whole, label), (short, label)):
-        if (gap := room - cells(text) - cells(tail)) >= 0:
-            yield crop(line(lead, text, " " * gap, Span(tail, Tone.MUTED)), width)
+    for text in (whole, short):
+        if (gap := room - cells(text) - cells(label)) >= 0:
+            yield crop(line(lead, text, " " * gap, Span(label, Tone.MUTED)), width)
             return
     yield from paragraph(f"{whole} [{label.strip()}]", width, lead=lead)
 
@@ -520,7 +519,11 @@ def _link(link: EvidenceLink, width: int, current: str) -> Iterator[Line]:
 _NAMES = re.compile(r" \([^()]*\)$")
 
 
-# Names of metrics on screen, where their ids are too long.
+def source_text(link: EvidenceLink) -> str:
+    """What measured it: a source, or a metric by the name that its column has."""
+    return _LABELS.get(link.source, link.source)
+
+
 _LABELS = {metric.id: metric.label for metric in METRICS}
 
 

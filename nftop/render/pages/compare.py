@@ -1,16 +1,23 @@
-"""Comparison of two intervals of recordings, as text."""
+"""Comparison of two intervals of recordings, or of many hosts before and after, as text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from nftop.derive.compare.hosts import (
+    RULE_HOSTS,
+    HostsComparison,
+    HostsReport,
+    HostsRow,
+    LeftOut,
+)
 from nftop.derive.compare.intervals import RULE_BLOCKS, Entity, EntityRow, Interval
 from nftop.derive.compare.intervals_report import Comparison, EntityReport
-from nftop.derive.compare.metric import RULE, Compared, percent
+from nftop.derive.compare.metric import DIFFERS, RULE, Compared, percent
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading
-from nftop.render.base.format import cell
+from nftop.render.base.format import cell, number
 from nftop.render.base.text import fit, printable, wrap
 
 _KINDS = {"nf": "network function", "class": "class", "package": "package"}
@@ -46,6 +53,95 @@ def interval_line(name: str, file: str, host: str, interval: Interval, *, simula
     return f"{name}  {shown}  {times}  {interval.ticks} ticks{badge}"
 
 
+_HOSTS_HEAD = (
+    f"  {'':{_LABEL}} {'':7} {'hosts':>5}  {'before':>{_NUMBER}}  {'after':>{_NUMBER}}"
+    f"  {'change':>8}  {'95 % interval':>20}"
+)
+
+
+def hosts_text(
+    result: HostsComparison, left_out: Iterable[LeftOut], notes: Iterable[str], *, simulated: bool
+) -> str:
+    """Hosts before and after a change; `left_out`: hosts that are no pair."""
+    badge = "  SIMULATED" if simulated else ""
+    hosts = f"{', '.join(map(printable, result.hosts))}{badge}"
+    lines = [*_hanging(f"{len(result.hosts)} hosts  ", hosts)]
+    lines += _left_out("left out: ", left_out, 0)
+    lines += [line for note in notes for line in _hanging("note: ", note)]
+    for section in result.parts:
+        lines += ["", *_hosts_section(section, len(result.hosts))]
+    lines += ["", *_hanging("", f"{RULE_HOSTS}. Tested: {result.tested} numbers; a single one of "
+                            f"them that changes on every host shows from {result.needed} "
+                            "hosts on")]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _hosts_section(section: HostsReport, hosts: int) -> Iterator[str]:
+    word = f": {section.word}" + (f": {section.why}" if section.why else "")
+    yield from _hanging("", f"{_name(section.entity)}{word if section.entity.kind == 'nf' else ''}")
+    yield from _left_out("left out: ", section.left_out, hosts)
+    shown = [row for row in section.rows if row.changes]
+    if section.entity.kind == "class" and all(_nothing(row.result) for row in shown):
+        yield "  nothing in it, before and after"
+    elif shown:
+        yield _HOSTS_HEAD
+        yield from map(_hosts_row, shown)
+    alone: dict[str, list[str]] = {}
+    for row in shown:
+        label, decided = row.result.metric.label, row.result.word in DIFFERS
+        if row.against and decided:
+            yield from _hanging(f"  {label}: ", f"not on {', '.join(row.against)}")
+        by_itself = [item for item in row.changes if item.word in DIFFERS and not decided]
+        listed = ", ".join(f"{item.host} {item.word}" for item in by_itself)
+        alone.setdefault(listed, []).append(label)
+    for listed, labels in alone.items():
+        if listed:
+            yield from _hanging("  ", f"{', '.join(labels)} by itself: {listed}")
+    yield from _reasons("", [row.result for row in shown if row.result.why])
+    labels_of: dict[tuple[LeftOut, ...], list[str]] = {}
+    for row in section.rows:
+        labels_of.setdefault(row.left_out, []).append(row.result.metric.label)
+    for items, labels in labels_of.items():
+        yield from _left_out(f"{', '.join(labels)} without ", items, hosts)
+
+
+def _left_out(first: str, items: Iterable[LeftOut], hosts: int) -> Iterator[str]:
+    """`first`, then the hosts of each reason: `edge-1, edge-2 (its intervals overlap)`."""
+    by_reason: dict[str, list[str]] = {}
+    for item in items:
+        by_reason.setdefault(item.why, []).append(item.host)
+    listed = "; ".join(
+        f"{f'all {hosts} hosts' if len(names) == hosts else ', '.join(names)} ({why})"
+        for why, names in by_reason.items()
+    )
+    if listed:
+        yield from _hanging("  ", f"{first}{listed}")
+
+
+def _hosts_row(row: HostsRow) -> str:
+    result, unit = row.result, row.result.metric.unit
+    levels = "".join(
+        f"  {cell(item, unit, _NUMBER):>{_NUMBER}}" for item in (result.before, result.after)
+    )
+    low, high = (_signed(item, row) for item in (row.low, row.high))
+    label = f"{fit(result.metric.label, _LABEL)} {_UNITS.get(unit, ''):7}"
+    against = f", {len(row.against)} against" if row.against and result.word in DIFFERS else ""
+    interval = f"{low} .. {high}" if low != "-" else "-"
+    return (
+        f"  {label} {len(row.changes):>5}{levels}  {_signed(row.change, row):>8}"
+        f"  {interval:>20}  {result.word}{against}"
+    )
+
+
+def _signed(reading: Reading, row: HostsRow) -> str:
+    """A change in at most 8 cells."""
+    if isinstance(reading, Missing):
+        return "-"
+    if row.relative:
+        return percent(reading)
+    return f"{'-' if reading < 0 else '+'}{number(abs(reading), row.result.metric.unit, 7)}"
+
+
 def comparison_text(comparison: Comparison, notes: Iterable[str]) -> str:
     """The comparison as text, below the lines of the intervals."""
     lines = [line for note in notes for line in _hanging("note: ", note)]
@@ -79,7 +175,7 @@ def _section(section: EntityReport) -> Iterator[str]:
     for note in section.notes:
         yield from _hanging("  ", note)
     shown = [row for row in section.rows if row.result.n_before or row.result.n_after]
-    if section.entity.kind == "class" and all(map(_nothing, shown)):
+    if section.entity.kind == "class" and all(_nothing(row.result) for row in shown):
         yield "  nothing in it, in A and in B"
     elif shown:
         yield _HEAD
@@ -88,9 +184,8 @@ def _section(section: EntityReport) -> Iterator[str]:
     yield from _reasons("no ", [row.result for row in section.rows if row not in shown])
 
 
-def _nothing(row: EntityRow) -> bool:
-    """Whether a row is 0 in both intervals, or an unchanged capacity."""
-    compared = row.result
+def _nothing(compared: Compared) -> bool:
+    """Whether a number is 0 on both sides, or an unchanged capacity."""
     if compared.metric.id == "capacity_bytes":
         return compared.before == compared.after
     return (compared.before, compared.after) == (0.0, 0.0)

@@ -47,7 +47,8 @@ def doctor_lines(checks: Sequence[Check], caveat: str, width: int) -> list[Line]
         caveat: of a host that is not a real local one; "": none.
         width: cells a line may take.
     """
-    name = min(max(cells(printable(check.name)) for check in checks), _NAME_MOST, width // 3)
+    longest = max(cells(printable(check.name)) for check in checks)
+    name = min(longest, max(_NAME_MOST, width // 8), width // 3)  # whole where it is no terminal
     lines = paragraph(caveat, width, tone=Tone.WARN) if caveat else []
     lines.append(crop(line(Span(summary(checks), Tone.STRONG)), width))
     first = next_step(checks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -143,16 +143,23 @@ def _plain(whole: Line) -> Line:
 
 
 def event_text(
-    event: TimelineEvent, own_changes: Sequence[OwnChange] = (), room: int = 1 << 20
+    event: TimelineEvent,
+    own_changes: Sequence[OwnChange] = (),
+    room: int = 1 << 20,
+    ways: Mapping[str, int] | None = None,
 ) -> str:
-    """What happened, in one line (possibly long, untrusted), of an incident in `room` cells."""
+    """What happened, in one line (possibly long, untrusted), of an incident in `room` cells.
+
+    `ways`: of `texts`.
+    """
     if event.kind == "incident" and event.incident is not None:
         return _incident_text(event.incident, room)
     if event.kind == "change":
         if not event.changes:
             return f"change: {event.text}"
         noticed = Noticed(event.since_ns, event.at_ns, event.begin_ns, event.changes)
-        return f"change {author(noticed, own_changes)}: {', '.join(texts(event.changes))}"
+        what = ", ".join(texts(event.changes, ways or {}))
+        return f"change {author(noticed, own_changes)}: {what}"
     if event.kind == "marker":
         return f"marker {event.text}".rstrip()
     return event.text
@@ -428,7 +435,8 @@ def _row(
     spans.append(Span(f"{clock_of(event.begin_ns):<{clock_width()}}", Tone.MUTED))
     if widest:
         spans.append(Span(f"{end:<{clock_width()}}", Tone.MUTED))
-    spans.append(Span(fit(event_text(event, data.own_changes, what - 1), what), tone))
+    text = event_text(event, data.own_changes, what - 1, data.now.mask_ways)
+    spans.append(Span(fit(text, what), tone))
     spans.append(Span(f"{lasted:>{_LASTED}}", tone))
     if wide:
         spans.append(Span(f"{_worst(event):>{_WORST}}", tone))

@@ -23,7 +23,7 @@ from typing import ClassVar
 from nftop.model.owner import Owner
 from nftop.model.struct import dataclass
 from nftop.sources.host.sysfs import link_target, writable_name
-from nftop.sources.trust import trust
+from nftop.sources.trust import ownership
 
 SURVEY_NS = 5_000_000_000  # scanning every process and every /run/* is expensive
 _ANEW_EVERY = 6  # surveys, until the namespaces of all processes are read again
@@ -65,7 +65,7 @@ def socket_at(status: os.stat_result, folder: Path, name: str) -> UnixSocket:
     path = str(folder / name)
     key = (status.st_dev, status.st_ino)
     prefix = writable_name(folder.name)[:_PREFIX_LIMIT]
-    return UnixSocket(key, path, prefix, trust.of_socket(path, None))
+    return UnixSocket(key, path, prefix, ownership.of_socket(path, None))
 
 
 def sockets_in(
@@ -94,7 +94,7 @@ def admitted(
         other = best.get(socket.key)
         if other is None or (socket.owner.privileged and not other.owner.privileged):
             best[socket.key] = socket
-    owned = trust.admitted(best.values(), lambda socket: socket.owner, MAX_SOCKETS, what)
+    owned = ownership.admitted(best.values(), lambda socket: socket.owner, MAX_SOCKETS, what)
     return tuple(owned[0]), owned[1]
 
 
@@ -181,7 +181,7 @@ def _views(root: Path, proc: Path, namespaces: Mapping[str, str]) -> tuple[FileS
 
 def _is_trusted(path: Path) -> bool:
     try:
-        return trust.is_trusted(path.lstat().st_uid)
+        return ownership.is_trusted(path.lstat().st_uid)
     except OSError:
         return False
 
@@ -194,7 +194,7 @@ def scan(
     At most `_MAX_ENTRIES` of an unprivileged user's folder.
     """
     try:
-        most = None if trust.is_trusted(folder.stat().st_uid) else _MAX_ENTRIES
+        most = None if ownership.is_trusted(folder.stat().st_uid) else _MAX_ENTRIES
         with os.scandir(folder) as entries:
             return sorted(islice(entries, most), key=lambda entry: entry.name)
     except PermissionError:

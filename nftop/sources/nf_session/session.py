@@ -23,7 +23,7 @@ from nftop.sources.nf_session.connection import (
     RequestLink,
 )
 from nftop.sources.nf_session.discovery import UnixSocket
-from nftop.sources.trust import peer, trust
+from nftop.sources.trust import ownership, peer
 from nftop.sources.trust.peer import Credentials, Peer
 
 T = TypeVar("T")
@@ -166,11 +166,11 @@ class SocketSession(ABC, Generic[L, T]):
             self._adopt(link, claimed)
 
     def _adopt(self, link: L, claimed: set[Identity]) -> None:
-        self.owner = trust.of_socket(self.socket.path, link.peer.uid)
+        self.owner = ownership.of_socket(self.socket.path, link.peer.uid)
         if not self.owner.privileged:
             link.restrict()
         if self.privileged_only and not (
-            trust.is_trusted(link.peer.uid) and self.owner.reason != SOCKET_FILE
+            ownership.is_trusted(link.peer.uid) and self.owner.reason != SOCKET_FILE
         ):
             link.close()
             self._leave(PeerStatus.UNTRUSTED)

@@ -23,7 +23,7 @@ from nftop.sources.host.topology import read_topology
 from nftop.sources.pcm.client import get
 from nftop.sources.pcm.document import BadDocumentError, parse_json, parse_text, table_of
 from nftop.sources.runtime.http_client import Address, HttpAnswer, NoAnswerError
-from nftop.sources.trust import peer, trust
+from nftop.sources.trust import ownership, peer
 
 HOLDS_RDT = (
     "the server uses RDT monitors of its own, so that fewer are left for cache classes; "
@@ -229,16 +229,14 @@ class PcmSource:
         """
         if self._root is None:
             return
-        self.owner = trust.of_process(peer.accepted_uid(connected, until_ns))
+        self.owner = ownership.of_process(peer.accepted_uid(connected, until_ns))
         if self.owner.privileged:
             return
         if self.owner.reason == UNKNOWN:
-            ownership = "has no owner that the kernel reports"
+            fault = "has no owner that the kernel reports"
         else:
-            ownership = (
-                f"belongs to user {self.owner.user}, neither root nor the user who runs nftop"
-            )
-        sentence = f"the server at {self.address.shown} {ownership}: its numbers are not used"
+            fault = f"belongs to user {self.owner.user}, neither root nor the user who runs nftop"
+        sentence = f"the server at {self.address.shown} {fault}: its numbers are not used"
         raise NoAnswerError(Missing(Reason.PERMISSION, sentence))
 
     def _failed(self, why: Missing) -> Missing:

@@ -14,7 +14,7 @@ from nftop.model.ids import Cpu
 from nftop.model.sample import ProcessFacts
 from nftop.model.struct import replace
 from nftop.sources.host.sysfs import read_up_to, writable_name
-from nftop.sources.trust.trust import user_name
+from nftop.sources.trust.ownership import user_name
 
 FactsReader: TypeAlias = Callable[[int, Cpu], ProcessFacts | None]
 # The last: whether to read its memory by node.

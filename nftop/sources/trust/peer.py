@@ -25,7 +25,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 
 from nftop.model.struct import dataclass
-from nftop.sources.trust import trust
+from nftop.sources.trust import ownership
 
 TEXT_LIMIT = 128  # characters of an untrusted name
 _UCRED = struct.Struct("3i")  # pid, uid, gid: unix(7)
@@ -83,7 +83,7 @@ def credentials(connected: socket.socket) -> Credentials:
 
 def of_listener(listener: Credentials, proc: Path) -> Peer:
     """Process behind a connection; unknown if its pid is now another user's process."""
-    same = trust.is_same_process(listener.pid, listener.uid, proc)
+    same = ownership.is_same_process(listener.pid, listener.uid, proc)
     return look_up(listener.pid, proc) if listener.pid and same else Peer()
 
 

@@ -34,7 +34,7 @@ from nftop.sources.nf_session.session import (
 )
 from nftop.sources.process.scan import GONE
 from nftop.sources.process.threads import ThreadFiles, parse_stat
-from nftop.sources.trust import trust
+from nftop.sources.trust import ownership
 from nftop.sources.trust.peer import Credentials
 from nftop.sources.vpp import reader
 from nftop.sources.vpp.protocol import Question, VppReading
@@ -293,7 +293,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         self._pid, self._life = 0, None
         if credentials is None:
             return
-        if trust.is_same_process(credentials.pid, credentials.uid, self._proc):
+        if ownership.is_same_process(credentials.pid, credentials.uid, self._proc):
             self._pid = credentials.pid
         with contextlib.suppress(OSError):  # /proc may hide it
             self._life = look_up(self._pid, self._proc)

@@ -15,7 +15,7 @@ from nftop.render.base.text import printable
 from nftop.render.frame.footer import footer_line
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import KeyRow, Mode, bindings, hints, named
-from nftop.ui.messages import Clicked
+from nftop.ui.messages import Clicked, PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
 from nftop.ui.widgets.prompt import Prompt
@@ -30,17 +30,19 @@ class BannerScreen(Screen[Result]):
         KEYS: keys that work on this screen.
         PANEL: id of the lines between banner and footer.
         ASKS: it has a prompt.
+        asking: a prompt has the footer's line.
         changes: control of the pending change.
         follows: redrawn with every frame.
     """
 
+    AUTO_FOCUS: ClassVar[str | None] = ""
     KEYS: ClassVar[tuple[KeyRow, ...]] = ()
     PANEL: ClassVar[str] = ""
     ASKS: ClassVar[bool] = False
+    asking: bool = False
     changes: ChangeControl
     follows: bool = False
     _options: Options
-    _asking: bool = False  # a prompt has the footer's line
     _message: str = ""
     _top: int = 0  # the first line in view
 
@@ -56,12 +58,29 @@ class BannerScreen(Screen[Result]):
         self.paint()
 
     def on_key(self, event: events.Key) -> None:
-        if not self._asking:
+        if not self.asking:
             self.say_unbound(event)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
         # The key that opens the prompt is typed inside it.
-        return not (self._asking and action == "act")
+        return not (self.asking and action == "act")
+
+    def ask(self, about: str, label: str, value: str = "") -> None:
+        """Open the prompt; `answer` gets the text unless the operator leaves it."""
+        self.asking = True
+        self.paint()
+        self.query_one(Prompt).ask(about, label, value)
+
+    def on_prompt_answer(self, message: PromptAnswer) -> None:
+        self.asking = False
+        # Times are of all screens: the application has the answer.
+        if message.text is not None and message.about != "seek":
+            self.answer(message.about, message.text.strip())
+        self.paint()
+
+    def answer(self, about: str, text: str) -> None:
+        """Use the answer to a prompt; `about` is its subject."""
+        raise NotImplementedError
 
     def show_banner(self) -> int | None:
         """Draw the banner; returns its lines, or None while the screen cannot be drawn.
@@ -99,7 +118,7 @@ class BannerScreen(Screen[Result]):
         self.app.push_screen(page, back or (lambda _: self.paint()))
 
     def show_footer(self, *, position: str = "", message: str = "", height: int = 1) -> None:
-        """Draw the keys that work now, or a message."""
+        """Draw the keys that work now, or a message; nothing while a prompt has their line."""
         footer = self.query_one(Footer)
         foot = footer_line(
             hints(self.key_rows, self.modes),
@@ -108,7 +127,7 @@ class BannerScreen(Screen[Result]):
             message=message,
             ascii_only=footer.ascii_only,
         )
-        footer.show([foot], height)
+        footer.show([foot], 0 if self.asking else height)
 
     async def on_clicked(self, message: Clicked) -> None:
         """Do what the key with this action does."""

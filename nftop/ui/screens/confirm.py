@@ -9,11 +9,11 @@ from textual.binding import BindingType
 from textual.geometry import Size
 from textual.message import Message
 
-from nftop.control.interface import ClassGate
+from nftop.control.gate_protocols import ClassGate
 from nftop.control.resctrl.thread_monitors import monitor_name, propose_monitor
 from nftop.model.change import Proposal
 from nftop.model.frame import Frame, NfRow
-from nftop.model.rdt.rdt import MbaUnit
+from nftop.model.rdt.rdt import MbaUnit, cache_of_line
 from nftop.model.struct import dataclass
 from nftop.render.base.line import Line, Span, Tone, line
 from nftop.render.editor.change import confirm_lines
@@ -62,7 +62,6 @@ class ConfirmScreen(BannerScreen[bool]):
     The plan shown is the one applied: the gate refuses it if the host has changed meanwhile.
     """
 
-    AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(CONFIRM)
     KEYS: ClassVar[tuple[KeyRow, ...]] = CONFIRM
     PANEL: ClassVar[str] = "preview"
@@ -209,6 +208,7 @@ class ConfirmScreen(BannerScreen[bool]):
             self.say(obstacle or "nftop is ending")
             return
         planned, apply_and_settle = self._planned, self.changes.apply_and_settle
+        self.changes.ways = {cache_of_line(name): ways for name, ways in planned.ways.items()}
         # A worker of the application: it outlives this screen.
         self.app.run_worker(
             lambda: apply_and_settle(planned.proposal, planned.undoes),

@@ -11,7 +11,7 @@ from textual import events
 from textual.binding import BindingType
 from textual.message import Message
 
-from nftop.control.interface import ClassGate
+from nftop.control.gate_protocols import ClassGate
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.draft import Draft
 from nftop.control.rules import Rules
@@ -33,7 +33,6 @@ from nftop.render.frame.header import alert_lines, badge_lines
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.editor_model import AppliedOutcome, EditorModel, drift_of, has_masks
 from nftop.ui.keys import EDITOR, KeyRow, bindings
-from nftop.ui.messages import PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
@@ -41,7 +40,6 @@ from nftop.ui.screens.experiment import ExperimentScreen
 from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.lines import Lines
-from nftop.ui.widgets.prompt import Prompt
 
 _LOCKED = "read-only: preview only; start nftop with --rw to apply"
 _NO_FRAME = "waiting for the first tick"
@@ -81,7 +79,6 @@ class EditorScreen(BannerScreen[EditorModel | None]):
 
     follows = True
 
-    AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(EDITOR)
     KEYS: ClassVar[tuple[KeyRow, ...]] = EDITOR
     PANEL: ClassVar[str] = "editor"
@@ -129,10 +126,10 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             "copy": self._copy,
             "close": lambda: self._leave("close"),
             "quit": lambda: self._leave("quit"),
-            "ask_limit": lambda: self._ask("limit", f"memory bandwidth of {self._named()}"),
-            "ask_cpus": lambda: self._ask("cpus", f"CPUs into {self._named()} (4 or 0-3,8)"),
+            "ask_limit": lambda: self.ask("limit", f"memory bandwidth of {self._named()}"),
+            "ask_cpus": lambda: self.ask("cpus", f"CPUs into {self._named()} (4 or 0-3,8)"),
             "ask_profile": self._ask_profile,
-            "ask_name": lambda: self._ask("name", "name of the new class: nftop"),
+            "ask_name": lambda: self.ask("name", "name of the new class: nftop"),
         }
 
     def on_mount(self) -> None:
@@ -140,7 +137,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
         # The selection stays until a question is answered.
-        return not ((self._asking or self._question) and action == "act")
+        return not ((self.asking or self._question) and action == "act")
 
     def on_host_read(self, message: HostRead) -> None:
         if message.number < self._read_last:
@@ -173,13 +170,10 @@ class EditorScreen(BannerScreen[EditorModel | None]):
                 self._model.begin_with(self._wanted)
         self.paint()
 
-    def on_prompt_answer(self, message: PromptAnswer) -> None:
-        self._asking = False
-        model = self._model
-        if model is not None and message.text is not None:
-            model.message = ""
-            model.answers[message.about](message.text.strip())
-        self.paint()
+    def answer(self, about: str, text: str) -> None:
+        if self._model is not None:
+            self._model.message = ""
+            self._model.answers[about](text)
 
     def on_key(self, event: events.Key) -> None:
         if self._question:
@@ -204,7 +198,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             self.paint()
 
     def click(self, action: str, argument: int | str) -> None:
-        if self._asking or self._question:
+        if self.asking or self._question:
             return
         if isinstance(argument, int):
             self.action_act(action, argument)
@@ -248,15 +242,14 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         if self._question:
             message, spot = _QUESTIONS[self._question], ""
         self.query_one("#editor", Lines).show(lines, room)
-        # A prompt replaces the footer.
-        self.show_footer(position=spot, message=message, height=int(not self._asking))
+        self.show_footer(position=spot, message=message)
 
     # Actions of keys
 
     def _ask_profile(self) -> None:
         names = ", ".join(map(printable, self._options.profiles))
         if names:
-            self._ask("profile", f"profile to take into the draft ({names})")
+            self.ask("profile", f"profile to take into the draft ({names})")
         else:
             self.say(NO_PROFILES.format(self._gate.program))
 
@@ -330,11 +323,6 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             self.paint()
         else:
             self.paint()
-
-    def _ask(self, about: str, label: str) -> None:
-        self._asking = True
-        self.paint()
-        self.query_one(Prompt).ask(about, label)
 
     # Helpers
 

@@ -46,20 +46,11 @@ class EditorOpener:
 
     def classes(self, view: ScreenView) -> str:
         """Open the class editor at the view's selection; returns why it cannot."""
-        if self._session.past is not None:
-            return IN_THE_PAST
-        gate, options = self._main.changes.gate, self._options
-        if gate is None or options.no_gate:
-            return f"no classes to edit: {options.no_gate or _NOTHING}"
-        missing = _why_no_classes(self._session.newest)
-        if missing:
-            return f"no classes to edit: {missing}"
-        group, l3 = view.editor_start
-        screen = EditorScreen(
-            gate, self._main.changes, self._session, options, group=group, l3=l3, model=self._model
-        )
-        self._main.app.push_screen(screen, self._edited)
-        return ""
+        return self._open(*view.editor_start, model=self._model)
+
+    def drafted(self, plan: Remedy, incident: Incident) -> str:
+        """Open the class editor with the draft of a remedy; returns why it cannot."""
+        return self._open(incident.group, incident.l3, wanted=plan.actions)
 
     def sweep(self, view: ScreenView) -> str:
         """Open the experiment with the view's class; returns why it cannot."""
@@ -75,20 +66,10 @@ class EditorOpener:
 
     def _swept(self, group: str, l3: int | None, wanted: Sequence[ClassAction] | None) -> None:
         """Open the editor with the offer of an experiment as its draft."""
-        gate = self._main.changes.gate
-        if not wanted or gate is None:
+        if wanted and self._main.changes.gate is not None:
+            self._push(group, l3, wanted=wanted)
+        else:
             self._main.paint()
-            return
-        screen = EditorScreen(
-            gate,
-            self._main.changes,
-            self._session,
-            self._options,
-            group=group,
-            l3=l3,
-            wanted=wanted,
-        )
-        self._main.app.push_screen(screen, self._edited)
 
     def _recorded(self) -> str:
         """Open the recording's experiment, as far as it is by now; returns why it cannot."""
@@ -116,25 +97,6 @@ class EditorOpener:
             return f"no classes to edit: {options.no_gate or _NOTHING}"
         missing = _why_no_classes(self._session.newest)
         return f"no classes to edit: {missing}" if missing else ""
-
-    def drafted(self, plan: Remedy, incident: Incident) -> str:
-        """Open the class editor with the draft of a remedy; returns why it cannot."""
-        if self._session.past is not None:
-            return IN_THE_PAST
-        gate, options = self._main.changes.gate, self._options
-        if gate is None or options.no_gate:
-            return f"no classes to edit: {options.no_gate or _NOTHING}"
-        screen = EditorScreen(
-            gate,
-            self._main.changes,
-            self._session,
-            options,
-            group=incident.group,
-            l3=incident.l3,
-            wanted=plan.actions,
-        )
-        self._main.app.push_screen(screen, self._edited)
-        return ""
 
     def priority(self, view: ScreenView) -> str:
         """Open the frequency editor of the selected CPU; returns why it cannot."""
@@ -165,6 +127,36 @@ class EditorOpener:
             return f"{nf.name} has no thread that is known here"
         self._main.app.push_screen(screen, lambda _: self._main.paint())
         return ""
+
+    def _open(
+        self,
+        group: str,
+        l3: int | None,
+        *,
+        model: EditorModel | None = None,
+        wanted: Sequence[ClassAction] = (),
+    ) -> str:
+        """Open the class editor; returns why it cannot."""
+        why = self._why_not()
+        if not why:
+            self._push(group, l3, model=model, wanted=wanted)
+        return why
+
+    def _push(
+        self,
+        group: str,
+        l3: int | None,
+        *,
+        model: EditorModel | None = None,
+        wanted: Sequence[ClassAction] = (),
+    ) -> None:
+        changes, session = self._main.changes, self._session
+        if changes.gate is not None:
+            screen = EditorScreen(
+                changes.gate, changes, session, self._options,
+                group=group, l3=l3, model=model, wanted=wanted,
+            )  # fmt: skip
+            self._main.app.push_screen(screen, self._edited)
 
     def _edited(self, model: EditorModel | None) -> None:
         self._model = model

@@ -24,12 +24,10 @@ from nftop.store.history.experiments import RecordedExperiment
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.experiment_control import ExperimentView
 from nftop.ui.keys import EXPERIMENT, TIME, KeyRow, Mode, bindings
-from nftop.ui.messages import PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.lines import Lines
-from nftop.ui.widgets.prompt import Prompt
 
 _LOCKED = "read-only: this is what it would do; start nftop with --rw to start it"
 _PENDING = "one change at a time: the present one is to be kept or taken back first"
@@ -44,7 +42,6 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
 
     follows = True
 
-    AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(EXPERIMENT)
     PANEL: ClassVar[str] = "experiment"
     ASKS: ClassVar[bool] = True
@@ -88,12 +85,6 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
 
     def on_resize(self) -> None:
         self._seen = 0  # the lines have changed
-
-    def on_prompt_answer(self, message: PromptAnswer) -> None:
-        self._asking = False
-        if message.text is not None:
-            self._answer(message.about, message.text.strip())
-        self.paint()
 
     @property
     def modes(self) -> set[Mode]:
@@ -145,7 +136,7 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
             # A `y` typed ahead must not start what was not shown.
             self.call_after_refresh(self._is_painted, view.plan, self._top + len(shown))
         position = position if len(lines) > height else ""
-        self.show_footer(position=position, message=self._message, height=int(not self._asking))
+        self.show_footer(position=position, message=self._message)
 
     # Drawing
 
@@ -320,11 +311,9 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
         if self._recorded is not None or self._view.stage not in ("planned", "none"):
             self.say("it runs or is over: T plans it again")
             return
-        self._asking = True
-        self.paint()
-        self.query_one(Prompt).ask(about, label)
+        self.ask(about, label)
 
-    def _answer(self, about: str, text: str) -> None:
+    def answer(self, about: str, text: str) -> None:
         if about == "watch":
             names = tuple(filter(None, (name.strip() for name in text.split(","))))
             self._request = replace(self._request, watch=names)

@@ -37,7 +37,7 @@ from nftop.session.fleet import LEAST_FLEET_S, MOST_FLEET_S, FleetFeed, RemoteAt
 from nftop.store.user.fleet_hosts import FleetHosts
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import FLEET, FLEET_PAGE, MOST, KeyRow, bindings
-from nftop.ui.messages import FeedEnded, PromptAnswer, Wheel
+from nftop.ui.messages import FeedEnded, Wheel
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.menu import SortMenu
@@ -124,7 +124,6 @@ class FleetPage(PageScreen, inherit_bindings=False):
 class FleetScreen(BannerScreen[None]):
     """Shows the newest or the frozen frame."""
 
-    AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(FLEET)
     KEYS: ClassVar[tuple[KeyRow, ...]] = FLEET
 
@@ -158,11 +157,11 @@ class FleetScreen(BannerScreen[None]):
             "copy": lambda _: self._copy(),
             "clear": lambda _: self._clear(),
             "help": lambda _: self.open_help("fleet", self._options),
-            "ask_find": lambda _: self._ask("find", "find host, NF, class or incident"),
-            "ask_filter": lambda _: self._ask(
+            "ask_find": lambda _: self.ask("find", "find host, NF, class or incident"),
+            "ask_filter": lambda _: self.ask(
                 "filter", "filter host, NF, class or incident", self._memory.order.filter
             ),
-            "ask_delay": lambda _: self._ask(
+            "ask_delay": lambda _: self.ask(
                 "delay", f"seconds between queries, now {self._feed.interval_s:g}"
             ),
         }
@@ -184,7 +183,7 @@ class FleetScreen(BannerScreen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
         # Keys that open prompts are letters: inside a prompt they are typed.
-        return not (self._asking and str(next(iter(parameters), "")).startswith("ask_"))
+        return not (self.asking and str(next(iter(parameters), "")).startswith("ask_"))
 
     # Messages
 
@@ -203,17 +202,15 @@ class FleetScreen(BannerScreen[None]):
         self._move(message.by)
         self.paint()
 
-    def on_prompt_answer(self, message: PromptAnswer) -> None:
-        self._asking, self._message = False, ""
-        text = message.text
-        if text is not None and message.about == "find":
-            self._search = text.strip()
+    def answer(self, about: str, text: str) -> None:
+        self._message = ""
+        if about == "find":
+            self._search = text
             self._find(1)
-        elif text is not None and message.about == "filter":
-            self._memory.order = replace(self._memory.order, filter=text.strip())
-        elif text is not None:
-            self._set_delay(text.strip())
-        self.paint()
+        elif about == "filter":
+            self._memory.order = replace(self._memory.order, filter=text)
+        else:
+            self._set_delay(text)
 
     def on_attempt_ended(self, message: AttemptEnded) -> None:
         if self._attempt is not message.opened:
@@ -349,11 +346,6 @@ class FleetScreen(BannerScreen[None]):
 
     # Actions
 
-    def _ask(self, about: str, label: str, value: str = "") -> None:
-        self._asking = True
-        self.paint()
-        self.query_one(Prompt).ask(about, label, value)
-
     def _set_delay(self, text: str) -> None:
         try:
             seconds = float(text)
@@ -452,7 +444,7 @@ class FleetScreen(BannerScreen[None]):
         if frame is None:
             header.show(waiting_header(status, width), height - 1)
             self.query_one(Panels).show([], 0)
-            self.show_footer(message=self._shown_message, height=int(not self._asking))
+            self.show_footer(message=self._shown_message)
             return
         self._arrange(frame)
         incidents = max(_LEAST_INCIDENTS, min(_MOST_INCIDENTS, height // 6 - 1))
@@ -466,9 +458,7 @@ class FleetScreen(BannerScreen[None]):
         room = max(0, height - 1 - len(above))
         self.query_one(Panels).show(self._table(frame, width, room, status.now_ns), room)
         position = f"{self._at + 1}/{len(self._rows)}" if self._rows else "no rows"
-        self.show_footer(
-            position=position, message=self._shown_message, height=int(not self._asking)
-        )
+        self.show_footer(position=position, message=self._shown_message)
 
     @property
     def _shown_message(self) -> str:

@@ -39,14 +39,12 @@ from nftop.session.feed import Feed
 from nftop.store.history.rings import SENT
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import FINDINGS, INCIDENT, KeyRow, Mode, bindings
-from nftop.ui.messages import PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.screens.registry import screen_keys
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.lines import Lines
-from nftop.ui.widgets.prompt import Prompt
 
 _TREND_S, _BEFORE_S = 300.0, 60.0
 # Before and after an incident that ended, at least.
@@ -167,6 +165,7 @@ class IncidentScreen(BannerScreen[int | None]):
     follows = True
     BINDINGS: ClassVar[list[BindingType]] = bindings(INCIDENT)
     PANEL: ClassVar[str] = "incident"
+    ASKS: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -412,21 +411,17 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
         else:
             super().action_act(action, by)
 
-    def on_prompt_answer(self, message: PromptAnswer) -> None:
-        if message.about != "limit":
-            return  # the search of every page
-        message.prevent_default()
-        self._asking = False
-        limited, self._limited = self._limited, None
-        if message.text is not None and limited is not None:
-            rule, names = limited
+    def answer(self, about: str, text: str) -> None:
+        if about != "limit":
+            super().answer(about, text)
+        elif self._limited is not None:
+            rule, names = self._limited
             try:
-                limit = rule.parsed(message.text) if message.text.strip() else None
+                limit = rule.parsed(text) if text else None
             except ValueError as error:
                 self._message = f"no limit: {printable(str(error))}"
             else:
                 self._message = self._rules.set_limit(rule, limit, names)
-        self.paint()
 
     @property
     def finding(self) -> Finding | None:
@@ -484,9 +479,7 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
         subject = _named(names)
         default = f"empty: {rule.printed(rule.limit)}"
         label = f"limit of {rule.id} for {subject}, now {rule.printed(now)} ({default})"
-        self._asking = True
-        self.paint()
-        self.query_one(Prompt).ask("limit", label)
+        self.ask("limit", label)
 
     def _names(self, finding: Finding, *, for_all: bool) -> tuple[tuple[str, ...], ...]:
         """Names of the NFs that a finding is about; () for all."""

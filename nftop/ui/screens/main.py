@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from textual import events
 from textual.app import ComposeResult
@@ -20,7 +20,7 @@ from nftop.session.feed import Feed, PastControl, Player
 from nftop.store.history.rings import TickHistory
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import MOST, KeyRow, Mode, named
-from nftop.ui.messages import FeedEnded, FrameReady, PastFrame, PromptAnswer, Wheel
+from nftop.ui.messages import FeedEnded, FrameReady, PastFrame, Wheel
 from nftop.ui.options import Options
 from nftop.ui.recording_keys import GOING_BACK, RecordingKeys
 from nftop.ui.screens.base import BannerScreen
@@ -100,7 +100,7 @@ class ViewPrompts:
 class MainScreen(BannerScreen[None]):
     """Shows the newest or the frozen frame in the current view."""
 
-    AUTO_FOCUS: ClassVar[str | None] = ""
+    ASKS: ClassVar[bool] = True
 
     def __init__(
         self, feed: Feed, history: TickHistory, options: Options, changes: ChangeControl
@@ -174,7 +174,7 @@ class MainScreen(BannerScreen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
         # Keys that open prompts are letters: inside a prompt they are typed.
-        return not (self._asking and str(next(iter(parameters), "")).startswith("ask_"))
+        return not (self.asking and str(next(iter(parameters), "")).startswith("ask_"))
 
     @property
     def frame(self) -> Frame | None:
@@ -227,6 +227,21 @@ class MainScreen(BannerScreen[None]):
         self._recording_keys.acts[action](by)
         return self._session.message
 
+    def ask_seek(self, screen: BannerScreen[Any]) -> None:
+        """Ask on a screen for a moment to go to, or say there why none can be gone to."""
+        self._session.message = ""
+        question = self._recording_keys.ask_seek()
+        if question is None:
+            screen.say(self._session.message)
+        else:
+            screen.ask(*question)
+
+    def seek(self, text: str) -> str:
+        """Go to a moment as it was typed; returns why not, "" if it does."""
+        self._session.message = ""
+        self._recording_keys.seek_text(text.strip())
+        return self._session.message
+
     def on_feed_ended(self, message: FeedEnded) -> None:
         self._session.ended = message.problem
         self.paint()
@@ -256,13 +271,9 @@ class MainScreen(BannerScreen[None]):
             self.say(f"no screen {event.key}" if event.key in "123456789"
                       else f"{named(event.character)} does nothing (?: keys)")  # fmt: skip
 
-    def on_prompt_answer(self, message: PromptAnswer) -> None:
-        self._asking = False
+    def answer(self, about: str, text: str) -> None:
         self._session.message = ""
-        if message.text is not None:
-            answers = {**self._prompts.answers, **self._recording_keys.answers}
-            answers[message.about](message.text.strip())
-        self.paint()
+        {**self._prompts.answers, **self._recording_keys.answers}[about](text)
 
     def action_act(self, action: str, by: int) -> None:
         """Run the action of a key if the current view has it."""
@@ -452,9 +463,7 @@ class MainScreen(BannerScreen[None]):
     def _ask(self, name: str, _by: int) -> None:
         question = self._asks[name]()
         if question is not None:
-            self._asking = True
-            self.paint()
-            self.query_one(Prompt).ask(*question)
+            self.ask(*question)
 
     def say(self, message: str) -> None:
         self._session.message = message
@@ -481,9 +490,7 @@ class MainScreen(BannerScreen[None]):
             return
         spot, has_footer = self._view.paint(session.frame, status, self._layout(width, height))
         self._request_focus()
-        # A prompt takes the footer's line.
-        footer = int(has_footer and not self._asking)
-        self.show_footer(position=spot, message=session.message, height=footer)
+        self.show_footer(position=spot, message=session.message, height=int(has_footer))
 
     @property
     def _tabs(self) -> Tabs:

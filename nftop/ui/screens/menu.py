@@ -20,7 +20,6 @@ from nftop.ui.widgets.lines import Lines
 class MenuScreen(BannerScreen[None], ModalScreen[None]):
     """A list at the right edge; the screen below stays visible and shows what is chosen."""
 
-    AUTO_FOCUS: ClassVar[str | None] = ""
     TITLE_TEXT: ClassVar[str] = ""
     TABLE: ClassVar[str] = ""
     PANEL: ClassVar[str] = "menu"

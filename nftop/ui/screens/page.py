@@ -20,12 +20,10 @@ from nftop.render.pages.help import help_lines, perf_lines
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.key_table import help_content
 from nftop.ui.keys import DOCTOR, HELP, PAGE, KeyRow, bindings
-from nftop.ui.messages import PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.registry import screen_keys
 from nftop.ui.widgets.lines import Lines
-from nftop.ui.widgets.prompt import Prompt
 
 # Lines of a page, for a width in cells.
 PageText: TypeAlias = Callable[[int], list[Line]]
@@ -34,7 +32,6 @@ PageText: TypeAlias = Callable[[int], list[Line]]
 class PageScreen(BannerScreen[int | None]):
     """Shows the text of `source`. A screen's key closes it with the screen's index."""
 
-    AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(PAGE)
     KEYS: ClassVar[tuple[KeyRow, ...]] = PAGE
     TABLE: ClassVar[str] = "page"  # of `key_tables`
@@ -84,17 +81,14 @@ class PageScreen(BannerScreen[int | None]):
         self._scroll(-3)
 
     def on_key(self, event: events.Key) -> None:
-        if not self._asking and event.key == self._toggle:
+        if not self.asking and event.key == self._toggle:
             event.stop()
             event.prevent_default()
             self.dismiss()
 
-    def on_prompt_answer(self, message: PromptAnswer) -> None:
-        self._asking = False
-        if message.text is not None:
-            self.search = message.text.strip()
-            self.find(1, from_top=True)
-        self.paint()
+    def answer(self, about: str, text: str) -> None:  # noqa: ARG002 - the search is its only prompt
+        self.search = text
+        self.find(1, from_top=True)
 
     def action_act(self, action: str, by: int) -> None:
         self._message = ""
@@ -105,9 +99,7 @@ class PageScreen(BannerScreen[int | None]):
         elif action == "help":
             self.open_help(self.TABLE, self._options, self._back)
         elif action == "ask_find":
-            self._asking = True
-            self.paint()
-            self.query_one(Prompt).ask("find", "find")
+            self.ask("find", "find")
         elif action == "find_again":
             self.find(by)
             self.paint()
@@ -170,8 +162,7 @@ class PageScreen(BannerScreen[int | None]):
         lines = self._text(width)
         shown, position = self.in_view(lines, height)
         self.query_one("#page", Lines).show(self.marked(shown), max(0, height))
-        # A prompt takes the footer's line.
-        self.show_footer(position=position, message=self._message, height=int(not self._asking))
+        self.show_footer(position=position, message=self._message)
 
 
 class HelpScreen(PageScreen, inherit_bindings=False):

@@ -29,7 +29,6 @@ class PriorityScreen(BannerScreen[None]):
 
     follows = True
 
-    AUTO_FOCUS: ClassVar[str | None] = ""
     BINDINGS: ClassVar[list[BindingType]] = bindings(PRIORITY)
     KEYS: ClassVar[tuple[KeyRow, ...]] = PRIORITY
     PANEL: ClassVar[str] = "priority"

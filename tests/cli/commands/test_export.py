@@ -246,7 +246,7 @@ def test_one_table_goes_to_a_file_or_to_standard_output(
         assert capsys.readouterr().err.startswith("nftop: ")
 
 
-@pytest.mark.parametrize("command", ["replay", "compare", "export"])
+@pytest.mark.parametrize("command", ["replay", "compare", "hosts", "export"])
 def test_a_signal_ends_reading_where_no_tick_comes_any_more(
     command: str, session: Taken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,9 +271,10 @@ def test_a_signal_ends_reading_where_no_tick_comes_any_more(
     monkeypatch.setattr(FileBytes, "read", reading)
     monkeypatch.setattr(FileBytes, "stop", stopping)
     arguments = {
-        "replay": (str(file), "--batch"),
-        "compare": (f"{file}@,+9s", f"{file}@+12s"),
-        "export": (str(file), "--format", "csv", "-o", str(tmp_path / "out")),
+        "replay": ("replay", str(file), "--batch"),
+        "compare": ("compare", f"{file}@,+9s", f"{file}@+12s"),
+        "hosts": ("compare", "--before", f"{file}@,+9s", "--after", f"{file}@+12s"),
+        "export": ("export", str(file), "--format", "csv", "-o", str(tmp_path / "out")),
     }
-    assert run((command, *arguments[command])) == 128 + signal.SIGTERM
+    assert run(arguments[command]) == 128 + signal.SIGTERM
     assert len(signalled) == 1 and not list((tmp_path / "out").glob("*"))

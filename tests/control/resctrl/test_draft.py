@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.control.backend import after
 from nftop.control.resctrl import draft as drafts
@@ -121,16 +122,18 @@ def test_toggling_a_way_moves_an_edge(bits: int, way: int, new: str) -> None:
     assert (l3(draft), notes) == (new, "")
 
 
-def test_what_would_be_a_hole_or_nothing_is_refused_with_a_sentence() -> None:
+def test_what_would_be_a_hole_or_nothing_is_refused_with_a_sentence(
+    snapshot: SnapshotAssertion,
+) -> None:
     draft, notes = drafts.toggle(from_mask(0x1F0), "vpp", "L3", (0,), 6)
     assert l3(draft) == "1f0"
-    assert "way 6 is in the middle" in notes
+    assert notes == snapshot
     for operation in (drafts.toggle, drafts.shrink):
         draft, notes = operation(from_mask(0x10), "vpp", "L3", (0,), 4)
         assert (l3(draft), notes) == ("10", "a class has a way at least")
     gaps, notes = drafts.toggle(from_mask(0x1F0, sparse=True), "vpp", "L3", (0,), 6)
     assert (l3(gaps), notes) == ("1b0", "")
-    assert "no L3CODE 0 to set" in drafts.toggle(from_mask(1), "vpp", "L3CODE", (0,), 1)[1]
+    assert drafts.toggle(from_mask(1), "vpp", "L3CODE", (0,), 1)[1] == snapshot
 
 
 def test_shifting_growing_and_shrinking() -> None:
@@ -158,11 +161,11 @@ def test_linked_domains_become_like_the_first() -> None:
     assert drafts.actions(same) == (SetSchemata("vpp", "L3", ((0, 0xF),)),)
 
 
-def test_limits_go_by_steps_within_what_the_host_takes() -> None:
+def test_limits_go_by_steps_within_what_the_host_takes(snapshot: SnapshotAssertion) -> None:
     draft = from_mask(0xF)
     down, _ = drafts.step_limit(draft, "vpp", (0, 7), -1)
     assert down.target[Cell("schemata", "vpp", "MB", 0)] == "90"
-    assert drafts.step_limit(draft, "vpp", (0,), 1)[1] == "limits are between 10 and 100 here"
+    assert drafts.step_limit(draft, "vpp", (0,), 1)[1] == snapshot
     rounded, notes = drafts.limit(draft, "vpp", (0,), 41)
     assert rounded.target[Cell("schemata", "vpp", "MB", 0)] == "50"
     assert "MB 0=41 becomes 50" in notes
@@ -170,7 +173,7 @@ def test_limits_go_by_steps_within_what_the_host_takes() -> None:
     for step in (drafts.step_limit, drafts.limit):
         assert "no limit" in step(draft, "vpp", (9,), 1)[1]
         none = begin(draft.base, replace(RULES, limit=None), "nftop")
-        assert "no limits on memory bandwidth" in step(none, "vpp", (0,), 1)[1]
+        assert step(none, "vpp", (0,), 1)[1] == snapshot
     fast = replace(RULES, limit=LimitRule(10, 10, UNLIMITED_MBPS, "MBps"))
     free = begin(
         {**draft.base, Cell("schemata", "vpp", "MB", 0): str(UNLIMITED_MBPS)}, fast, "nftop"
@@ -178,7 +181,7 @@ def test_limits_go_by_steps_within_what_the_host_takes() -> None:
     assert "b sets one" in drafts.step_limit(free, "vpp", (0,), -1)[1]
 
 
-def test_a_class_created_filled_and_removed() -> None:
+def test_a_class_created_filled_and_removed(snapshot: SnapshotAssertion) -> None:
     draft = begin(lab_host().state(), lab_host().rules(), "nftop")
     draft, _ = drafts.create(draft, "fast")
     draft, _ = drafts.toggle(draft, "nftop.fast", "L3", (0,), 8)
@@ -192,12 +195,12 @@ def test_a_class_created_filled_and_removed() -> None:
     other, _ = drafts.shift(drafts.move(draft, "nftop.fast", (Cpu(2),))[0], "/", "L3", (0,), 1)
     gone, _ = drafts.remove(other, "nftop.fast")
     assert gone == drafts.shift(begin(draft.base, draft.rules, "nftop"), "/", "L3", (0,), 1)[0]
-    assert drafts.create(draft, "fast")[1] == "there is a group nftop.fast already"
-    assert "no CPU was named" in drafts.move(draft, "nftop.fast", ())[1]
-    assert "CPU 99 is not there" in drafts.move(draft, "nftop.fast", (Cpu(99),))[1]
+    assert drafts.create(draft, "fast")[1] == snapshot
+    assert drafts.move(draft, "nftop.fast", ())[1] == snapshot
+    assert drafts.move(draft, "nftop.fast", (Cpu(99),))[1] == snapshot
     back, notes = drafts.reset(draft)
     assert (back.changed, notes) == (False, "")
-    assert drafts.reset(back)[1] == "there is nothing to take back"
+    assert drafts.reset(back)[1] == snapshot
 
 
 def test_members_of_a_removed_class_are_in_the_root_group() -> None:
@@ -227,7 +230,9 @@ def test_every_change_has_its_command() -> None:
     )
 
 
-def test_somebody_elses_changes_are_reported_and_wishes_carried_over() -> None:
+def test_somebody_elses_changes_are_reported_and_wishes_carried_over(
+    snapshot: SnapshotAssertion,
+) -> None:
     draft, _ = drafts.shift(from_mask(0xF), "vpp", "L3", (0,), 1)
     assert drafts.drift(draft, draft.base) == ()
     other = {**draft.base, Cell("schemata", "nftop.a", "L3", 0): "3"}
@@ -238,10 +243,12 @@ def test_somebody_elses_changes_are_reported_and_wishes_carried_over() -> None:
     gone = {cell: value for cell, value in draft.base.items() if cell.group != "vpp"}
     dropped, notes = rebased(draft, gone, draft.rules)
     assert not dropped.changed
-    assert notes == "left out of the draft: vpp L3 0=1e (there is no group vpp)"
+    assert notes == snapshot
 
 
-def test_of_a_draft_that_does_not_fit_as_a_whole_what_fits_is_kept_and_the_rest_named() -> None:
+def test_of_a_draft_that_does_not_fit_as_a_whole_what_fits_is_kept_and_the_rest_named(
+    snapshot: SnapshotAssertion,
+) -> None:
     draft, _ = drafts.shift(from_mask(0xF), "vpp", "L3", (0,), 1)
     draft, _ = drafts.create(draft, "b")
     draft, _ = drafts.move(draft, "nftop.b", (Cpu(2), Cpu(3)))
@@ -250,7 +257,7 @@ def test_of_a_draft_that_does_not_fit_as_a_whole_what_fits_is_kept_and_the_rest_
     gone = {cell: value for cell, value in draft.base.items()
             if cell.group != "vpp" and cell != Cell("cpu", "", "", 2)}  # fmt: skip
     kept, notes = rebased(draft, gone, draft.rules)
-    assert "vpp L3 0=1e (there is no group vpp)" in notes
+    assert notes == snapshot
     assert "CPU 2 into nftop.b (" in notes and "CPU 3" not in notes
     assert Cell("group", "nftop.a") not in kept.target
     assert kept.target[Cell("cpu", "", "", 3)] == "nftop.b"
@@ -262,13 +269,13 @@ def test_of_a_draft_that_does_not_fit_as_a_whole_what_fits_is_kept_and_the_rest_
     assert reports == "nftop cat set --group nftop.b --l3 0=3"
 
 
-def test_a_name_is_never_taken_for_what_is_reported_of_it() -> None:
+def test_a_name_is_never_taken_for_what_is_reported_of_it(snapshot: SnapshotAssertion) -> None:
     first = begin(lab_host().state(), lab_host().rules(), "nftop")
     draft, notes = drafts.create(first, "becomes")
     assert draft.changed and notes == ""
     draft, notes = drafts.shrink(draft, "nftop.becomes", "L3", (0,), 10)
     assert any("becomes: shares ways" in effect for effect in draft.plan.effects) and notes == ""
-    assert drafts.limit(draft, "nftop.becomes", (0,), 41)[1] == "MB 0=41 becomes 50: steps of 10"
+    assert drafts.limit(draft, "nftop.becomes", (0,), 41)[1] == snapshot
 
 
 def test_an_action_that_a_draft_can_not_contain_is_refused() -> None:

@@ -13,7 +13,7 @@ from nftop.derive.compare.baseline import BaselineState, keep, step_baselines
 from nftop.derive.compare.verdict import _of_one_clock
 from nftop.derive.compare.window import CLOCKS, NF_KEPT, nf_sample
 from nftop.derive.findings.inputs import FindingInputs
-from nftop.derive.findings.pollers import core_ipc
+from nftop.derive.findings.poller_rules import core_ipc
 from nftop.model.ids import Cpu
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.missing import Missing, Reason

@@ -11,10 +11,10 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.findings.engine import FindingState, step_findings
 from nftop.derive.findings.inputs import FindingInputs
-from nftop.derive.findings.pollers import core_ipc, foreign_sibling
+from nftop.derive.findings.poller_rules import core_ipc, foreign_sibling
 from nftop.derive.findings.rule import Measured
 from nftop.derive.findings.rules import rule_called
-from nftop.derive.findings.traffic import (
+from nftop.derive.findings.traffic_rules import (
     memory_per_packet,
     noisy_neighbour,
     partial_writes,

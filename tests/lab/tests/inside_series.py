@@ -19,8 +19,8 @@ from pathlib import Path
 
 from nftop.control.backends import open_classes
 from nftop.control.gate import BackendClassGate, open_gate
+from nftop.control.gate_protocols import PendingSeries
 from nftop.control.guard_client import recover
-from nftop.control.interface import PendingSeries
 from nftop.control.journal import FileJournal
 from nftop.control.resctrl.plan import propose
 from nftop.control.series import CHECK_S

@@ -21,7 +21,7 @@ from tests.lab.requirements import missing
 
 ROOT = Path(__file__).parents[3]
 needs_lab = pytest.mark.skipif(bool(missing()), reason=f"no lab here: {missing()}")
-LONGEST_S = 180.0  # nothing waits that long but a test that fails
+LONGEST_S = 600.0  # nothing waits that long but a test that fails
 
 
 def enter(*arguments: str, timeout_s: float = LONGEST_S) -> subprocess.CompletedProcess[str]:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from nftop.model.nf.vpp_drops import VPP_DROP_RULES, counts_vpp_drops
+from nftop.model.nf.vpp_drops import counts_vpp_drops, vpp_drop_rules
 from nftop.sources.vpp.segment import _ERROR_PATH
 from tests.peers.vpp_segment import Segment
 
@@ -20,7 +20,7 @@ def counters() -> frozenset[tuple[str, str]]:
 
 def test_every_rule_is_of_counters_that_exist(counters: frozenset[tuple[str, str]]) -> None:
     """Each name by API file is a counter of one of the rule's nodes; others are, some of them."""
-    for rule in VPP_DROP_RULES:
+    for rule in vpp_drop_rules():
         names = {name for node, name in counters if rule.nodes.fullmatch(node)}
         if not names:
             assert rule.source.startswith("src/plugins/"), rule.source  # not loaded

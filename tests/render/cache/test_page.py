@@ -180,7 +180,7 @@ def test_what_somebody_else_changed_is_marked_with_when() -> None:
     text = row_of(MOVED, "vpp", 200)
     assert " !3f0 " in text and "00:00:02Z" in text
     assert "!" not in row_of(MOVED, "default"), "its CPUs are no mask"
-    printed = "changed 00:00:02Z by another program: vpp L3 0 f0 → 3f0, vpp MB 0 100 → 50"
+    printed = "changed 00:00:02Z by another program: vpp L3 0 0f0 → 3f0, vpp MB 0 100 → 50"
     assert printed in detail(MOVED, "vpp")
     assert "CPU 2 default → vpp" in detail(MOVED, ROOT)
 
@@ -205,7 +205,7 @@ def test_changes_in_few_words() -> None:
         Change(Cell("task", "", "8@1"), "y", ROOT),
         Change(Cell("task", "", "9"), "y", ROOT),
     )
-    assert texts(changes) == [
+    assert texts(changes, {}) == [
         "class x created", "class y removed", "class z replaced", "CPU 2-4 default → x",
         "thread 7 x → default", "2 threads y → default",
     ]  # fmt: skip
@@ -324,7 +324,7 @@ def test_long_foreign_names_do_not_shift_columns(name: str) -> None:
     for line in (*lines, *class_lines(shown, (name, L3Domain(0)), 100, Trends(flat, 1.0), ())):
         assert line.width <= 100
         assert line.text.isprintable()
-    assert all(text.isprintable() for text in texts(noticed.changes))
+    assert all(text.isprintable() for text in texts(noticed.changes, {}))
 
 
 # The page and the card

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.cache.ways import shares_of
@@ -22,6 +23,7 @@ from nftop.render.cores.resources import (
 )
 from tests.frames import frame
 from tests.rdt import frame_of, group, in_cache, table
+from tests.sim.hosts import Frozen, S
 
 READ, WRITE = "memory.read_bytes_per_s", "memory.write_bytes_per_s"
 
@@ -80,6 +82,17 @@ def test_cells_of_ways_are_wider_as_long_as_no_cache_is_left_out() -> None:
     narrow, wide = heads(map_width(shown.domains[0], 1)), heads(400)
     assert (len(narrow), len(wide)) == (1, 2)
     assert len(wide[0]) - len(narrow[0]) == 2 * 20
+
+
+@pytest.mark.parametrize("processor", ["gold-6230n", ""])
+def test_sockets_are_right_of_the_map_at_120_columns(processor: str) -> None:
+    """Three cells a way of 11 ways, one a way of 20."""
+    host = Frozen("noisy", cpus=80 if processor else 88, traffic=None, processor=processor)
+    shown = [host.tick(0), host.tick(S)][-1]
+    lines = resource_lines(shown, 120, 20, lambda *_: np.zeros(12, np.float32))
+    assert [item.width for item in lines if item.width > 120] == []
+    assert "MiB used/cap" in lines[0].text and "s1 GB/s peak" in lines[0].text
+    assert lines[0].text.count("  9  8  7") == bool(processor)
 
 
 def test_the_map_in_two_lines_shows_that_more_share_a_way() -> None:

@@ -302,8 +302,12 @@ def test_what_stands_above_every_screen() -> None:
         assert "30 s" in lines[1].text and "K keep  u undo" in lines[1].text
         assert lines[1].text.count("█") == lines[1].text.count("░") == (10 if width > 80 else 0)
     assert "vpp L3 0 f0 → 1f0 and 1 more" in unkept_lines(facts, 120, 36)[1].text
+    padded = unkept_lines(replace(facts, ways={"L3": 20}), 120, 36)[1].text
+    assert "vpp L3 0 000f0 → 001f0 and 1 more" in padded
+    one = replace(facts, changes=(change,), ways={"L3": 20})
+    assert " 000f0 → 001f0 " in unkept_lines(one, 80, 36)[1].text, "whole in 80 columns"
     assert len(unkept_lines(facts, 80, 12)) == 1
-    assert " CHANGE IS NOT KEPT" in unkept_lines(replace(facts, number=None), 80, 12)[0].text
+    assert " CHANGE NOT KEPT" in unkept_lines(replace(facts, number=None), 80, 12)[0].text
     long = unkept_lines(replace(facts, left_s=287, within_s=300.0), 120, 36)[1].text
     assert (
         "taken back in 4m47s" in long

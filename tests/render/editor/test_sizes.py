@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from nftop.control.backend import CLASSES
 from nftop.control.resctrl import draft as drafts
 from nftop.control.rules import LimitRule, MaskRule, Rules
+from nftop.control.simulated import simulated_gates
 from nftop.model.change import Cell, State
 from nftop.model.frame import Frame
 from nftop.model.ids import L3Domain
@@ -18,6 +20,7 @@ from nftop.render.base.text import ascii_only
 from nftop.render.editor.page import editor_lines
 from nftop.ui.editor_model import EditorModel
 from tests.rdt import MIB
+from tests.sim.hosts import Frozen, S
 from tests.ui.gates import frame_at, open_gate
 
 SIZES = [(40, 8), (80, 24), (120, 36), (200, 50), (400, 100)]
@@ -95,6 +98,26 @@ def test_the_drafts_mask_is_whole_too(size: tuple[int, int]) -> None:
     [row] = [text for text in drawn(model, frame, size) if text.startswith("▸")]
     assert " 000e0" in row
     assert ("000c0 → " in row) == (size[0] > 40)
+
+
+@pytest.mark.parametrize("culprit", [False, True])
+def test_every_class_has_its_users_and_what_it_takes_now(culprit: bool) -> None:
+    host = Frozen("noisy", cpus=80, traffic=None, processor="gold-6230n")
+    frames = [host.tick(0), *(host.tick(S) for _ in range(75 if culprit else 2))]
+    classes = simulated_gates(host.simulated.world).gates[CLASSES].host
+    model = EditorModel(
+        classes.state(), classes.rules(), "/sys/fs/resctrl", "nftop", read_at_ns=0, group="tenant"
+    )
+    model.see(frames[-1])
+    texts = [
+        item.text for item in editor_lines(model.editor_state(frames[-1]), frames[-1], 120, 36)
+    ]
+    rows = {text[4:].split()[0]: text for text in texts if text[2:4] == "■ "}
+    assert "  GB/s  MBA CPUS" in next(text for text in texts if " CLASS" in text)
+    assert rows.keys() == {"default", "vpp", "switch", "tenant"}
+    assert "others" in rows["default"] and "ovs-vswitchd +1" in rows["switch"]
+    assert ("vm neighbour" if culprit else "others") in rows["tenant"]
+    assert ("53.0 100%" in rows["tenant"]) == culprit
 
 
 @pytest.mark.parametrize("size", SIZES[1:], ids=lambda size: f"{size[0]}x{size[1]}")

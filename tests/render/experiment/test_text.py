@@ -20,6 +20,8 @@ from nftop.render.experiment.text import (
     effect_text,
     end_text,
     limit_lines,
+    mpps_text,
+    plain_text,
     plan_text,
     result_text,
     stopped_text,
@@ -294,3 +296,10 @@ def test_what_only_one_setting_has_is_unmeasured() -> None:
     ]
     words = {item.kind: item.word for item in differences(TRY, some) if item.kind == "class"}
     assert words == {"class": "unmeasured"}
+
+
+def test_a_number_that_is_too_small_for_its_places_is_not_0() -> None:
+    assert [plain_text(value, 2) for value in (0.0, 0.004, 0.005001, 1.0)] == [
+        "0.00", "0+", "0.01", "1.00"
+    ]  # fmt: skip
+    assert (mpps_text(900.0), mpps_text(0.0), mpps_text(float("nan"))) == ("0+", "0.00", "-")

@@ -18,7 +18,7 @@ from nftop.render.incidents.line import (
     incident_lines,
 )
 from tests.frames import SECOND_NS, START_NS, WALL_NS, nic_drops
-from tests.render.incidents.scenes import frame_with, hostile, incident, timed, victim
+from tests.render.incidents.scenes import CULPRIT, frame_with, hostile, incident, timed, victim
 from tests.sim.hosts import Frozen
 
 SIZES = [(20, 1), (40, 1), (40, 2), (80, 1), (80, 2), (120, 2), (200, 2), (400, 3)]
@@ -44,7 +44,7 @@ def test_the_number_of_lines_is_exact_and_none_is_wider(width: int, rows: int) -
 
 def test_a_line_has_culprit_deed_victims_price_age_and_keys() -> None:
     [item] = incident_lines(frame_with(incident()), 140, 1)
-    assert item.text.startswith(" ● tenant (vm gw1, cpu 5-6, ")
+    assert item.text.startswith(" ● tenant (vm gw1, pid 4242, cpu 5-6, ")
     assert item.text.endswith(" Tab")
     for text in ("48.0 GB/s through 6 shared ways", "fwd -9% vpp -2%",
                  "7.23M drop/s", "2m00s"):  # fmt: skip
@@ -52,6 +52,22 @@ def test_a_line_has_culprit_deed_victims_price_age_and_keys() -> None:
     assert item.click == Click("incident", "neighbour-00000001")
     tones = {span.text.strip(): span.tone for span in item.spans}
     assert tones["●"] is Tone.BAD
+
+
+def test_machine_and_pid_come_before_further_victims_and_the_first_before_them() -> None:
+    culprit = replace(CULPRIT, container="")
+    heads = ((96, "tenant (vm gw1, pid 4242)"), (88, "tenant (vm gw1)"), (80, "tenant"))
+    for width, head in heads:
+        [item] = incident_lines(frame_with(incident()), width, 1)
+        assert item.text.startswith(f" ● {head} 48.0 GB/s")
+        assert "→ fwd +1 NF 7.23M drop/s" in item.text
+    [item] = incident_lines(frame_with(incident(culprit=culprit)), 120, 1)
+    assert item.text.startswith(" ● tenant (qemu-system-x86, pid 4242")
+    alone = incident(
+        culprit=culprit, kind="waiting", title="took 30% of cpu 68", victims=(victim(),)
+    )
+    [item] = incident_lines(frame_with(alone), 80, 1)
+    assert item.text.startswith(" ● qemu-system-x86 (pid 4242) took 30% of cpu 68")
 
 
 def test_in_80_columns_culprit_worst_victim_and_price_are_left() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.derive.compare.hosts import HostPair, LeftOut, compare_hosts
 from nftop.derive.compare.intervals import Entity, Interval
 from nftop.derive.compare.intervals_report import Comparison, EntityReport, comparison
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.render.base.text import cells
-from nftop.render.pages.compare import comparison_text, interval_line
+from nftop.render.pages.compare import comparison_text, hosts_text, interval_line
 from tests.frames import HOSTILE
 
 
@@ -55,6 +56,19 @@ def test_names_and_reasons_that_nobody_chose() -> None:
         shown += interval_line("A", name, name, Interval(), simulated=True)
         assert not set(shown) & set("\x1b\u202e\x07\t\x9b\u200b\u05e9")
     assert comparison_text(Comparison((), (), ()), []).startswith("\nnothing is in both intervals")
+
+
+def test_hosts_and_entities_that_nobody_named() -> None:
+    for name in HOSTILE:
+        item = Entity("class", name, name)
+        a, b = (of(item, occupancy_bytes=value) for value in (1e6, 2e6))
+        pairs = [HostPair(f"{name} {at}", comparison(a, b)) for at in range(6)]
+        left_out = [LeftOut(name, name, "overlap")]
+        text = hosts_text(compare_hosts(pairs), left_out, [name], simulated=True)
+        assert not set(text) & set("\x1b\u202e\x07\t\x9b\u200b\u05e9")
+        assert all(cells(line) <= 100 for line in text.splitlines())
+        (row,) = [line for line in text.splitlines() if ".." in line]
+        assert row.split()[:3] == ["USED", "MiB", "6"] and row.split()[5] == "+100.0%"
 
 
 def test_a_word_of_doubt_has_its_reason_once() -> None:

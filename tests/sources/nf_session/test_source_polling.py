@@ -11,7 +11,7 @@ import pytest
 from nftop.model.owner import Owner
 from nftop.sources.nf_session.session import Identity
 from nftop.sources.nf_session.source import poll_all
-from nftop.sources.trust.trust import SocketFacts, judge
+from nftop.sources.trust.ownership import SocketFacts, judge
 
 LONG_S = 30.0
 

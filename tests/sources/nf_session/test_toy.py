@@ -25,7 +25,7 @@ from nftop.sources.nf_session.discovery import (
 )
 from nftop.sources.nf_session.session import DialogueSession, NfClient, NfStatus
 from nftop.sources.nf_session.source import NfSource
-from nftop.sources.trust import trust
+from nftop.sources.trust import ownership
 from tests.waiting import until
 
 PATIENT_S = 30.0
@@ -242,7 +242,7 @@ def test_a_planted_socket_of_another_user_is_not_read_where_only_privileged_ones
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(DialogueSession, "privileged_only", True)
-    monkeypatch.setattr(trust, "is_trusted", lambda uid: False)
+    monkeypatch.setattr(ownership, "is_trusted", lambda uid: False)
     assert bench.source.read() == ()
     (hidden,) = bench.source._poll(PATIENT_S)[1]
     assert str(bench.path) in hidden

@@ -8,8 +8,8 @@ from pathlib import Path
 from nftop.model.check import Check
 from nftop.model.ids import Cpu
 from nftop.sources.host.topology import read_topology
+from nftop.sources.tuning.checks import host_checks
 from nftop.sources.tuning.inputs import Poller
-from nftop.sources.tuning.rows import host_checks
 from tests.sources.trees import put
 
 CPUS = "sys/devices/system/cpu"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from nftop.model.check import Check
+from nftop.sources.tuning.checks import ROWS
 from nftop.sources.tuning.inputs import Poller
-from nftop.sources.tuning.rows import ROWS
 from tests.sources.tuning import test_devices_memory as memory
 from tests.sources.tuning import test_devices_nics as nics
 from tests.sources.tuning import test_kernel as kernel

@@ -8,7 +8,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.missing import Reason
 from nftop.sources.host.topology import read_topology
-from nftop.sources.tuning.rows import host_checks
+from nftop.sources.tuning.checks import host_checks
 from tests.sources.tuning.hosts import CPUS, checks, every_cpu, host, poller
 
 

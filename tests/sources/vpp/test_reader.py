@@ -16,7 +16,7 @@ from vpp_papi import vpp_stats
 from nftop.model.missing import Reason
 from nftop.sources.nf_session.discovery import UnixSocket
 from nftop.sources.runtime import helper
-from nftop.sources.trust import trust
+from nftop.sources.trust import ownership
 from nftop.sources.vpp import segment as stats_segment
 from nftop.sources.vpp import session
 from nftop.sources.vpp.protocol import ErrorReading, NodeReading, Question, ReadAnswer, VppReading
@@ -186,7 +186,7 @@ def test_a_helper_that_hangs_is_ended(
     now_ns = 0
     requested = reader("import signal; signal.pause()")
     held = session.VppSession(
-        UnixSocket((0, 0), str(tmp_path), "", trust.of_socket(str(tmp_path), 0)),
+        UnixSocket((0, 0), str(tmp_path), "", ownership.of_socket(str(tmp_path), 0)),
         tmp_path,
         lambda: now_ns,
         lambda _: requested,

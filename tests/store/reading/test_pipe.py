@@ -21,7 +21,7 @@ from nftop.store.reading.scan import Scan, ScanItem
 from nftop.store.reading.seek import last_position, next_position
 from tests.recordings import Taken, taken
 from tests.samples import S
-from tests.session.test_replay import number
+from tests.session.replays import number
 from tests.waiting import LONGEST_S, until
 
 TICKS = 60

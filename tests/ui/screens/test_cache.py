@@ -117,10 +117,10 @@ async def test_the_verdict_is_in_front_while_samples_come_and_v_swaps() -> None:
         assert "COS1 vpp in L3 0" in text and "VERDICT" not in text
         text = await run.give(*CHANGED[29:])
         assert "VERDICT" in text and "✔ better  fwd -15% CPP" in text
-        assert "CHANGED 00:00:30Z by another program: vpp L3 0 f0 → 3f0" in text
+        assert "CHANGED 00:00:30Z by another program: vpp L3 0 0f0 → 3f0" in text
         text = await run.press("v")
         assert "COS1 vpp in L3 0" in text and "VERDICT" not in text
-        assert "changed 00:00:30Z by another program: vpp L3 0 f0 → 3f0" in await run.press("x")
+        assert "changed 00:00:30Z by another program: vpp L3 0 0f0 → 3f0" in await run.press("x")
         text = await run.press("escape", "v")
         assert "VERDICT" in text
 

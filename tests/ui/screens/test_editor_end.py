@@ -200,7 +200,7 @@ async def test_no_sequence_of_keys_is_illegal_or_applies_without_its_confirmatio
             await run.pilot.press(chance.choice(KEYS))
             screen = run.app.screen
             if isinstance(screen, EditorScreen) and screen._model is not None:
-                if screen._asking:
+                if screen.asking:
                     await run.pilot.press(*chance.choice(["1-2", "nftop.x", "50", ""]), "enter")
                 draft = screen._model.draft
                 proposal = propose(draft.base, draft.rules, drafts.actions(draft))

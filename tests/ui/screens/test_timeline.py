@@ -21,6 +21,7 @@ from nftop.store.recording.sink import FileSink
 from nftop.ui.options import Options
 from nftop.ui.recording_keys import keep_default
 from nftop.ui.widgets.lines import HeaderLines, Panels
+from nftop.ui.widgets.prompt import Prompt
 from tests.bench.scenes import Clocked
 from tests.recordings import everything, header_of, ticks_of
 from tests.store.history.test_flight import TICKS, S, filled, flown
@@ -138,6 +139,22 @@ async def test_time_is_typed_and_brackets_step() -> None:
         await moment(run, past, TICKS - 22)
         await run.press("right_square_bracket", "right_square_bracket")
         await moment(run, past, TICKS - 20)
+
+
+@pytest.mark.parametrize("opens", ["tab", "F", "x", "f9"])
+async def test_time_is_typed_on_a_page_and_the_page_stays(opens: str) -> None:
+    async with live(examine=lambda: ((), "")) as (run, past):
+        await run.press(opens, "S")
+        assert run.app.screen.query_one(Prompt).display
+        # Keys of the page, its own prompt's and `S` too, are letters of the text.
+        await run.press(*"Sq/", *("backspace",) * 3, *"-20s", "enter")
+        await moment(run, past, TICKS - 21)
+        assert len(run.app.screen_stack) == 3
+        assert not run.app.screen.query_one(Prompt).display
+        await run.press("S", "escape", "S", *"soon", "enter")
+        assert "no time: HH:MM:SS" in run.text
+        await run.press("S", *"end", "enter")
+        await moment(run, past, TICKS - 1)
 
 
 async def test_marker_is_an_event_that_is_gone_to() -> None:

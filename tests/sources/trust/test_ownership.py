@@ -20,8 +20,8 @@ from nftop.model.owner import (
     Owner,
     owned_name,
 )
-from nftop.sources.trust import trust
-from nftop.sources.trust.trust import SocketFacts, judge
+from nftop.sources.trust import ownership
+from nftop.sources.trust.ownership import SocketFacts, judge
 
 NOBODY, ME = 65534, 1000
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files away")
@@ -69,22 +69,22 @@ def bound(path: Path) -> str:
 @as_root
 def test_every_folder_and_link_on_the_way_has_a_say(folder: Path) -> None:
     path = bound(folder / "a/b/s")
-    assert trust.file_facts(path, 0) == SocketFacts(None, 0, 0)
+    assert ownership.file_facts(path, 0) == SocketFacts(None, 0, 0)
     os.chown(folder / "a", NOBODY, NOBODY)
-    assert trust.file_facts(path, 0) == SocketFacts(None, 0, NOBODY)
-    assert trust.file_facts(path, NOBODY) == SocketFacts(None, 0, 0)
+    assert ownership.file_facts(path, 0) == SocketFacts(None, 0, NOBODY)
+    assert ownership.file_facts(path, NOBODY) == SocketFacts(None, 0, 0)
     os.chown(folder / "a", 0, 0)
     (folder / "a").chmod(0o777)
-    assert trust.file_facts(path, 0) == SocketFacts(None, 0, -1)
+    assert ownership.file_facts(path, 0) == SocketFacts(None, 0, -1)
     (folder / "a").chmod(0o1777)
-    assert trust.file_facts(path, 0) == SocketFacts(None, 0, 0)
+    assert ownership.file_facts(path, 0) == SocketFacts(None, 0, 0)
     os.chown(path, NOBODY, NOBODY)
-    assert trust.file_facts(path, 0) == SocketFacts(None, NOBODY, 0)
+    assert ownership.file_facts(path, 0) == SocketFacts(None, NOBODY, 0)
     os.chown(path, 0, 0)
     (folder / "link").symlink_to("a")
-    assert trust.file_facts(str(folder / "link/b/s"), 0) == SocketFacts(None, 0, 0)
+    assert ownership.file_facts(str(folder / "link/b/s"), 0) == SocketFacts(None, 0, 0)
     os.lchown(folder / "link", NOBODY, NOBODY)
-    assert trust.file_facts(str(folder / "link/b/s"), 0) == SocketFacts(None, 0, NOBODY)
+    assert ownership.file_facts(str(folder / "link/b/s"), 0) == SocketFacts(None, 0, NOBODY)
 
 
 @as_root
@@ -94,13 +94,13 @@ def test_the_folders_that_a_link_leads_through_have_a_say(folder: Path) -> None:
     (folder / "file").symlink_to(folder / "theirs/./b/../b/s")
     for way in (folder / "folder/s", folder / "file", folder / "theirs/b/../b/s"):
         os.chown(folder / "theirs", 0, 0)
-        assert trust.file_facts(str(way), 0) == SocketFacts(None, 0, 0)
+        assert ownership.file_facts(str(way), 0) == SocketFacts(None, 0, 0)
         os.chown(folder / "theirs", NOBODY, NOBODY)
-        assert trust.file_facts(str(way), 0) == SocketFacts(None, 0, NOBODY)
+        assert ownership.file_facts(str(way), 0) == SocketFacts(None, 0, NOBODY)
     Path(path).unlink()
-    assert trust.file_facts(str(folder / "file"), 0) == SocketFacts(None, None, NOBODY)
+    assert ownership.file_facts(str(folder / "file"), 0) == SocketFacts(None, None, NOBODY)
     (folder / "one").symlink_to("one")
-    assert trust.file_facts(str(folder / "one"), 0) == SocketFacts(None, None, None)
+    assert ownership.file_facts(str(folder / "one"), 0) == SocketFacts(None, None, None)
 
 
 @as_root
@@ -110,9 +110,9 @@ def test_a_folder_reached_through_a_process_has_a_say(folder: Path) -> None:
     try:
         for way in (f"/proc/self/fd/{handle}/s", f"/proc/self/root{folder}/a/s"):
             os.chown(folder / "a", 0, 0)
-            assert trust.file_facts(way, 0) == SocketFacts(None, 0, 0)
+            assert ownership.file_facts(way, 0) == SocketFacts(None, 0, 0)
             os.chown(folder / "a", NOBODY, NOBODY)
-            assert trust.file_facts(way, 0) == SocketFacts(None, 0, NOBODY)
+            assert ownership.file_facts(way, 0) == SocketFacts(None, 0, NOBODY)
     finally:
         os.close(handle)
 
@@ -120,11 +120,11 @@ def test_a_folder_reached_through_a_process_has_a_say(folder: Path) -> None:
 @as_root
 def test_a_pid_that_is_another_users_by_now_is_not_the_peers(tmp_path: Path) -> None:
     (tmp_path / "7").mkdir()
-    assert not trust.is_same_process(7, NOBODY, tmp_path)
+    assert not ownership.is_same_process(7, NOBODY, tmp_path)
     os.chown(tmp_path / "7", NOBODY, NOBODY)
-    assert trust.is_same_process(7, NOBODY, tmp_path)
-    assert trust.is_same_process(7, 0, tmp_path)  # root may have dropped its privileges
-    assert trust.is_same_process(8, NOBODY, tmp_path)  # not to be seen
+    assert ownership.is_same_process(7, NOBODY, tmp_path)
+    assert ownership.is_same_process(7, 0, tmp_path)  # root may have dropped its privileges
+    assert ownership.is_same_process(8, NOBODY, tmp_path)  # not to be seen
 
 
 def test_privileged_ones_come_first_and_others_are_bounded() -> None:
@@ -132,19 +132,19 @@ def test_privileged_ones_come_first_and_others_are_bounded() -> None:
         return judge(SocketFacts(uid, uid, 0), 0)
 
     uids = [*range(100, 110)] * 30 + [0] * 5
-    chosen, sentences = trust.admitted(uids, owner, 256, "sockets")
+    chosen, sentences = ownership.admitted(uids, owner, 256, "sockets")
     assert chosen[:5] == [0] * 5
-    assert len(chosen) == 5 + trust.MAX_UNPRIVILEGED
+    assert len(chosen) == 5 + ownership.MAX_UNPRIVILEGED
     assert max(chosen.count(uid) for uid in set(chosen) - {0}) == 16
     assert len(sentences) == 5  # of four users, and one for all the rest
-    assert trust.admitted([0] * 5, owner, 3, "sockets")[0] == [0] * 3
+    assert ownership.admitted([0] * 5, owner, 3, "sockets")[0] == [0] * 3
 
 
 def test_a_source_of_a_process_belongs_to_its_user() -> None:
-    assert trust.of_process(os.geteuid()).privileged
-    assert trust.of_process(0).reason == ROOT
-    assert trust.of_process(4_000_000).reason == UNPRIVILEGED
-    assert trust.of_process(None).reason == UNKNOWN
+    assert ownership.of_process(os.geteuid()).privileged
+    assert ownership.of_process(0).reason == ROOT
+    assert ownership.of_process(4_000_000).reason == UNPRIVILEGED
+    assert ownership.of_process(None).reason == UNKNOWN
 
 
 def test_an_unprivileged_name_has_its_user_in_front() -> None:

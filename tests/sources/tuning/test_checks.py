@@ -11,9 +11,9 @@ import pytest
 from nftop.model.missing import Reason
 from nftop.model.topology import Topology
 from nftop.sources.host.topology import read_topology
-from nftop.sources.tuning import rows
+from nftop.sources.tuning import checks as checks_module
+from nftop.sources.tuning.checks import ROWS, HostCheck, host_checks
 from nftop.sources.tuning.inputs import CheckInputs, HostFinding
-from nftop.sources.tuning.rows import ROWS, HostCheck, host_checks
 from tests.sources.tuning.hosts import checks, host, poller
 
 # Beside the project or beside its parent: trees of real hosts, which are others' and not copied.
@@ -38,7 +38,7 @@ def test_a_check_that_fails_stops_no_other(tmp_path: Path, monkeypatch: pytest.M
     def broken(_: CheckInputs) -> tuple[HostFinding, ...]:
         raise RuntimeError("no such luck")
 
-    monkeypatch.setattr(rows, "ROWS", (HostCheck("broken", "it matters", broken), *ROWS))
+    monkeypatch.setattr(checks_module, "ROWS", (HostCheck("broken", "it matters", broken), *ROWS))
     first, *others = host_checks(tmp_path, Topology(()))
     assert (first.reason, first.text) == (Reason.ERROR, "RuntimeError: no such luck")
     assert len(others) == len(ROWS)

@@ -1,0 +1,287 @@
+"""Many hosts before and after a change, paired by host.
+
+Each host gives one difference of each number: that of its medians. The signed-rank test finds what
+most hosts have in common; noise within a host, drift and the time of day are in the differences. A
+host is left out of a number where load or empty polls make its two values incomparable, so that the
+choice does not depend on the direction of the difference. Of all numbers that enough hosts have,
+Benjamini and Hochberg's procedure keeps the share of false differences at 5 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from nftop.derive.compare.comparability import LOSSES, summed
+from nftop.derive.compare.intervals import Entity, EntityRow
+from nftop.derive.compare.intervals_report import Comparison, ordered
+from nftop.derive.compare.metric import (
+    LEAST_RATIO,
+    LEAST_SAMPLES,
+    Code,
+    Compared,
+    Word,
+    direction,
+    measured,
+)
+from nftop.derive.compare.ranksum import (
+    ALPHA,
+    adjusted,
+    centre,
+    least_hosts,
+    signed_rank,
+)
+from nftop.model.column import Floats
+from nftop.model.metrics.ports import OTHER_LOSSES
+from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.struct import dataclass, replace
+
+# The fewest hosts that can give an answer.
+HOSTS_NEEDED = least_hosts()
+RULE_HOSTS = (
+    "change: Hodges-Lehmann estimate over hosts, of after / before where all numbers are above 0, "
+    "else of the difference, and its 95 % interval; a difference is "
+    f"{LEAST_RATIO * 100:g} % or more by signed ranks (exact up to 25 hosts), with "
+    f"{ALPHA * 100:g} % false ones among all (Benjamini-Hochberg)"
+)
+# Not measured but written: no test counts it.
+_SETTING = "capacity_bytes"
+_INCOMPARABLE = ("load_moved", "empty_polls", "busy_unknown")
+_ROUNDING = 1e-9  # of a probability
+HostCode: TypeAlias = Code | Literal[
+    "only_before", "only_after", "overlap", "other_machine", "no_number"
+]  # fmt: skip
+_NO_ESTIMATE = Missing(Reason.UNDEFINED, "no host has it on both sides")
+_FROM_NOTHING = Missing(Reason.UNDEFINED, "it was 0 before")
+
+
+class LeftOut(NamedTuple):
+    """A host that is no pair, and why; the host's name is untrusted text."""
+
+    host: str
+    why: str
+    code: HostCode
+
+
+class HostPair(NamedTuple):
+    """A host's own comparison, made with `zero_losses`."""
+
+    host: str
+    comparison: Comparison
+
+
+class HostChange(NamedTuple):
+    """One number of one host: medians, and the host's own word."""
+
+    host: str
+    before: float
+    after: float
+    word: Word
+
+
+@dataclass(frozen=True, slots=True)
+class HostsRow:
+    """One metric of one entity over hosts.
+
+    Attributes:
+        result: medians over hosts; `change_ratio` is the median of their ratios.
+        changes: of each paired host, by name.
+        relative: the estimate and its interval are ratios; else in the metric's unit.
+        change, low, high: the estimate and its interval; Missing if there is none.
+        p, q: probability of the test, and adjusted for all that were tested; None if not tested.
+        against: paired hosts that changed in the other direction than the estimate.
+        left_out: hosts that have the entity on both sides and are no pair here.
+    """
+
+    result: Compared
+    changes: tuple[HostChange, ...]
+    relative: bool
+    change: Reading
+    low: Reading
+    high: Reading
+    p: float | None
+    q: float | None
+    against: tuple[str, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostsReport:
+    """One entity over hosts.
+
+    Attributes:
+        rows: its metrics; of losses those that a host has.
+        left_out: hosts that have it on one side only.
+        word, why: overall result of a network function; "no number" for others.
+    """
+
+    entity: Entity
+    rows: tuple[HostsRow, ...]
+    left_out: tuple[LeftOut, ...]
+    word: Word = "no number"
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostsComparison:
+    """Comparison over hosts.
+
+    Attributes:
+        hosts: all that have both sides, by name.
+        parts: entities that a host has on both sides.
+        tested: numbers that were tested.
+        needed: hosts from which one of them that changes on all hosts would be found.
+    """
+
+    hosts: tuple[str, ...]
+    parts: tuple[HostsReport, ...]
+    tested: int
+    needed: int
+
+
+def compare_hosts(pairs: Sequence[HostPair]) -> HostsComparison:
+    """Compare over hosts; each name is there once."""
+    of_entity: dict[Entity, dict[str, Mapping[str, EntityRow]]] = {}
+    left_out: dict[Entity, list[LeftOut]] = {}
+    for pair in pairs:
+        for own in pair.comparison.parts:
+            of_host = {row.result.metric.id: row for row in own.rows}
+            of_entity.setdefault(own.entity, {})[pair.host] = of_host
+        sides: tuple[tuple[HostCode, str, tuple[Entity, ...]], ...] = (
+            ("only_before", "before", pair.comparison.only_a),
+            ("only_after", "after", pair.comparison.only_b),
+        )
+        for code, side, entities in sides:
+            for entity in entities:
+                item = LeftOut(pair.host, f"only {side} the change", code)
+                left_out.setdefault(entity, []).append(item)
+    rows_of = {entity: list(_rows(of_entity[entity])) for entity in ordered(of_entity)}
+    tests = [row.p for rows in rows_of.values() for row in rows if row.p is not None]
+    rates = iter(adjusted(np.array(tests)).tolist())
+    tested, needed = len(tests), least_hosts(max(1, len(tests)))
+    parts = []
+    for entity, rows in rows_of.items():
+        rated = [row if row.p is None else replace(row, q=next(rates)) for row in rows]
+        decided = tuple(_worded(row, tested, needed) for row in rated)
+        report = HostsReport(entity, decided, tuple(left_out.get(entity, ())))
+        if entity.kind == "nf":
+            word, why = summed([row.result for row in decided], None)
+            report = replace(report, word=word, why=why)
+        parts.append(report)
+    return HostsComparison(tuple(sorted(pair.host for pair in pairs)), tuple(parts), tested, needed)
+
+
+def _rows(hosts: Mapping[str, Mapping[str, EntityRow]]) -> Iterable[HostsRow]:
+    """A row of each metric, without a word; none of losses that no host has."""
+    for name in dict.fromkeys(name for rows in hosts.values() for name in rows):
+        row = _row({host: rows[name] for host, rows in sorted(hosts.items()) if name in rows})
+        if row is not None:
+            yield row
+
+
+def _row(hosts: Mapping[str, EntityRow]) -> HostsRow | None:
+    left_out, changes, goods = [], [], set()
+    results = [row.result for row in hosts.values()]
+    for host, row in hosts.items():
+        result = row.result
+        reason = _left_out(host, row)
+        if reason is not None:
+            left_out.append(reason)
+        elif not isinstance(result.before, Missing) and not isinstance(result.after, Missing):
+            changes.append(HostChange(host, result.before, result.after, result.word))
+            goods.add(result.metric.good)
+    before = np.array([item.before for item in changes], dtype=np.float64)
+    after = np.array([item.after for item in changes], dtype=np.float64)
+    metric = results[0].metric
+    if metric.id in LOSSES and not (before.any() or after.any()):
+        return None
+    # Good or bad only where it is on all hosts.
+    metric = replace(metric, good=goods.pop() if len(goods) == 1 else None)
+    numbers = measured(metric, before, after, _NO_ESTIMATE)
+    relative = bool(changes) and bool((before > 0).all() and (after > 0).all())
+    differences = np.log(after / before) if relative else after - before
+    is_test = metric.id != _SETTING and np.count_nonzero(differences) >= HOSTS_NEEDED
+    change, low, high = _estimate(differences, relative=relative)
+    against = tuple(
+        item.host
+        for item, difference in zip(changes, differences.tolist(), strict=True)
+        if not isinstance(change, Missing) and difference * change < 0
+    )
+    numbers = replace(numbers, change_ratio=_ratio(before, after, change))
+    return HostsRow(
+        numbers, tuple(changes), relative, change, low, high,
+        signed_rank(differences) if is_test else None, None, against, tuple(left_out),
+    )  # fmt: skip
+
+
+def _left_out(host: str, row: EntityRow) -> LeftOut | None:
+    result, (why, code) = row.result, row.incomparable
+    counts = result.n_before, result.n_after
+    if not all(counts):
+        one_side = "no number before" if not counts[0] else "no number after"
+        why = one_side if any(counts) else result.why or "no number"
+        return LeftOut(host, why, "no_number")
+    if code:
+        return LeftOut(host, why, code)
+    if min(counts) < LEAST_SAMPLES:
+        fewest = f"{min(counts)} samples, {LEAST_SAMPLES} are needed"
+        return LeftOut(host, fewest, "few_samples")
+    return None
+
+
+def _estimate(differences: Floats, *, relative: bool) -> tuple[Reading, Reading, Reading]:
+    if not len(differences):
+        return _NO_ESTIMATE, _NO_ESTIMATE, _NO_ESTIMATE
+    middle, interval = centre(differences)
+    back = math.expm1 if relative else float
+    if interval is None:
+        few = Missing(Reason.UNDEFINED, f"fewer than {HOSTS_NEEDED} hosts")
+        return back(middle), few, few
+    return back(middle), back(interval[0]), back(interval[1])
+
+
+def _ratio(before: Floats, after: Floats, change: Reading) -> Reading:
+    """The change for a sentence: as a ratio, where that has a meaning."""
+    if isinstance(change, Missing) or not before.all():
+        return _FROM_NOTHING if len(before) else _NO_ESTIMATE
+    return float(np.median(after / before)) - 1
+
+
+def _worded(row: HostsRow, tested: int, needed: int) -> HostsRow:
+    """With word, reason and code. `tested`, `needed`: as in `HostsComparison`."""
+    word, why, code = _word(row, tested, needed)
+    incomparable = [item for item in row.left_out if item.code in _INCOMPARABLE]
+    if not row.changes:
+        # As in a comparison of two intervals: the numbers are there, but can't be compared.
+        word = "inconclusive" if incomparable else "no number"
+        why = (incomparable or row.left_out)[0].why if row.left_out else ""
+    elif word == "inconclusive" and row.result.metric.id == _SETTING:
+        up = not isinstance(row.change, Missing) and row.change > 0
+        word, why, code = direction(row.result.metric, up=up), "a setting, not tested", ""
+    if row.result.metric.id in OTHER_LOSSES and word == "better":
+        word = "less"  # there may have been fewer packets to lose
+    lacking = max(0, HOSTS_NEEDED - len(row.changes)) if code == "few_hosts" else 0
+    result = replace(row.result, word=word, why=why, code=code, lacking=(lacking, lacking))
+    return replace(row, result=result)
+
+
+def _word(row: HostsRow, tested: int, needed: int) -> tuple[Word, str, Code]:
+    hosts, change, before = len(row.changes), row.change, row.result.before
+    if isinstance(change, Missing) or isinstance(before, Missing) or hosts < HOSTS_NEEDED:
+        return "too few hosts", f"{HOSTS_NEEDED - hosts} more hosts", "few_hosts"
+    least = LEAST_RATIO if row.relative else LEAST_RATIO * abs(before)
+    if change == 0 or abs(change) < least:
+        return "no difference", "", ""
+    if row.p is None or row.q is None:
+        differ = sum(item.before != item.after for item in row.changes)
+        why = f"{differ} of {hosts} hosts differ, {HOSTS_NEEDED} are needed"
+        return "inconclusive", why, "few_hosts"
+    if row.q <= ALPHA + _ROUNDING:
+        return direction(row.result.metric, up=change > 0), "", ""
+    if row.p <= ALPHA + _ROUNDING:
+        why = f"p = {row.p:.2g} may be chance: one of {tested} numbers shows from {needed} hosts on"
+        return "inconclusive", why, "many_numbers"
+    return "no difference", "", ""

@@ -1,0 +1,183 @@
+"""Many hosts before and after a change: who is a pair, the word, and what is left out."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from nftop.derive.compare.hosts import HostPair, HostsComparison, HostsRow, compare_hosts
+from nftop.derive.compare.intervals import CLASS_COMPARED, Entity, Interval
+from nftop.derive.compare.intervals_report import comparison
+from nftop.model.missing import Missing, Reason
+from tests.derive.compare.test_intervals_report import NF, interval, nf
+
+FULL, IDLE = 1.0, 0.0
+CLASS = Entity("class", "vpp", "L3 0")
+
+
+def pair(
+    number: int, before: Mapping[str, float], after: Mapping[str, float], entity: Entity = NF
+) -> HostPair:
+    """A host whose samples have a noise of 0.2 %."""
+    a, b = (interval(item, seed=10 * number + at, value=entity)
+            for at, item in enumerate((before, after)))  # fmt: skip
+    return HostPair(f"edge-{number}", comparison(a, b, zero_losses=True))
+
+
+def fleet(
+    changes: Sequence[float], *, saturated: float = FULL, loads: Mapping[int, float] | None = None
+) -> list[HostPair]:
+    """Hosts of different loads, whose CPP changes by these ratios, and their load by `loads`."""
+    pairs = []
+    for number, change in enumerate(changes):
+        mpps, more = 10.0 + number, (loads or {}).get(number, 0.0)
+        before = nf(mpps, 200 + 3 * number, saturated=saturated)
+        after = nf(mpps * (1 + more), (200 + 3 * number) * (1 + change), saturated=saturated)
+        pairs.append(pair(number, before, after))
+    return pairs
+
+
+def rows(result: HostsComparison) -> dict[str, HostsRow]:
+    (report,) = result.parts
+    return {row.result.metric.id: row for row in report.rows}
+
+
+def test_a_change_of_all_hosts_is_detected_with_its_size() -> None:
+    result = compare_hosts(fleet([-0.10 - 0.002 * number for number in range(8)]))
+    cpp = rows(result)["cpp"]
+    assert (cpp.result.word, cpp.against, cpp.p) == ("better", (), 2 / 2**8)
+    assert cpp.p is not None and cpp.q is not None and cpp.p <= cpp.q <= 0.05
+    assert cpp.change == pytest.approx(-0.107, abs=0.003)
+    low, high = cpp.low, cpp.high
+    assert isinstance(low, float) and isinstance(high, float) and isinstance(cpp.change, float)
+    assert -0.117 < low < cpp.change < high < -0.097
+    assert len(cpp.changes) == 8 and not cpp.left_out
+    # Its twin by the same cycles; what did not change is no difference.
+    words = {name: row.result.word for name, row in rows(result).items() if row.changes}
+    assert (words["ipc"], words["busy_cpp"]) == ("better", "better")
+    assert {words[name] for name in ("packets_per_s", "drop_packets_per_s", "ipp")} == {
+        "no difference"
+    }
+    assert result.parts[0].word == "better" and "CPP -10." in result.parts[0].why
+
+
+def test_five_hosts_give_no_answer_and_six_a_single_one() -> None:
+    few = rows(compare_hosts(fleet([-0.1] * 5)))["cpp"]
+    assert (few.result.word, few.result.code, few.result.lacking) == (
+        "too few hosts", "few_hosts", (1, 1),
+    )  # fmt: skip
+    assert few.p is None and isinstance(few.low, Missing) and few.change == pytest.approx(-0.1, 0.1)
+    # Three of the five numbers that are tested changed on all hosts: 2 / 2^6 x 5 / 3 is 0.052.
+    result = compare_hosts(fleet([-0.1] * 6))
+    cpp = rows(result)["cpp"]
+    assert (result.tested, result.needed, cpp.p) == (5, 8, 2 / 2**6)
+    assert cpp.q == pytest.approx(2 / 2**6 * 5 / 3)
+    assert (cpp.result.word, cpp.result.code) == ("inconclusive", "many_numbers")
+    assert rows(compare_hosts(fleet([-0.1] * 7)))["cpp"].result.word == "better"
+
+
+def test_one_number_of_many_needs_more_hosts() -> None:
+    """Drops that differ on all of six hosts, where nothing else does."""
+
+    def hosts(count: int) -> HostsComparison:
+        return compare_hosts([
+            pair(number, nf(10 + number, 200, saturated=FULL),
+                 nf(10 + number, 200, saturated=FULL, drop_packets_per_s=5e4 + number))
+            for number in range(count)
+        ])  # fmt: skip
+
+    result = hosts(6)
+    drops = rows(result)["drop_packets_per_s"]
+    assert (drops.result.word, drops.result.code) == ("inconclusive", "many_numbers")
+    assert drops.p == 2 / 2**6 and not drops.relative and drops.change == pytest.approx(5e4, 0.01)
+    enough = hosts(result.needed)
+    drops = rows(enough)["drop_packets_per_s"]
+    assert enough.tested == result.tested and drops.result.word == "worse"
+
+
+def test_hosts_that_change_in_both_directions_are_no_difference() -> None:
+    result = rows(compare_hosts(fleet([-0.1, 1 / 0.9 - 1] * 4)))["cpp"]
+    assert result.result.word == "no difference" and result.p is not None and result.p > 0.5
+    assert isinstance(result.low, float) and isinstance(result.high, float)
+    assert result.low < -0.05 and result.high > 0.05
+    assert {item.word for item in result.changes} == {"better", "worse"}
+
+
+def test_hosts_against_are_named() -> None:
+    cpp = rows(compare_hosts(fleet([0.1 + 0.002 * at for at in range(11)] + [-0.02])))["cpp"]
+    assert (cpp.result.word, cpp.against) == ("worse", ("edge-11",))
+
+
+def test_noise_of_hosts_is_no_difference() -> None:
+    random = np.random.default_rng(2)
+    words = []
+    for _ in range(6):
+        result = rows(compare_hosts(fleet(random.normal(0, 0.03, 8).tolist())))
+        words += [row.result.word for row in result.values() if row.changes]
+    assert set(words) <= {"no difference", "inconclusive"} and len(words) == 36
+
+
+def test_a_host_with_a_moved_load_is_left_out_if_it_matters() -> None:
+    result = rows(compare_hosts(fleet([-0.1] * 9, saturated=IDLE, loads={3: 0.2})))
+    busy = result["busy_cpp"]
+    assert [(item.host, item.code) for item in busy.left_out] == [("edge-3", "load_moved")]
+    assert len(busy.changes) == 8 and busy.result.word == "better"
+    assert [item.host for item in result["packets_per_s"].left_out] == ["edge-3"]
+    # Cores that are not busy all the time: polls without packets are in CPP, on every host.
+    cpp = result["cpp"]
+    assert {item.code for item in cpp.left_out} == {"load_moved", "empty_polls"}
+    assert (cpp.changes, cpp.result.word) == ((), "inconclusive")
+
+
+def test_full_hosts_are_pairs_and_others_are_left_out() -> None:
+    """An exact number that became a bound is no pair, whatever its direction."""
+    pairs = fleet([-0.1] * 8)
+    for number, change in ((8, -0.3), (9, 0.3)):
+        before, after = nf(10, 200, saturated=FULL), nf(10, 200 * (1 + change), saturated=IDLE)
+        pairs.append(pair(number, before, after))
+    cpp = rows(compare_hosts(pairs))["cpp"]
+    assert [(item.host, item.code) for item in cpp.left_out] == [
+        ("edge-8", "empty_polls"), ("edge-9", "empty_polls"),
+    ]  # fmt: skip
+    assert (len(cpp.changes), cpp.result.word) == (8, "better")
+
+
+def test_losses_of_some_hosts_are_compared_with_none_of_others() -> None:
+    errors = {"error_drops_per_s": 400.0}
+    none = nf(10, 200, saturated=FULL, error_drops_per_s=0.0)
+    pairs = [pair(number, none, none | (errors if number < 7 else {})) for number in range(12)]
+    row = rows(compare_hosts(pairs))["error_drops_per_s"]
+    assert len(row.changes) == 12 and row.p == 2 / 2**7 and row.result.before == 0
+    assert "rx_error_drops_per_s" not in rows(compare_hosts(pairs)), "no host has any"
+
+
+def test_a_setting_is_reported_and_not_tested() -> None:
+    sizes = dict.fromkeys(CLASS_COMPARED, 1e6)
+    pairs = [pair(number, sizes, sizes | {"capacity_bytes": 4e6}, CLASS) for number in range(6)]
+    result = compare_hosts(pairs)
+    capacity = rows(result)["capacity_bytes"]
+    assert (capacity.result.word, capacity.p) == ("more", None)
+    assert result.tested == len(CLASS_COMPARED) - 1
+
+
+def test_entities_of_one_side_and_numbers_without_samples_have_a_reason() -> None:
+    pairs = fleet([-0.1] * 6)
+    none = Missing(Reason.PERMISSION, "run as root")
+    sides = [interval(nf(10, 200, saturated=FULL), seed=at) for at in (1, 2)]
+    for side in sides:
+        side.things[NF].values["cpp"] = array("d", [np.nan] * 60)
+        side.things[NF].why["cpp"] = none
+    pairs.append(HostPair("edge-6", comparison(sides[0], sides[1], zero_losses=True)))
+    gone = interval(nf(10, 200, saturated=FULL), seed=3), Interval()
+    pairs.append(HostPair("edge-7", comparison(gone[0], gone[1], zero_losses=True)))
+    result = compare_hosts(pairs)
+    assert result.hosts == tuple(f"edge-{number}" for number in range(8))
+    assert [(item.host, item.code) for item in result.parts[0].left_out] == [
+        ("edge-7", "only_before")
+    ]
+    left_out = rows(result)["cpp"].left_out
+    assert [tuple(item) for item in left_out] == [("edge-6", "run as root", "no_number")]
+    assert compare_hosts([]).parts == ()
