@@ -20,7 +20,7 @@ from tests.derive.scene import START
 from tests.export.openmetrics.test_page import read_page, where
 from tests.recordings import taken
 from tests.samples import S, fold
-from tests.session.test_replay import all_of
+from tests.session.replays import all_of
 
 LATENCY = DpdkLatency(128, 40, 16833664, 26, read_at_ns=S // 2)
 NAMES = [metric.id for metric in LATENCY_METRICS]
