@@ -120,7 +120,7 @@ MAY: Mapping[str, str] = {
     "cli/parsers/cat_actions.py": "getattr",
     "cli/compose/classes_host.py": "pathlib.Path",
     # The one code that writes to the host, and looks whether a thread is still the same.
-    "control/resctrl/resctrl.py": "os.open os.close os.write os.O_* os.statvfs pathlib.Path open "
+    "control/resctrl/writer.py": "os.open os.close os.write os.O_* os.statvfs pathlib.Path open "
     "mkdir rmdir",
     "control/pqos.py": "pathlib.Path",
     # What is under way, in its own folder.
