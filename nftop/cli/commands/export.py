@@ -72,12 +72,13 @@ def _exported(cut: Cut, outputs: Outputs | Dataset) -> int:
             say(f"nftop: {count} rows in {printable(name)}")
     else:
         for day in written:
-            say(f"nftop: {_day_text(day)}")
+            say(f"nftop: {_day_text(day, lossy=bool(cut.losses))}")
     return BAD_RECORDING if cut.damaged else OK
 
 
-def _day_text(day: AppendedDay) -> str:
+def _day_text(day: AppendedDay, *, lossy: bool) -> str:
     """`edge-07 2026-01-31: 12345 rows, 1.2 MB`."""
     before = "; the recording's rows of this time were replaced" if day.replaced else ""
+    before += ", rows of lost ticks stay" if before and lossy else ""
     size = f"{day.size_bytes / 1e6:.2f} MB"
     return f"{printable(day.host)} {day.day}: {day.rows} rows, {size} in Parquet{before}"

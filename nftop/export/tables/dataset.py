@@ -3,7 +3,8 @@
 `HOST` is the name of the host, percent-encoded, as Hive and DuckDB do; `DAY` that of UTC. `ID` is
 of the recording: the time when it began, and a hash of that and of its host. So a day has one file
 for each recording and table, which holds each of its ticks once: rows of the interval that is
-exported replace those that are there, all others stay.
+exported replace those that are there, all others stay. So do those between two ticks if ticks
+between them can't be read: another copy of the recording had them.
 
 Every file is written under another name, which no pattern `*.parquet` matches, and renamed when
 all of them are complete and on disk. A reader sees a file as it was or as it is then.
@@ -17,8 +18,10 @@ import hashlib
 import os
 import secrets
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, TypeVar
 from urllib.parse import quote
@@ -53,7 +56,8 @@ class RecordedInterval:
     """What is exported: an interval of a recording, which its begin and its host identify.
 
     Attributes:
-        from_ns, to_ns: wall clock; rows between them are replaced.
+        from_ns, to_ns: wall clock; rows between the first and the last tick in it are replaced,
+            but for those where ticks are lost.
         began_ns: wall clock when the recording began.
     """
 
@@ -124,25 +128,26 @@ class _DayFile:
         os.fsync(self._file.fileno())
         self._file.close()
 
-    def merge(self, interval: RecordedInterval) -> None:
-        """Take over rows outside the interval from the file that is there. Raises OSError."""
+    def merge(self, replaced: Sequence[tuple[int, int]]) -> None:
+        """Take over rows outside these times from the file that is there. Raises OSError."""
         from nftop.export.tables.parquet import has_others, merged  # noqa: PLC0415 - an extra
 
         if self.folder.status(self.name) is None:
             return
         self.replaced = True
-        times = (interval.from_ns, interval.to_ns)
-        with os.fdopen(self.folder.open_file(self.name), "rb") as old:
-            if not has_others(old, times):
+        written = self._temporary
+        with (
+            os.fdopen(self.folder.open_file(self.name), "rb") as old,
+            os.fdopen(self.folder.open_file(written), "rb") as new,
+        ):
+            if not has_others(old, new, replaced):
                 return
-            temporary = self._temporary
             self._temporary, self._file = self._created()
             try:
-                with os.fdopen(self.folder.open_file(temporary), "rb") as new:
-                    merged(old, new, times, self._file)
+                merged(old, new, replaced, self._file)
                 self._sync()
             finally:
-                self.folder.remove(temporary)
+                self.folder.remove(written)
 
     def publish(self) -> None:
         """Rename the file. Raises OSError."""
@@ -180,11 +185,14 @@ class Dataset:
         self._interval = interval
         self._files: dict[tuple[str, str, date], _DayFile] = {}
         self._day: date | None = None
+        self._ticks: list[int] = []
+        self._losses: list[int] = []
         self._make = writer_maker("parquet")
         self._root = self._tried(lambda: open_folder(path, make_for=owner, make=True))
 
     def tick(self, number: int, frame: Frame) -> None:
         """Write every row of a frame. Raises OutputsError."""
+        self._ticks.append(frame.wall_ns)
         for name in self._tables:
             rows = TABLES[name].rows
             if rows is not None:
@@ -199,6 +207,7 @@ class Dataset:
     def losses(self, losses: Sequence[tuple[int, RecordingLoss]]) -> None:
         """Write what is missing. Raises OutputsError."""
         host = self._interval.host
+        self._losses += [wall_ns for wall_ns, _ in losses]
         for wall_ns, loss in losses if "gaps" in self._tables else ():
             self._write("gaps", host, wall_ns, gap_columns(host, [(wall_ns, loss)]))
 
@@ -235,10 +244,18 @@ class Dataset:
         self._lock()
         for file in self._take_emptied():
             file.finish()
+        replaced = self._replaced()
         for file in self._files.values():
-            file.merge(self._interval)
+            file.merge(replaced)
         for file in self._files.values():
             file.publish()
+
+    def _replaced(self) -> list[tuple[int, int]]:
+        """First and last tick of every run of ticks of which none is lost, ascending."""
+        ticks = sorted(set(self._ticks))
+        begins = {bisect_left(ticks, wall_ns) for wall_ns in self._losses}
+        bounds = sorted({0, len(ticks)} | {at for at in begins if at < len(ticks)})
+        return [(ticks[at], ticks[end - 1]) for at, end in pairwise(bounds)]
 
     def _lock(self) -> None:
         """Wait for other exports: none takes over what another replaces. Raises OutputsError."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, TypeAlias
 
 import pyarrow as pa
@@ -26,6 +26,8 @@ _TYPES = {
 
 # A mask of some rows, by their times.
 _Mask: TypeAlias = Callable[[Any], Any]
+# First and last, wall clock in ns.
+Times: TypeAlias = tuple[int, int]
 
 
 class ParquetWriter:
@@ -79,23 +81,29 @@ def _opened(file: IO[bytes], schema: Any) -> Any:
     return _UncollectedWriter(file, schema, compression="zstd")
 
 
-def _before(times: tuple[int, int]) -> _Mask:
-    return lambda at: pc.less(at, _time(times[0]))
+def _others(file: IO[bytes], replaced: Sequence[Times]) -> _Mask:
+    """Of rows that stay beside those of `file`: they have other times, none of `replaced`."""
+    own = _times(file)
+
+    def mask(at: Any) -> Any:
+        gone = pc.is_in(at, value_set=own)
+        for first_ns, last_ns in replaced:
+            inside = pc.and_(
+                pc.greater_equal(at, _time(first_ns)), pc.less_equal(at, _time(last_ns))
+            )
+            gone = pc.or_(gone, inside)
+        return pc.invert(gone)
+
+    return mask
 
 
-def _after(times: tuple[int, int]) -> _Mask:
-    return lambda at: pc.greater(at, _time(times[1]))
+def has_others(old: IO[bytes], new: IO[bytes], replaced: Sequence[Times]) -> bool:
+    """Whether `old` has rows that `merged` takes over. Raises OSError."""
+    return any(True for _ in _rows(old, ["time"], _others(new, replaced)))
 
 
-def has_others(file: IO[bytes], times: tuple[int, int]) -> bool:
-    """Whether a file has rows outside these times, wall clock in ns. Raises OSError."""
-    return any(
-        batch.num_rows for mask in (_before, _after) for batch in _rows(file, ["time"], mask(times))
-    )
-
-
-def merged(old: IO[bytes], new: IO[bytes], times: tuple[int, int], out: IO[bytes]) -> None:
-    """Rows of `new`, between those of `old` that are before and after these times.
+def merged(old: IO[bytes], new: IO[bytes], replaced: Sequence[Times], out: IO[bytes]) -> None:
+    """Rows of `new`, and those of `old` at other times that are not within `replaced`.
 
     A column that only one of the files has is null in rows of the other. Raises OSError.
     """
@@ -103,10 +111,25 @@ def merged(old: IO[bytes], new: IO[bytes], times: tuple[int, int], out: IO[bytes
         schema = pa.unify_schemas([pq.ParquetFile(file).schema_arrow for file in (new, old)])
     except pa.ArrowException as error:
         raise _not_ours(error) from None
+    others = _others(new, replaced)
+    first = _time(min((first_ns for first_ns, _ in replaced), default=0))
+
+    def before(at: Any) -> Any:
+        return pc.and_(others(at), pc.less(at, first))
+
+    def behind(at: Any) -> Any:
+        return pc.and_(others(at), pc.greater_equal(at, first))
+
     with _opened(out, schema) as writer:
-        for file, wanted in ((old, _before(times)), (new, None), (old, _after(times))):
+        for file, wanted in ((old, before), (new, None), (old, behind)):
             for batch in _rows(file, None, wanted):
                 writer.write_table(_with_columns(batch, schema))
+
+
+def _times(file: IO[bytes]) -> Any:
+    """Times of the rows, each once at least."""
+    times = [batch["time"].unique() for batch in _rows(file, ["time"], None)]
+    return pa.concat_arrays(times) if times else pa.array([], _TYPES["time"])
 
 
 def _rows(file: IO[bytes], columns: list[str] | None, wanted: _Mask | None) -> Iterator[Any]:

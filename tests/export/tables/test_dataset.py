@@ -18,6 +18,7 @@ from nftop.export.tables import dataset as dataset_module
 from nftop.export.tables.dataset import AppendedDay, Dataset, RecordedInterval, host_component
 from nftop.export.tables.outputs import OutputsError
 from nftop.model.frame import Frame
+from nftop.model.recording_loss import RecordingLoss
 from nftop.model.topology import Host
 from nftop.store.format.records import Marker
 from tests.frames import WALL_NS
@@ -110,6 +111,39 @@ def test_rows_that_are_no_longer_computed_go(tmp_path: Path, frames: tuple[Frame
     append(tmp_path, bare)
     times = {time for path in (tmp_path / "nfs").rglob("*.parquet") for time in times_of(path)}
     assert times == {WALL_NS, WALL_NS + 3 * 10**9}
+
+
+@pytest.mark.parametrize(
+    ("read", "lost", "kept"),
+    [
+        ((0, 1, 4, 5), (4,), {2, 3}),  # in the middle
+        ((0, 1), (1,), {2, 3, 4, 5}),  # at the end
+        ((3, 4, 5), (3,), {0, 1, 2}),  # at the begin
+        ((0, 3, 5), (3, 3, 5), {1, 2, 4}),
+        ((), (5,), {0, 1, 2, 3, 4, 5}),
+    ],
+)
+def test_rows_of_lost_ticks_stay(
+    tmp_path: Path, frames: tuple[Frame, ...], read: Sequence[int], lost: Sequence[int],
+    kept: set[int],
+) -> None:  # fmt: skip
+    """A damaged copy of a recording replaces what it has, and takes away nothing."""
+    whole = [at(frames[3], second) for second in range(6)]
+    append(tmp_path, whole)
+    note = Marker("marker", WALL_NS + 25 * 10**8, 0, "note", {})
+    for _ in range(2):
+        dataset = opened(tmp_path, whole)
+        for second in read:
+            dataset.tick(second, replace(whole[second], nfs=()))
+        dataset.marker(note)
+        dataset.losses([(WALL_NS + at_s * 10**9, RecordingLoss(1, 9, "bad")) for at_s in lost])
+        dataset.close()
+    assert sorted(seconds(tmp_path)) == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert set(seconds(tmp_path, "nfs")) == kept
+    (marked,) = (tmp_path / "markers").rglob("*.parquet")
+    assert times_of(marked) == [note.wall_ns]
+    append(tmp_path, whole)
+    assert sorted(seconds(tmp_path, "nfs")) == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 def test_another_recording_of_the_host_is_another_file(
