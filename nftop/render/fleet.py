@@ -235,11 +235,10 @@ def _header(frame: FleetFrame, status: FleetStatus, width: int) -> Line:
     badges = sorted({host.badge for host in frame.hosts if host.badge})
     badge = line(Span(f" {printable(badges[0])} ", Tone.BADGE), " ") if badges else BLANK
     left = line(" ", badge, Span("nftop fleet ", Tone.ACCENT), *parts)
-    live = status.mode == "LIVE" and not status.ended
     mode = (
         line(Span("\u25cf ", Tone.ACCENT), Span("LIVE", Tone.STRONG), f" {status.interval_s:g}s")
-        if live
-        else line(Span(f" {'STOPPED' if status.ended else status.mode} ", Tone.BADGE))
+        if _mode(frame, status) == "LIVE"
+        else line(Span(f" {_mode(frame, status)} ", Tone.BADGE))
     )
     age_s = max(0.0, (status.now_ns - frame.monotonic_ns) / 1e9)
     age_text = f"{duration_text(age_s)} ago" if frame.evaluated_s else "no answer yet"
@@ -256,6 +255,13 @@ def _header(frame: FleetFrame, status: FleetStatus, width: int) -> Line:
         if start.width + end.width <= width:
             return line(start, " " * (width - start.width - end.width), end)
     return crop(left, width)
+
+
+def _mode(frame: FleetFrame, status: FleetStatus) -> str:
+    """Badge; `LIVE` only while Prometheus answers."""
+    if status.ended:
+        return "STOPPED"
+    return "NO ANSWER" if status.mode == "LIVE" and frame.problem else status.mode
 
 
 def _totals(frame: FleetFrame) -> tuple[Span, ...]:
@@ -455,8 +461,7 @@ def _age_cell(host: FleetHost, col: TableColumn, passed_s: float) -> Span:
 
 def _event_cell(row: FleetRow, col: TableColumn, now_ns: int) -> Span:
     if row.host.state != "up":
-        since = duration_text((now_ns - row.host.since_ns) / 1e9)
-        return text_cell(f"{row.host.state} {since} or more", col.width, tone=Tone.BAD)
+        return text_cell(_since_text(row.host, now_ns), col.width, tone=Tone.BAD)
     nf = row.nf
     if nf is not None and nf.problem is not None:
         return text_cell(nf.problem.message, col.width, tone=Tone.WARN)
@@ -480,11 +485,14 @@ def _event_cell(row: FleetRow, col: TableColumn, now_ns: int) -> Span:
 def explain_fleet_lines(frame: FleetFrame, row: FleetRow, width: int) -> list[Line]:
     """All that is known of a row's host, and of its network function."""
     host, nf = row.host, row.nf
+    unknown, state = host.state != "up", host.state
+    if unknown:
+        state = _since_text(host, frame.monotonic_ns)
     facts = [
         ("instance", host.instance),
         ("processor", host.model),
         ("nftop", host.version),
-        ("state", host.state),
+        ("state", state),
         ("age", worded_age(host)),
         ("time", date_time_of(frame.wall_ns)),
     ]
@@ -506,12 +514,22 @@ def explain_fleet_lines(frame: FleetFrame, row: FleetRow, width: int) -> list[Li
         age = incident_age(frame, item)
         text = f"{_causes(item)[0]}{printable(victims)} [{item.id}{f', {age}' if age else ''}]"
         lines += paragraph(text, width, lead=lead)
-    lines += [] if incidents else paragraph("none is open", width, tone=Tone.MUTED)
-    lines += [BLANK, *_finding_lines(frame, width, host)]
+    none = f"not known: the host is {state}" if unknown else "none is open"
+    lines += [] if incidents else paragraph(none, width, tone=Tone.MUTED)
+    if unknown and not any(item.host is host for item in frame.findings):
+        lines += [BLANK, rule_line("findings of this host", "", width)]
+        lines += paragraph(none, width, tone=Tone.MUTED)
+    else:
+        lines += [BLANK, *_finding_lines(frame, width, host)]
     if frame.notes:
         lines += [BLANK, rule_line("Prometheus' answers", "", width)]
         lines += [item for note in frame.notes for item in paragraph(note, width)]
     return lines
+
+
+def _since_text(host: FleetHost, now_ns: int) -> str:
+    """`down 22s or more`: it was so when first seen so."""
+    return f"{host.state} {duration_text(max(0.0, (now_ns - host.since_ns) / 1e9))} or more"
 
 
 def worded_age(host: FleetHost) -> str:

@@ -193,7 +193,7 @@ class PrometheusSource:
             text = safe_line(str(error)[:_LONGEST_WARNING])
             raise self._failed(f"is no Prometheus: {text}") from None
         if document.status != "success" or document.data is None:
-            text = safe_line(document.error[:_LONGEST_WARNING])
+            text = safe_line(document.error[:_LONGEST_WARNING]) or "its answer has no data"
             raise self._failed(f"does not answer the query: {text}")
         if document.data.kind != "vector":
             kind = safe_line(document.data.kind[:_LONGEST_VALUE])

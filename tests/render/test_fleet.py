@@ -216,3 +216,25 @@ def test_how_a_host_is_added_is_stated_with_its_target_as_text() -> None:
     assert all(item.text.isprintable() for item in lines)
     assert [item.text for item in lines if item.text in to_add] == list(to_add)
     assert any("/etc/x" in item.text for item in lines)
+
+
+def test_of_a_host_that_is_down_nothing_is_known() -> None:
+    state, _ = step(FleetState(), sample_of(three_hosts(), monotonic_ns=-60 * S))
+    absent = {**three_hosts(), "edge-08:9739": None}
+    state, _ = step(state, sample_of(absent, monotonic_ns=-22 * S))
+    shown = step(state, sample_of(absent, monotonic_ns=0))[1]
+    rows = {row.host.name: row for row in fleet_rows(shown, FleetOrder())}
+    page = [item.text for item in explain_fleet_lines(shown, rows["edge-08"], 80)]
+    assert sum("down 22s or more" in text for text in page) == 3
+    assert sum("not known" in text for text in page) == 2
+    page = [item.text for item in explain_fleet_lines(shown, rows["core-1"], 80)]
+    assert not any("not known: the host" in text or "or more" in text for text in page)
+
+
+def test_without_an_answer_nothing_is_live() -> None:
+    for shown in (frame(), step(FleetState(), sample_of({}))[1]):
+        late = replace(shown, problem="no Prometheus listens")
+        for text in (lambda of: fleet_header(of, STATUS, 120, 2)[0].text,
+                     lambda of: fleet_text(of, STATUS, 160)[0].text):  # fmt: skip
+            assert "LIVE" in text(shown) and "NO ANSWER" not in text(shown)
+            assert "NO ANSWER" in text(late) and "LIVE" not in text(late)

@@ -68,7 +68,7 @@ WRONG = {
     "endless": (Reason.ERROR, "is no Prometheus"),
     "not_utf8": (Reason.ERROR, "is no Prometheus"),
     "matrix": (Reason.ERROR, "matrix"),
-    "no_data": (Reason.ERROR, "does not answer"),
+    "no_data": (Reason.ERROR, "has no data"),
     "error": (Reason.ERROR, "broken"),
     "bad_request": (Reason.ERROR, "HTTP 400: parse"),
     "overloaded": (Reason.ERROR, "HTTP 503: query timed out"),

@@ -50,6 +50,10 @@ _NO_GATE = "another host can't be changed from here"
 
 def fleet(options: argparse.Namespace) -> int:
     """Show many hosts, or print a dashboard of Grafana or the alerting rules of Prometheus."""
+    if not options.job:
+        return fail("--job: a scrape job has a name", USAGE)
+    if options.form not in (None, "text"):
+        return fail(f"--{options.form}: the fleet is written as text only", USAGE)
     if options.prometheus is not None:
         if options.output is not None:
             return fail(f"{options.output} reads no Prometheus", USAGE)

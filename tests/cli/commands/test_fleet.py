@@ -55,6 +55,7 @@ def fake_ssh(folder: Path, script: str) -> None:
     ("arguments", "text"),
     [
         ((), "--prometheus URL"),
+        (("alerts", "--job", ""), "--job"),
         (("alerts", "--prometheus", "http://x"), "alerts reads no Prometheus"),
         (("--prometheus", "ftp://x"), "http://HOST:PORT"),
         (("--prometheus", "http://u:p@x"), "--prometheus-token-file"),
@@ -65,6 +66,13 @@ def test_usage_errors(folder: Path, arguments: tuple[str, ...], text: str) -> No
     ended = called("fleet", *arguments)
     assert ended.returncode == 2
     assert text in ended.stderr
+
+
+@pytest.mark.parametrize("form", ["--json", "--csv"])
+def test_other_forms_are_refused(folder: Path, form: str) -> None:
+    ended = called("-n", "1", form, "fleet", "--prometheus", "http://127.0.0.1:1")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert form in ended.stderr
 
 
 def test_a_token_is_read_from_a_file_and_never_sent_in_the_clear(folder: Path) -> None:
