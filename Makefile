@@ -20,10 +20,10 @@ NEWER_OVS ?= /var/tmp/nftop-ovs
 PROMETHEUS ?= $(CURDIR)/build/prometheus
 # And OpenSSH's server, for the same reason.
 SSHD ?= $(CURDIR)/build/sshd
-# `make deb-check` its own Debian 12.
-DEBIAN ?= /var/tmp/nftop-bookworm
-# `make units-check` one with systemd.
-UNITS ?= /var/tmp/nftop-units
+# The Debian or Ubuntu of deb-check, units-check and install-check, one or more: bookworm, trixie; noble is untried.
+RELEASE ?= bookworm
+# Where these are debootstrapped.
+DEBIAN ?= build/debian
 # And `make lab-sid` its own Debian.
 SID ?= /var/tmp/nftop-sid
 # The first Python that is new enough; PYTHON=... chooses another.
@@ -45,7 +45,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin NFTOP_SSHD=$(SSHD) $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench fleet-ssh history experiments faults soak endurance observer screenshots film docs wheel audit deb deb-check units-check install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series kills prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench fleet-ssh history experiments faults soak endurance observer screenshots film docs wheel audit deb deb-release deb-check units-check install-check chromium install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series kills prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -129,9 +129,13 @@ FLEET_SECONDS ?= 150
 fleet-bench: $(READY) test-prometheus
 	@NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin $(BIN)/python -m tests.bench.fleet $(FLEET_SECONDS)
 
-# What a polling core loses while nftop looks at it: testpmd with and without, by turns; as root.
+# What a polling core of testpmd and of OVS loses while nftop, htop, btop, perf or PCM look on, by turns:
+# half an hour each with 40 rounds. As root.
+ROUNDS ?= 40
+
+observer: TEST_PACKAGES += btop htop
 observer: $(READY) test-packages
-	@$(BIN)/python -m tests.bench.observer
+	@$(BIN)/python -m tests.bench.observer $(ROUNDS)
 
 # The screen at 10 Hz beside testpmd in real time: memory, descriptors, threads, lost ticks; as root.
 MINUTES ?= 60
@@ -187,6 +191,11 @@ KILLS ?= 1000
 kills: $(READY) test-packages
 	@NFTOP_KILLS=$(KILLS) $(BIN)/pytest -q -s --no-cov tests/lab/tests/test_kills.py
 
+# Reports in a real browser, on screen and on paper.
+chromium: TEST_PACKAGES += chromium poppler-utils
+chromium: $(READY) test-packages
+	@$(BIN)/pytest -q --no-cov tests/export/test_report.py
+
 # Debian's Prometheus, 19 MB, unpacked and not installed: it scrapes nftop and answers queries.
 prometheus: $(READY) test-prometheus
 	@$(PYTEST) --no-cov tests/export/http/test_real_prometheus.py
@@ -219,15 +228,27 @@ audit: $(READY)
 
 # Of the system's Python, so for the distribution it is made on.
 deb: wheel
-	@PIP=$(BIN)/pip NFTOP=$(BIN)/nftop packaging/deb.sh dist/nftop-*.whl dist
+	@PIP=$(BIN)/pip packaging/deb.sh dist/nftop-*.whl dist
 
-# Installs and runs it in a debootstrapped Debian 12. As root.
-deb-check: deb
-	@packaging/check-deb.sh dist/nftop_*.deb $(DEBIAN)
+# In a debootstrapped $(RELEASE), of its Python. As root, with debootstrap.
+deb-release: wheel
+	@for release in $(RELEASE); do rm -rf dist/$$release; \
+	  packaging/debian.sh $$release $(DEBIAN) dist/$$release build-deb.sh dist/nftop-*.whl CHANGELOG.md LICENSE || exit 1; done
 
-# Starts and stops the units under a systemd of their own. As root, with systemd-container.
-units-check: deb
-	@packaging/check-units.sh dist/nftop_*.deb $(UNITS)
+# Installs, runs and purges that package in a bare $(RELEASE), with its manual pages and completions.
+deb-check: deb-release
+	@for release in $(RELEASE); do \
+	  packaging/debian.sh $$release $(DEBIAN) dist/$$release check-deb.sh dist/$$release/nftop_*.deb || exit 1; done
+
+# Starts and stops its units under a systemd of their own. As root, with systemd-container.
+units-check: deb-release
+	@for release in $(RELEASE); do \
+	  packaging/debian.sh --boot $$release $(DEBIAN) dist/$$release check-units.sh dist/$$release/nftop_*.deb || exit 1; done
+
+# Installs the wheel in a bare $(RELEASE) as the README says: pipx, uv, for a user and for sudo. As root.
+install-check: wheel
+	@for release in $(RELEASE); do \
+	  packaging/debian.sh $$release $(DEBIAN) dist check-install.sh dist/nftop-*.whl || exit 1; done
 
 # For every user: the system's Python, not one that lives in somebody's home.
 install: PYTHON := $(or $(shell /usr/bin/python3 -c 'import sys; print(sys.executable) if sys.version_info >= (3, 11) else None' 2>/dev/null | grep /),$(PYTHON))

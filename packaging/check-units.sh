@@ -1,17 +1,13 @@
 #!/bin/sh
-# Starts and stops the package's units under a systemd of their own: check-units.sh DEB FOLDER. The Debian
-# in the folder is debootstrapped if it is not there, and stays. As root, with systemd-nspawn.
+# Starts and stops the package's units: `check-units.sh prepare` installs it, `check-units.sh check` runs
+# under systemd. Its output is the result; the last line says that all of it was run.
 set -eu
-deb=$1 root=$2
-command -v systemd-nspawn >/dev/null || { echo "systemd-nspawn is missing: apt-get install systemd-container"; exit 1; }
-[ -e "$root/sbin/init" ] || debootstrap --variant=minbase --include=python3,systemd-sysv bookworm "$root" >/dev/null
-cp "$deb" "$root/root/nftop.deb"
-chroot "$root" dpkg -i /root/nftop.deb >/dev/null
-
-cat >"$root/root/check" <<'END'
-#!/bin/sh
-# Inside: its output is the result; the last line says that all of it was run.
-set -eu
+if [ "$1" = prepare ]; then
+  apt-get update -qq
+  apt-get install -y -qq --no-install-recommends systemd-sysv >/dev/null 2>&1
+  dpkg -i /in/nftop_*.deb >/dev/null
+  exit
+fi
 state() { systemctl show -P "$1" "nftop-$2"; }
 expect() { [ "$2" = "$3" ] || { echo "$1: $2 instead of $3"; journalctl -n 20 --no-pager -u "nftop-$4"; exit 1; }; }
 scrape="import urllib.request as r; print(r.urlopen('http://127.0.0.1:9739/metrics', timeout=5).read().decode())"
@@ -48,21 +44,3 @@ expect "the recordings' folder is" "$(stat -c '%U %a' /var/lib/nftop-recordings)
 nftop replay /var/lib/nftop-recordings/*.nftop --batch -n 1 --json >/root/frame
 echo "nftop-record: $(stat -c %s /var/lib/nftop-recordings/*.nftop) bytes, and they are replayed"
 echo "all of it"
-END
-chmod 755 "$root/root/check"
-cat >"$root/etc/systemd/system/check.service" <<'END'
-[Unit]
-SuccessAction=poweroff-force
-FailureAction=poweroff-force
-[Service]
-Type=oneshot
-TimeoutStartSec=180
-ExecStart=/root/check
-StandardOutput=truncate:/root/result
-StandardError=inherit
-END
-rm -rf "$root/root/result" "$root/var/lib/nftop-recordings"
-timeout 300 systemd-nspawn --quiet --directory="$root" --register=no --keep-unit --private-network \
-  --boot systemd.unit=check.service >/dev/null 2>&1 || true
-cat "$root/root/result"
-[ "$(tail -n 1 "$root/root/result")" = "all of it" ]

@@ -6,18 +6,22 @@ wheel=$1 out=$2
 python=/usr/bin/python3
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 next=$("$python" -c 'import sys; print("%d.%d" % (sys.version_info[0], sys.version_info[1] + 1))')
-nftop=$(basename "$wheel" | cut -d- -f2)
+# Of nftop and of the distribution, so that the one of a newer distribution is an upgrade.
+nftop=$(basename "$wheel" | cut -d- -f2)+$(. /etc/os-release && echo "$ID$VERSION_ID" | sed 's/^debian/deb/')
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 lib=$root/usr/lib/nftop
+site=$lib/lib/python$version/site-packages
 
 # A virtual environment, which helper processes of nftop find again by sys.executable.
 mkdir -p "$lib/bin" "$root/usr/bin" "$root/usr/lib/systemd/system" "$root/usr/share/doc/nftop" "$root/DEBIAN"
 ln -s "$python" "$lib/bin/python3"
 printf 'home = /usr/bin\ninclude-system-site-packages = false\nversion = %s\n' "$version" >"$lib/pyvenv.cfg"
-"${PIP:-pip}" install --quiet --disable-pip-version-check --no-warn-conflicts --python-version "$version" \
-    --only-binary :all: --implementation cp --target "$lib/lib/python$version/site-packages" "${wheel}[vpp]"
-rm -rf "$lib/lib/python$version/site-packages/bin" "$lib/lib/python$version/site-packages/share"
+# shellcheck disable=SC2086 - a command with arguments
+PIP_ROOT_USER_ACTION=ignore ${PIP:-pip} install --quiet --disable-pip-version-check --no-warn-conflicts \
+  --no-compile --python-version "$version" --only-binary :all: --implementation cp --target "$site" "${wheel}[vpp]"
+rm -rf "$site/bin" "$site/share"
+find "$site" -type d -name tests -prune -exec rm -rf {} +  # of numpy, a third of all modules
 cat >"$root/usr/bin/nftop" <<'START'
 #!/usr/lib/nftop/bin/python3
 import sys
@@ -28,7 +32,14 @@ sys.exit(main())
 START
 chmod 755 "$root/usr/bin/nftop"
 cp packaging/systemd/*.service "$root/usr/lib/systemd/system/"
-"$(dirname "$0")/share.sh" "${NFTOP:-nftop}" "$root/usr/share"
+cat >"$root/DEBIAN/nftop" <<START
+#!/bin/sh
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$site exec $python -m nftop "\$@"
+START
+chmod 755 "$root/DEBIAN/nftop"
+"$(dirname "$0")/share.sh" "$root/DEBIAN/nftop" "$root/usr/share"
+rm "$root/DEBIAN/nftop"
+mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/vendor-completions"  # where Debian's zsh looks
 gzip -9n "$root"/usr/share/man/man1/*.1
 gzip -9nc CHANGELOG.md >"$root/usr/share/doc/nftop/changelog.gz"
 cp LICENSE "$root/usr/share/doc/nftop/copyright"
@@ -37,7 +48,7 @@ Package: nftop
 Version: $nftop
 Architecture: $(dpkg --print-architecture)
 Maintainer: the authors of nftop <nftop@localhost>
-Depends: python3 (>= $version), python3 (<< $next), libc6
+Depends: python3 (>= $version), python3 (<< $next~), libc6
 Suggests: intel-cmt-cat, pcm
 Section: net
 Priority: optional
@@ -47,7 +58,10 @@ Description: top for hosts that forward packets in software
  misses) on hosts that forward with DPDK, VPP, OVS-DPDK or the kernel, finds
  what makes it cost more, and changes cache classes safely.
 CONTROL
+cp "$(dirname "$0")"/debian/* "$root/DEBIAN/"
+(cd "$root" && find usr -type f -exec md5sum {} + >DEBIAN/md5sums)
 chmod -R u=rwX,go=rX "$root"
 mkdir -p "$out"
-dpkg-deb --root-owner-group -Zxz -z2 --build "$root" "$out/nftop_${nftop}_$(dpkg --print-architecture).deb" >/dev/null
-echo "$out/nftop_${nftop}_$(dpkg --print-architecture).deb"
+file=$out/nftop_${nftop}_$(dpkg --print-architecture).deb
+dpkg-deb --root-owner-group -Zxz -z2 --build "$root" "$file" >/dev/null
+echo "$file"

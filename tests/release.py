@@ -85,12 +85,24 @@ STEPS: tuple[ReleaseStep, ...] = (
     ReleaseStep(
         "endurance", "an hour at 10 Hz beside testpmd", 65, root=True, programs=("dpdk-testpmd",)
     ),
-    ReleaseStep("observer", "what a polling core loses", 15, root=True, programs=("dpdk-testpmd",)),
-    ReleaseStep("prometheus", "Prometheus scrapes nftop", 2, programs=("apt-get", "dpkg")),
-    ReleaseStep("deb-check", "the package in Debian 12", 10, root=True, programs=("debootstrap",)),
     ReleaseStep(
-        "units-check", "the units under systemd", 10,
+        "observer", "what polling cores lose beside monitors", 70,
+        root=True, programs=("dpdk-testpmd", "ovs-vsctl"),
+    ),
+    ReleaseStep("chromium", "reports in a browser and on paper", 3),
+    ReleaseStep("prometheus", "Prometheus scrapes nftop", 2, programs=("apt-get", "dpkg")),
+    ReleaseStep(
+        "deb-check", "the package in Debian 12 and 13", 20,
+        root=True, programs=("debootstrap",), variables=("RELEASE=bookworm trixie",),
+    ),
+    ReleaseStep(
+        "units-check", "its units under systemd there", 20,
         root=True, programs=("debootstrap", "systemd-nspawn"),
+        variables=("RELEASE=bookworm trixie",),
+    ),
+    ReleaseStep(
+        "install-check", "pipx, uv in a bare Debian", 20,
+        root=True, programs=("debootstrap",), variables=("RELEASE=bookworm trixie",),
     ),
     ReleaseStep("newer-dpdk", "a newer DPDK", 15, root=True, programs=("debootstrap",)),
     ReleaseStep("newer-ovs", "newer Open vSwitches", 15, root=True, programs=("debootstrap",)),

@@ -27,8 +27,8 @@ from tests.release import (
 MAKEFILE = (ROOT / "Makefile").read_text()
 # Targets that are no test, or a part of `check`.
 NO_STEPS = frozenset(
-    "run live lab test stress coverage screenshots film docs wheel deb install uninstall "
-    "test-packages test-prometheus clean release".split()
+    "run live lab test stress coverage screenshots film docs wheel deb deb-release "
+    "install uninstall test-packages test-prometheus clean release".split()
 )
 
 

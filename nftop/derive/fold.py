@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-# numpy imports it at the first median, when there may be no descriptor left for its file.
-import numpy.ma  # noqa: F401
+import numpy.ma  # noqa: F401 - numpy imports it at the first median: no descriptor may be left
 
 from nftop.derive.cache.changes import CHANGES
 from nftop.derive.cache.table import CACHE

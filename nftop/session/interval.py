@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+from nftop.model.clock import date_time_of
 from nftop.model.recording_loss import RecordingLoss
 from nftop.model.replay_position import Position
 from nftop.model.struct import dataclass
@@ -104,7 +105,8 @@ def opened(name: NamedInterval) -> Cut:
         if to_ns <= from_ns:
             raise NoMomentError("its interval ends before it begins")
         if from_ns > here.last_ns or to_ns < first_ns:
-            raise NoMomentError("nothing was recorded in that interval")
+            whole = f"{date_time_of(first_ns)} to {date_time_of(here.last_ns)}"
+            raise NoMomentError(f"nothing was recorded in that interval, but from {whole}")
         header = _header(data)
         return Cut(
             name.file, from_ns, to_ns, header.began_ns, header.host, data, [],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.bench.observer import Block, median_interval, report, sign_flip_p
+from tests.bench.observer import Block, holm, median_interval, report, sign_flip_p
 
 
 def test_p_is_that_of_all_sign_changes() -> None:
@@ -28,10 +28,21 @@ def test_the_interval_contains_the_median() -> None:
     assert 0.01 < high - low < 0.2
 
 
-def test_the_report_says_what_was_lost(capsys: pytest.CaptureFixture[str]) -> None:
-    pairs = [(Block(99e6, 255.0, 3.0), Block(100e6, 250.0, 2.0))] * 20
-    report(pairs)
-    printed = capsys.readouterr().out
-    assert "-1.000 % (median of pairs; 95 % interval -1.000 to -1.000 %" in printed
-    assert "p = 0.000" in printed
-    assert "interrupts/s of its core: 255.0 with, 250.0 without" in printed
+def test_p_of_several_tests_are_those_of_holm() -> None:
+    assert holm({"a": 0.04, "b": 0.01, "c": 0.03}) == {"b": 0.03, "c": 0.06, "a": 0.06}
+    assert holm({"a": 0.6, "b": 0.9}) == {"a": 1.0, "b": 1.0}
+
+
+def test_the_report_says_what_monitors_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    seen = {
+        "nothing": Block(100e6, 250.0, 2.0),
+        "nftop, 1 Hz": Block(99e6, 255.0, 3.0),
+        "htop": Block(100e6, 251.0, 2.0),
+    }
+    report([seen] * 20)
+    lines = {line[2:20].strip(): line[20:].split() for line in capsys.readouterr().out.splitlines()}
+    assert lines["nothing"] == ["250.0", "2.0"]
+    wanted = ["-1.00", "%", "-1.00", "to", "-1.00", "%", "0.000", "255.0", "3.0"]
+    assert lines["nftop, 1 Hz"] == wanted
+    assert lines["htop"][-3:] == ["1.000", "251.0", "2.0"]
+    assert "btop" not in lines

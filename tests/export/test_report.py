@@ -9,6 +9,7 @@ import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from unittest import mock
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -28,6 +29,7 @@ from nftop.model.change import Cell, Change
 from nftop.model.incident import Severity
 from nftop.session.interval import named, opened
 from nftop.session.report_data import POINTS, ReportData, SubjectKey, collect
+from nftop.sim import scenario as scenarios
 from nftop.store.format.encoder import Encoder
 from nftop.store.format.records import Marker
 from nftop.store.format.zstd import FRAME_END
@@ -39,14 +41,24 @@ from tests.recordings import header_of, joined
 HOSTILE = (
     '"><script>alert(1)</script><img src=http://x/ onerror=x>|`*_[a](http://x)\u202e\x1b]0;x\x07'
 )
+HOSTILE_NF = '"><script>alert(2)</script><img src=http://x/nf onerror=x>'
 TENANT = Cell("schemata", "tenant", "L3", 0)
 CHANGED_AT, TICKS = 110, 200
 
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The noisy neighbour, off its victims' ways from second 110 on, with a hostile marker."""
-    clocked = Clocked(88, scenario="noisy", now_ns=0)
+    """The noisy neighbour, off its victims' ways from second 110 on.
+
+    A marker and a network function have hostile names.
+    """
+    noisy = scenarios.load("noisy")
+    tasks = [
+        replace(task, name=HOSTILE_NF) if task.name == "loop" else task for task in noisy.tasks
+    ]
+    hostile = replace(noisy, tasks=tuple(tasks))
+    with mock.patch.object(scenarios, "load", lambda *_: hostile):
+        clocked = Clocked(88, scenario="noisy", now_ns=0)
     encoder = Encoder(header_of(clocked))
     chunks = []
     for number in range(TICKS):
@@ -122,6 +134,7 @@ def test_html_fetches_nothing_and_texts_stay_text(data: ReportData) -> None:
     assert "url(" not in page and "@import" not in page
     assert "default-src 'none'" in page
     assert page.count("&lt;script&gt;alert(1)") == 3  # marker, command, doctor
+    assert "&lt;script&gt;alert(2)&lt;/script&gt;&lt;img src=http://x/nf" in page
     assert "\u202e" not in page and "\x1b" not in page
 
 
@@ -157,7 +170,7 @@ def test_a_mean_with_empty_polls_in_it_is_a_bound(data: ReportData) -> None:
     table = text[text.index("| mean of ticks") :]
     costs = {}
     for key, means in data.subjects.items():
-        if key.kind == "nf":
+        if key.kind == "nf" and HOSTILE_NF not in means.name:
             row = re.search(rf"(?m)^\| {re.escape(means.name)} \|.*$", table)
             assert row is not None
             costs[key.key] = row.group().split("|")[5].strip()

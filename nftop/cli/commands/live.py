@@ -214,8 +214,7 @@ def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
     from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
 
     prepare_screen()
-    # Read now: drawing opens no file, for which there may be no descriptor left.
-    rows()
+    rows()  # read now: drawing opens no file, for which there may be no descriptor left
     printed_tables()
     wide_cells("\N{FULLWIDTH LATIN SMALL LETTER A}")
     app = NftopApp(feed, history, options=drawn)

@@ -109,6 +109,8 @@ _MACHINE = re.compile(r"/machine-([a-z]+)\\x2d(?:\d+\\x2d)?([^/\n]+?)\.scope")
 _LXC = re.compile(r"/lxc(?:\.payload)?[./]([^/\n]+)")
 # The first unit below the slices: what is below it may be delegated to a user.
 _SYSTEM_UNIT = re.compile(r"/system\.slice/(?:[^/]+\.slice/)*([^/]+\.(?:service|scope))(?:/|$)")
+_SERVICE = re.compile(r"/system\.slice/(?:[^/]+\.slice/)*([^/]+)\.service/")
+_RUNTIMES = frozenset({"containerd", "crio", "docker", "k3s", "k3s-agent", "kubelet", "podman"})
 _UNIT = re.compile(r"[^/]+\.(?:service|scope)")
 _ESCAPED = re.compile(r"\\x([0-9a-f]{2})")
 _SHORT = 12  # characters of an id, as `docker ps` shows it
@@ -118,15 +120,25 @@ _MOST_CHARACTERS = 64
 def container_of(cgroups: str) -> str:
     """Container, pod, virtual machine or unit that /proc/PID/cgroup names; "" if none.
 
-    `docker 1f2e3d4c5b6a`, `pod 0f1e2d3c containerd 1f2e3d4c5b6a`, `vm gw1`, `sshd.service`. A
-    unit outside system.slice, which any user can name, is `user NAME` or `unit NAME`. Names of
+    `docker 1f2e3d4c5b6a`, `pod 0f1e2d3c containerd 1f2e3d4c5b6a`, `vm gw1`, `sshd.service`. What
+    is below user.slice, which its user can name as another's container, begins with `user`; what is
+    below a service is that service. A unit elsewhere outside system.slice is `unit NAME`. Names of
     units keep systemd's escapes.
     """
     paths = list(_paths(cgroups))
     named = (
-        name for parse in (_pod_or_container, _vm, _unit) for path in paths if (name := parse(path))
+        f"user {name}" if path.startswith("/user.slice/") else name
+        for parse in (_pod_or_container, _vm, _unit)
+        for path in paths
+        if (parse is _unit or not _is_delegated(path)) and (name := parse(path))
     )
     return next(named, "")[:_MOST_CHARACTERS]
+
+
+def _is_delegated(path: str) -> bool:
+    """Whether it is below a service that may name what it likes there, and runs no containers."""
+    service = _SERVICE.match(path)
+    return service is not None and service[1] not in _RUNTIMES
 
 
 def _paths(cgroups: str) -> Iterator[str]:
@@ -161,8 +173,8 @@ def _unit(path: str) -> str:
     if system := _SYSTEM_UNIT.match(path):
         return system[1]
     units = _UNIT.findall(path)
-    kind = "user" if path.startswith("/user.slice/") else "unit"
-    return f"{kind} {units[-1]}" if units else ""
+    kind = "" if path.startswith("/user.slice/") else "unit "
+    return f"{kind}{units[-1]}" if units else ""
 
 
 _NODE = re.compile(r"\bN(\d{1,4})=(\d{1,18})\b")

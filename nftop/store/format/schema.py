@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, Literal, NewType, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
@@ -48,7 +49,7 @@ def _shape_of_generic(hint: Any, origin: Any, inner: tuple[Any, ...]) -> Shape:
         return _one_of({shape_of(type(item)) for item in inner})
     if origin in (Union, types.UnionType):
         return _one_of({shape_of(item) for item in inner})
-    if origin is np.ndarray:
+    if origin in (np.ndarray, NDArray):  # from numpy 2.5 on an alias is an origin of its own
         return "array"
     if origin is tuple:
         listed = inner[-1:] == (...,)

@@ -164,6 +164,7 @@ def test_a_program_on_a_pollers_cpu_is_moved_to_cpus_without_any() -> None:
      ("a\\x2db@1.service", "systemctl set-property --runtime 'a\\x2db@1.service' AllowedCPUs="),
      ("user a.service", None), ("unit a.service", None), ("x\x1b[2J.service", None),
      ("x\nreboot\n.service", None), ("--force.service", None), ("docker --help", None),
+     ("user docker 0123456789ab", None), ("user x.service", None),
      ("libpod \x1b0123456789ab", None), ("a b.service", None)],
 )  # fmt: skip
 def test_a_container_is_moved_by_its_manager(container: str, command: str | None) -> None:

@@ -17,6 +17,8 @@ ID = "1f2e3d4c5b6a" + "0123456789abcdef" * 3 + "0123"
 UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
 SLICE = f"kubepods-burstable-pod{UID.replace('-', '_')}.slice"
 
+USER = "/user.slice/user-1000.slice/user@1000.service"
+
 
 @pytest.mark.parametrize(
     ("cgroups", "expected"),
@@ -41,6 +43,17 @@ SLICE = f"kubepods-burstable-pod{UID.replace('-', '_')}.slice"
         ),
         # What a user names in a delegated subtree is not the unit.
         ("0::/system.slice/vpp.service/evil.service\n", "vpp.service"),
+        (f"0::/system.slice/vpp.service/docker-{ID}.scope\n", "vpp.service"),
+        (
+            f"0::/system.slice/containerd.service/kubepods/pod{UID}/{ID}\n",
+            "pod 0f1e2d3c container 1f2e3d4c5b6a",
+        ),
+        # Nor is it another's container, which a remedy would confine.
+        (f"0::{USER}/docker-{ID}.scope\n", "user docker 1f2e3d4c5b6a"),
+        (f"0::{USER}/user.slice/libpod-{ID}.scope/container\n", "user libpod 1f2e3d4c5b6a"),
+        (f"0::{USER}/kubepods/pod{UID}/{ID}\n", "user pod 0f1e2d3c container 1f2e3d4c5b6a"),
+        (f"0::{USER}/machine-qemu\\x2d3\\x2dgw1.scope\n", "user vm gw1"),
+        (f"0::{USER}/lxc.payload.web01\n", "user lxc web01"),
         ("0::/system.slice/system-a.slice/a@1.service\n", "a@1.service"),
         (
             "0::/user.slice/user-7.slice/user@7.service/x\\x1b\\x0a.service\n",
