@@ -53,6 +53,7 @@ MAY: Mapping[str, str] = {
     # inotify(7) has no wrapper.
     "sources/nf_session/discovery.py": "os.stat_result os.fsencode ctypes.*",
     "sources/dpdk/client.py": "socket.socket socket.SOCK_SEQPACKET socket.MSG_*",
+    "sources/dpdk/latency.py": "socket.socket socket.SOCK_SEQPACKET socket.MSG_*",
     "sources/ovs/jsonrpc.py": "socket.socket socket.SOCK_STREAM socket.MSG_*",
     # What kind each network interface is, asked of the kernel.
     "sources/netdev/source.py": "socket.socket socket.AF_NETLINK socket.SOCK_RAW "
