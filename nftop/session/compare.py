@@ -163,7 +163,7 @@ def host_run(cuts: HostCuts) -> HostRun:
     if cuts.before[0].from_ns > cuts.after[0].from_ns:
         lines.append("it was recorded after the change first, then before it: exchanged sides?")
     lines += [
-        f"{part.entity.name}: {note}" for part in pair.comparison.parts for note in part.notes
+        f"{own.entity.name}: {note}" for own in pair.comparison.parts for note in own.notes
     ]
     for item in (a, b):
         item.interval.things.clear()  # samples of many hosts are too many for memory
