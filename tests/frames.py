@@ -18,7 +18,7 @@ from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, SelfCost, Sou
 from nftop.model.ids import Core, Cpu, L3Domain, Package
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
-from nftop.model.metrics.nf import NF_METRICS, NF_NODES
+from nftop.model.metrics.nf import LATENCY_METRICS, NF_METRICS, NF_NODES
 from nftop.model.metrics.pcm import PCM_CPU_METRICS
 from nftop.model.metrics.ports import GRAPH_METRICS, PORT_METRICS
 from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS
@@ -27,6 +27,7 @@ from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.parts import (
     NO_ERROR_DROPS,
+    NO_LATENCY,
     NO_MONITOR,
     NO_PORT_LOSSES,
     ONLY_OVS,
@@ -379,6 +380,7 @@ def _with_parts(nf: NfRow, columns: Mapping[str, Column], names: Mapping[int, st
         metric.id: NO_PORT_LOSSES for metric in PORT_METRICS if metric.id not in nf.readings
     }
     readings |= {metric.id: NO_ERROR_DROPS for metric in GRAPH_METRICS}
+    readings |= {metric.id: NO_LATENCY for metric in LATENCY_METRICS}
     busy = max((columns["busy_ratio"].values[row] for row in rows), default=0.5)
     room = room_of_all([Room(1.0 - float(busy), 0.0)], nf.readings["rx_packets_per_s"])
     readings |= {"room_ratio": room.ratio, "room_packets_per_s": room.packets_per_s}

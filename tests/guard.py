@@ -53,6 +53,7 @@ MAY: Mapping[str, str] = {
     # inotify(7) has no wrapper.
     "sources/nf_session/discovery.py": "os.stat_result os.fsencode ctypes.*",
     "sources/dpdk/client.py": "socket.socket socket.SOCK_SEQPACKET socket.MSG_*",
+    "sources/dpdk/latency.py": "socket.socket socket.SOCK_SEQPACKET socket.MSG_*",
     "sources/ovs/jsonrpc.py": "socket.socket socket.SOCK_STREAM socket.MSG_*",
     # What kind each network interface is, asked of the kernel.
     "sources/netdev/source.py": "socket.socket socket.AF_NETLINK socket.SOCK_RAW "
@@ -119,7 +120,7 @@ MAY: Mapping[str, str] = {
     "cli/parsers/cat_actions.py": "getattr",
     "cli/compose/classes_host.py": "pathlib.Path",
     # The one code that writes to the host, and looks whether a thread is still the same.
-    "control/resctrl/resctrl.py": "os.open os.close os.write os.O_* os.statvfs pathlib.Path open "
+    "control/resctrl/writer.py": "os.open os.close os.write os.O_* os.statvfs pathlib.Path open "
     "mkdir rmdir",
     "control/pqos.py": "pathlib.Path",
     # What is under way, in its own folder.

@@ -21,7 +21,7 @@ from nftop.control import backends, guard_client, guard_process, journal_entry, 
 from nftop.control.gate import BackendGate
 from nftop.control.journal import FileJournal
 from nftop.control.resctrl import plan
-from nftop.control.resctrl.resctrl import Resctrl
+from nftop.control.resctrl.writer import Resctrl
 from nftop.derive.cpu.counters import COUNTERS
 from nftop.derive.fold import FoldState
 from nftop.model.change import Proposal

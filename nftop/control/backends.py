@@ -11,7 +11,7 @@ from nftop.control.backend import CLASSES, AbsentError, AnyBackend, BackendRow
 from nftop.control.cpufreq import cpufreq
 from nftop.control.pqos import MSR_IDENTITY, open_pqos
 from nftop.control.resctrl.backend import ClassBackend
-from nftop.control.resctrl.resctrl import open_resctrl
+from nftop.control.resctrl.writer import open_resctrl
 from nftop.control.speed_select import backend as speed_select
 from nftop.model.change import ClassAction
 from nftop.model.missing import Missing, Reason

@@ -207,6 +207,7 @@ class NfRow:
         owner: user that owns the socket its numbers come from; None if unknown or without a socket.
         shared: why the instructions, misses and slots of its CPUs are not its alone, or None.
         saturated_by: what shows that all its cores are saturated; empty unless they are.
+        sampled_s: by metric id, age in seconds of numbers that are read now and then.
     """
 
     key: str
@@ -233,6 +234,7 @@ class NfRow:
     owner: Owner | None = None
     shared: Missing | None = None
     saturated_by: tuple[str, ...] = ()
+    sampled_s: Mapping[str, float] = field(default_factory=dict)
 
 
 def is_named(nf: NfRow, name: str) -> bool:

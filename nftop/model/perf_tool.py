@@ -27,12 +27,14 @@ class PerfTool:
         cycles: a core PMU counts; else samples are of a timer.
         memory_events: it samples loads and stores with their addresses.
         processor_trace: the PMU of Processor Trace is there.
+        fault: why it does not run although it is installed; "" if it runs.
     """
 
     version: tuple[int, int] | None
     cycles: bool
     memory_events: bool
     processor_trace: bool
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,18 @@ def perf_tasks(cpu: Cpu, together: Collection[Cpu], tool: PerfTool) -> tuple[Per
     """Tasks for a CPU; `together` are all CPUs of its network function, which share data."""
     if tool.version is None:
         return (PerfTask("perf", why=_INSTALL),)
+    if tool.fault:
+        return (PerfTask("perf", why=tool.fault),)
     event = "cycles" if tool.cycles else "cpu-clock"
     data, lines, trace = (f"cpu{cpu}{suffix}.data" for suffix in ("", "-c2c", "-pt"))
     listed = format_cpu_list(sorted({cpu, *together}))
     record = f"sudo perf record -C {cpu} -F {_SAMPLES_HZ} -e {event} -g -o {data}"
+    counted = ("cycles", "instructions", "ref-cycles", "cache-misses") if tool.cycles else (event,)
     return (
+        PerfTask(
+            "its counters, without interrupting it for samples",
+            (f"sudo perf stat -C {cpu} -e {','.join(counted)} -- sleep {_SECONDS}",),
+        ),
         PerfTask(
             "where its time goes, by function",
             (f"{record} -- sleep {_SECONDS}", f"sudo perf report -i {data} --stdio"),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.ids import Cpu, Lcore, format_cpu_list
-from nftop.model.missing import Missing
+from nftop.model.missing import Missing, Reason
 from nftop.model.owner import Owner
 from nftop.model.struct import dataclass, field
 from nftop.model.threads import CpuUse, ThreadRow
@@ -258,6 +258,26 @@ class DpdkPort:
 
 
 @dataclass(frozen=True, slots=True)
+class DpdkLatency:
+    """What DPDK's latencystats measure, from reception to transmission, in ns.
+
+    Attributes:
+        mean_ns, jitter_ns: moving averages (0.2 and 1/16 of each packet that is timed).
+        least_ns, most_ns: since the application started.
+        read_at_ns: CLOCK_MONOTONIC of the reply, which is asked for seldom.
+    """
+
+    mean_ns: int
+    least_ns: int
+    most_ns: int
+    jitter_ns: int
+    read_at_ns: int
+
+
+LATENCY_NOT_RECORDED = Missing(Reason.SOURCE, "the recording is older than nftop's reading of it")
+
+
+@dataclass(frozen=True, slots=True)
 class DpdkApp:
     """One DPDK application behind a telemetry socket.
 
@@ -271,6 +291,7 @@ class DpdkApp:
         eal_params, app_params: its command line from telemetry.
         read_at_ns: CLOCK_MONOTONIC at the middle of this application's poll.
         owner: of the socket; None in older recordings.
+        latency: of its latencystats, or why there is none.
     """
 
     pid: int
@@ -288,6 +309,7 @@ class DpdkApp:
     read_at_ns: int
     took_ns: int
     owner: Owner | None = None
+    latency: DpdkLatency | Missing = LATENCY_NOT_RECORDED
 
 
 @dataclass(frozen=True, slots=True)

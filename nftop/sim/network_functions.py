@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 
 from nftop.model.ids import Cpu, Lcore
+from nftop.model.missing import Missing, Reason
 from nftop.model.nf.ovs import OvsPmd, OvsQueue, OvsSwitch, OvsTable
 from nftop.model.nf.vpp import (
     VppErrors,
@@ -18,7 +19,7 @@ from nftop.model.nf.vpp import (
     VppThread,
 )
 from nftop.model.nf.vpp_drops import counts_vpp_drops
-from nftop.model.sample import Counts, DpdkApp, DpdkLcore, DpdkPort, DpdkTable
+from nftop.model.sample import Counts, DpdkApp, DpdkLatency, DpdkLcore, DpdkPort, DpdkTable
 from nftop.model.struct import replace
 from nftop.sim import workloads
 from nftop.sim.layout import Placed
@@ -37,7 +38,11 @@ def dpdk_table(model: Model, t_ns: int, at_ns: int, *, everything: bool = False)
     """`everything`: with all counters of ports."""
     counts = model.counts(t_ns)
     apps = (
-        replace(_APPS[placed.task.kind](model, placed, order, counts), read_at_ns=at_ns)
+        replace(
+            _APPS[placed.task.kind](model, placed, order, counts),
+            read_at_ns=at_ns,
+            latency=_latency(model, placed, t_ns, at_ns),
+        )
         for order, placed in placed_as(model, _APPS)
     )
     if everything:
@@ -73,9 +78,31 @@ def _testpmd(model: Model, placed: Placed, order: int, counts: Counts) -> DpdkAp
         "dpdk-testpmd",
         f"--nb-cores={len(placed.cpus)}",
         "--record-core-cycles",
+        f"--latencystats={placed.cpus[0]}",
         "--auto-start",
     )
     return _app(placed, order, ports, tuple(lcores), params)
+
+
+# latencystats of the simulated testpmd are read every 10 s: a mean of full bursts, a least of one
+# packet, and a most, all assumptions.
+_LATENCY_NS, _MOST_LATENCY_NS = 10_000_000_000, 250_000
+_NO_LATENCY = Missing(Reason.SOURCE, "the application has no latencystats on")
+
+
+def _latency(model: Model, placed: Placed, t_ns: int, at_ns: int) -> DpdkLatency | Missing:
+    if placed.task.kind != "testpmd":
+        return _NO_LATENCY
+    age_ns = t_ns % _LATENCY_NS
+    own = model.rates(t_ns - age_ns)[0][list(placed.cpus)].sum(axis=0)
+    packets, work, tsc = (float(own[INDEX[name]]) for name in ("packets", "work_cycles", "tsc"))
+    if not packets:
+        return Missing(Reason.IDLE, "latencystats has timed no packet yet")
+    packet_ns = work / packets * len(placed.cpus) / tsc * 1e9
+    mean_ns = round(_BURST * packet_ns)
+    return DpdkLatency(
+        mean_ns, round(packet_ns), _MOST_LATENCY_NS, mean_ns // 8, read_at_ns=at_ns - age_ns
+    )
 
 
 def _l3fwd(_: Model, placed: Placed, order: int, counts: Counts) -> DpdkApp:

@@ -27,7 +27,7 @@ _OTHERS = re.compile(
     r"socket\.socket|subprocess\.Popen|mmap\.mmap|http\.client\.HTTPConnection|ctypes\.CDLL|pqos\.\*"
     r"|importlib\.machinery\.ExtensionFileLoader|vpp_papi\..*"
 )
-_WRITES = ("control/journal.py", "control/resctrl/resctrl.py", "control/cpufreq/cpufreq.py",
+_WRITES = ("control/journal.py", "control/resctrl/writer.py", "control/cpufreq/cpufreq.py",
            "store/folders.py", "sources/perf/abi.py")  # fmt: skip
 # The other end of a helper's own socket, which it inherits.
 _INHERITED = frozenset({"sources/vpp/worker.py", "sources/pqos/worker.py"})

@@ -11,19 +11,21 @@ import pytest
 
 from nftop.model.ids import Cpu
 from nftop.model.perf_tool import PerfTask, PerfTool, perf_tasks
+from nftop.sources.perf import probe
 from nftop.sources.perf.probe import read_tool
 from tests.sources.trees import put
 
 WHOLE = PerfTool((6, 1), cycles=True, memory_events=True, processor_trace=True)
-SAMPLED, SCRIPT, LINES, TRACE = range(4)
+COUNTED, SAMPLED, SCRIPT, LINES, TRACE = range(5)
 
 
 def of(tool: PerfTool) -> tuple[PerfTask, ...]:
     return perf_tasks(Cpu(4), (Cpu(4), Cpu(5), Cpu(7)), tool)
 
 
-def test_a_core_has_four_tasks() -> None:
+def test_a_core_has_five_tasks() -> None:
     assert [task.commands for task in of(WHOLE)] == [
+        ("sudo perf stat -C 4 -e cycles,instructions,ref-cycles,cache-misses -- sleep 5",),
         (
             "sudo perf record -C 4 -F 999 -e cycles -g -o cpu4.data -- sleep 5",
             "sudo perf report -i cpu4.data --stdio",
@@ -59,6 +61,32 @@ def test_what_is_not_possible_has_a_reason(tool: PerfTool, without: set[int]) ->
 def test_without_perf_the_reason_is_one() -> None:
     (task,) = of(PerfTool(None, cycles=True, memory_events=True, processor_trace=True))
     assert not task.commands and "linux-perf" in task.why
+
+
+@pytest.mark.parametrize(
+    ("script", "version", "fault"),
+    [
+        ("echo perf version 6.1.90", (6, 1), ""),
+        ("echo no such format", (0, 0), ""),
+        ("echo 'E: linux-perf-7.1 is not installed.' >&2; exit 2", (0, 0), "linux-perf-7.1"),
+        ("kill -9 $$", (0, 0), "-9"),
+    ],
+)
+def test_a_perf_that_does_not_run_is_no_perf(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    script: str,
+    version: tuple[int, int],
+    fault: str,
+) -> None:
+    program = tmp_path / "perf"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(probe, "find", lambda _: program)
+    tool = read_tool(tmp_path)
+    assert tool.version == version
+    assert fault in tool.fault and bool(fault) == bool(tool.fault)
+    assert any(task.commands for task in of(tool)) == (not fault)
 
 
 def test_a_host_is_known_by_its_pmus(tmp_path: Path) -> None:
@@ -98,5 +126,5 @@ def test_commands_are_run_as_printed(tmp_path: Path) -> None:
             ran += 1
             if "report" in command or "script" in command:
                 assert done.stdout.strip(), command
-    assert ran >= 3, "sampling by a timer is possible everywhere"
+    assert ran >= 4, "sampling by a timer is possible everywhere"
     assert (tmp_path / f"cpu{cpu}.data").stat().st_size > 0

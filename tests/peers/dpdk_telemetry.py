@@ -27,6 +27,7 @@ from typing import Any
 STEP = 1000
 SLOW_S = 0.15
 CLIENTS = 10
+_ZONES = 70  # of memory; more than nftop asks for in a tick
 NAME = "dpdk_telemetry.v2"
 DATA = Path(__file__).parent.parent / "data" / "dpdk"
 _COUNTER = re.compile(r"(rx|tx).*_packets|[io]packets|(total|busy)_cycles")
@@ -43,7 +44,7 @@ class Peer:
         self._log = log
 
     def behave(self, behaviour: str) -> None:
-        """Change its ways: a row of BEHAVIOURS, or `listen again`.
+        """Change its ways: a row of BEHAVIOURS, `listen again`, or `legacy REPLY`.
 
         Who was not greeted is, before this returns, unless it is to be silent.
         """
@@ -119,6 +120,7 @@ class Server:
         self.clients = self.greeted = 0
         self._at: list[socket.socket] = []
         self.behaviour = "normal"
+        self._legacy_reply: str | None = None
         self.changed = threading.Condition()
 
     def listen(self, name: str) -> None:
@@ -132,6 +134,31 @@ class Server:
         with self.changed:
             self.behaviour = behaviour
             self.changed.notify_all()
+
+    def legacy(self, reply: str) -> None:
+        """Reserve the memory zone of latencystats and answer so on the legacy socket.
+
+        Of `silent` requests are read and not answered, of `off` no process listens.
+        """
+        self._replies["/eal/memzone_list"] = {"/eal/memzone_list": [*range(_ZONES)]}
+        last = f"/eal/memzone_info,{_ZONES - 1}"
+        self._replies[last] = {"/eal/memzone_info": {"Name": "rte_latencystats", "Length": 64}}
+        known, self._legacy_reply = self._legacy_reply, reply
+        if known is None and reply != "off":
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            listener.bind("telemetry")
+            listener.listen(1)
+            threading.Thread(target=self._serve_legacy, args=(listener,), daemon=True).start()
+
+    def _serve_legacy(self, listener: socket.socket) -> None:
+        while True:
+            client, _ = listener.accept()
+            while raw := client.recv(1024):
+                with self._lock, self._log.open("a") as log:
+                    log.write(raw.decode() + "\n")
+                if self._legacy_reply not in (None, "silent"):
+                    client.send(self._legacy_reply.encode())
+            client.close()
 
     def wait_greeted(self) -> None:
         with self.changed:
@@ -304,6 +331,8 @@ def main() -> None:
     for line in sys.stdin:
         if line.strip() == "listen again":
             server.listen(f"{NAME}:1")
+        elif line.startswith("legacy "):
+            server.legacy(line.removeprefix("legacy ").strip())
         else:
             server.change(line.strip())
             if line.strip() != "silent":

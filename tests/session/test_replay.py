@@ -57,6 +57,21 @@ def test_devices_replayed_are_those_seen_live() -> None:
     assert not any(isinstance(number, Missing) for number in wrote)
 
 
+def test_power_replayed_is_what_was_seen_live() -> None:
+    names = ("power_w", "energy_j", "throttles_per_s", "c6_ratio")
+    whole = taken(8, cpus=16, sources=("perf", "power", "topology"))
+    again = all_of(whole.data)
+    for live, replayed in zip(whole.frames, again, strict=True):
+        for name in names[:3]:
+            own = [row.readings[name] for row in live.packages]
+            assert [row.readings[name] for row in replayed.packages] == own
+        assert same(live.cpus.columns["c6_ratio"], replayed.cpus.columns["c6_ratio"])
+        assert live.cpus.sampled_s == replayed.cpus.sampled_s
+    last = [again[-1].packages[0].readings[name] for name in names[:2]]
+    assert all(isinstance(number, float) and number > 0 for number in last)
+    assert again[-1].cpus.columns["c6_ratio"].present.any()
+
+
 def test_monitors_replayed_are_those_seen_live() -> None:
     """Groups of threads that are made, and taken away again, while it is recorded."""
     clocked = Clocked(16)

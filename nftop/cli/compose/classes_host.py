@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nftop.cli.parsers.cat_actions import Threads, UsageError
 from nftop.control.resctrl.backend import ClassBackend
-from nftop.control.resctrl.resctrl import threads_of
+from nftop.control.resctrl.writer import threads_of
 from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import ResctrlTable
 from nftop.sources.base import Source

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from nftop.cli.parsers.cat import MASKS
 from nftop.control.resctrl.backend import ClassBackend
-from nftop.control.resctrl.resctrl import threads_of
+from nftop.control.resctrl.writer import threads_of
 from nftop.model.change import (
     Action,
     CreateGroup,

@@ -18,10 +18,17 @@ from nftop.model.column import Column
 from nftop.model.frame import CacheClass, CpuTable, GroupRow, MonitorRow, NfRow
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
-from nftop.model.metrics.nf import NF_NODES
+from nftop.model.metrics.nf import LATENCY_METRICS, NF_NODES
 from nftop.model.metrics.ports import GRAPH_METRICS, PORT_METRICS
 from nftop.model.missing import Missing, Reading, Reason, product, quotient, total
-from nftop.model.nf.parts import NO_ERROR_DROPS, NO_MONITOR, NO_PORT_LOSSES, ONLY_OVS, NfThread
+from nftop.model.nf.parts import (
+    NO_ERROR_DROPS,
+    NO_LATENCY,
+    NO_MONITOR,
+    NO_PORT_LOSSES,
+    ONLY_OVS,
+    NfThread,
+)
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass, field, replace
 
@@ -107,6 +114,7 @@ def _reported(nf: NfRates) -> dict[str, Reading]:
         **{metric.id: nf.problem or ONLY_OVS for metric in FLOW_TABLE_METRICS},
         **{metric.id: nf.problem or NO_PORT_LOSSES for metric in PORT_METRICS},
         **{metric.id: nf.problem or NO_ERROR_DROPS for metric in GRAPH_METRICS},
+        **{metric.id: nf.problem or NO_LATENCY for metric in LATENCY_METRICS},
         **nf.readings,
         "missed_packets_per_s": nf.missed_packets_per_s,
         "drop_packets_per_s": dropped(

@@ -38,9 +38,8 @@ def nf_row(
 ) -> NfRow:
     """Packets as the NF counts them; CPP, busy CPP, IPP and IPC over all its polling cores.
 
-    If its cores have different clocks, the sum is of TSC cycles, if all have them. Of a shared CPU
-    its threads' share of the cycles counts; instructions then have no sum. A core without a count
-    leaves no sum. Lcores of one CPU share its cycles, which count once.
+    Of different clocks the sum is of TSC cycles, if all cores have them. Lcores of one CPU share
+    its cycles, which count once. Of a shared CPU its threads' cycles count, and no instructions.
 
     Args:
         nf: its rates.
@@ -64,9 +63,9 @@ def nf_row(
     )
     full = saturation_of_all(saturation_of(core, nf.direction) for core in nf.cores)
     full = UNKNOWN if why_not else full
+    ports = {"rx_packets_per_s": nf.rx_packets_per_s, "tx_packets_per_s": nf.tx_packets_per_s}
     readings = {
-        "rx_packets_per_s": nf.rx_packets_per_s,
-        "tx_packets_per_s": nf.tx_packets_per_s,
+        **ports,
         **cost_per_packet(nf.packets_per_s, all_cycles, busy_cycles, instructions),
         "ipc": quotient(instructions, core_cycles),
     }
@@ -86,6 +85,7 @@ def nf_row(
         owner=nf.owner,
         readings=readings,
         shared=shared,
+        sampled_s=nf.sampled_s,
     )
 
 

@@ -123,6 +123,7 @@ class NfRates:
     xstats: Sequence[NfXstat] = ()
     readings: Mapping[str, Reading] = field(default_factory=dict)
     owner: Owner | None = None
+    sampled_s: Mapping[str, float] = field(default_factory=dict)
 
 
 def shares(rate: ThreadRate | None) -> tuple[Reading, Reading]:
@@ -247,6 +248,7 @@ def _with_losses(nf: NfRates, twin: NfRates, *, counts_missed: bool) -> NfRates:
         drops=(*own, *of_ports) or nf.drops,
         xstats=DeferredRows(lambda: (*nf.xstats, *twin.xstats)),
         readings={**twin.readings, **nf.readings},
+        sampled_s=twin.sampled_s,
     )
 
 

@@ -132,7 +132,8 @@ def _added_energy(
                 rows = usable & (table.packages == package)
                 if rows.any():
                     grown = difference(table.values[rows], state.table.values[rows]).sum()
-                    known[at] = np.nan_to_num(known[at]) + grown * ENERGY_J
+                    begun = 0.0 if np.isnan(known[at]) else known[at]
+                    known[at] = begun + grown * ENERGY_J
         result[name] = known
     return result
 
@@ -222,7 +223,8 @@ def _share(per_s: Column, hz: Reading, boxes: Floats) -> Column:
     if isinstance(hz, Missing):
         return where(per_s.present, missing(len(per_s), hz), per_s)
     share = _scaled(per_s, 1.0 / (hz * np.maximum(boxes, 1)))
-    far = share.present & (np.nan_to_num(share.values) > _SLACK)
+    far = share.present.copy()
+    far[far] = share.values[far] > _SLACK
     at_most_1 = Column(np.minimum(share.values, 1.0), share.reasons, share.details, share.by_reason)
     return withhold(at_most_1, far, _IMPOSSIBLE)
 

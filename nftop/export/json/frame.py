@@ -10,7 +10,8 @@ An absent number is null, its reason stands in `missing`. Ratios are 0..1.
   is their interfaces, or addresses. `package`, `stack` and `port` are null if it is not counted.
 - `origins` of a CPU or package: the source of numbers that are not from their metric's first
   choice, `{"ipc": "pcm"}`; `links` stands for the package's links.
-- `sampled_s` of a CPU or package: age in seconds of numbers that are read now and then.
+- `sampled_s` of a CPU, package or network function: age in seconds of numbers that are read now
+  and then.
 - `findings`: facts beyond a limit, the most severe first, for all CPUs; see `nftop explain RULE`.
 - `incidents`, `past_incidents`: findings by cause, the most harmful and the newest first, muted
   ones too. `severity` is `bad` (packets are lost), `warn` or `info`. `dropped_packets` is a lower
@@ -172,6 +173,7 @@ def _nf(frame: Frame, nf: NfRow) -> dict[str, Any]:
         "classes": [clos.name for clos in nf.classes],
         "classes_shared": nf.sharers or None,
         "baseline": _baseline(frame, nf),
+        "sampled_s": dict(nf.sampled_s),
         "threads": _rows(
             nf.threads,
             "cpu name tid monitor",

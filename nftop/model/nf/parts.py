@@ -15,6 +15,9 @@ NO_PORT_LOSSES = Missing(
     Reason.UNDEFINED, "only DPDK's telemetry and VPP have this counter of ports"
 )
 NO_ERROR_DROPS = Missing(Reason.UNDEFINED, "it has no graph nodes that count errors: VPP has")
+NO_LATENCY = Missing(
+    Reason.UNDEFINED, "only DPDK's latencystats measure it: OVS and VPP publish no latency"
+)
 ONLY_OVS = Missing(Reason.UNDEFINED, "it has no such flow tables: OVS has")
 
 

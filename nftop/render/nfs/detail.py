@@ -16,7 +16,7 @@ from nftop.model.frame import CLOCK_TEXTS, Frame, NfRow, base_clock
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import BOUND, Metric, Unit, is_bound
-from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.metrics.nf import LATENCY_METRICS, NF_METRICS
 from nftop.model.missing import Missing, Reading, Reason, quotient, total
 from nftop.model.nf.parts import NfDrop, NfFlowTables, NfNode, NfPort, NfQueue, NfThread, NfXstat
 from nftop.model.owner import suffix
@@ -39,7 +39,7 @@ from nftop.render.cores.table import estimates, saturated_text
 from nftop.render.frame.header import badge_lines, time_of_day
 from nftop.render.nfs.papers import reference_lines
 from nftop.render.nfs.table import MARKS, class_text
-from nftop.render.pages.help import section, source_facts
+from nftop.render.pages.help import aged, section, source_facts
 
 T = TypeVar("T")
 _BAR, _LONG_BAR, _LONG_FROM = 10, 20, 120
@@ -208,9 +208,10 @@ def _notes(frame: Frame, nf: NfRow, width: int) -> list[Line]:
         clock and f"CPP in {clock}",
         saturated_text(nf.saturated_by),
         _room_text(nf),
+        _latency_text(nf),
         "generator: CPP is by packets sent",
     ]
-    lines += paragraph("; ".join(filter(None, facts[: 4 + (nf.direction == "tx")])), width)
+    lines += paragraph("; ".join(filter(None, facts[: 5 + (nf.direction == "tx")])), width)
     if nf.classes:
         lines += paragraph(f"class {class_text(nf)}{_sharing_text(frame, nf)}", width)
     return lines
@@ -248,6 +249,17 @@ def _room_text(nf: NfRow) -> str:
         if not isinstance(ratio, Missing) and not isinstance(packets, Missing) and ratio:
             texts.append(form.format(fmt.worded(ratio, Unit.RATIO), fmt.number(packets, _MPPS, 5)))
     return ", ".join(texts)
+
+
+def _latency_text(nf: NfRow) -> str:
+    """Latency by DPDK's latencystats and its age; "" if it is not known."""
+    values = [nf.readings[metric.id] for metric in LATENCY_METRICS]
+    if any(isinstance(value, Missing) for value in values):
+        return ""
+    mean, least, most, jitter = (fmt.worded(value, Unit.NS) for value in values)
+    age_s = nf.sampled_s.get(LATENCY_METRICS[0].id, 0.0)
+    since = f"{least} to {most} since its start (read {age_s:.0f} s before)"
+    return f"latency {mean}, jitter {jitter}, {since}"
 
 
 def _absences(nf: NfRow) -> dict[Missing, list[str]]:
@@ -437,7 +449,8 @@ def _own_value(nf: NfRow, metric: Metric) -> str:
     reading = nf.readings[metric.id]
     bound = is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock)
     before = BOUND if bound and not isinstance(reading, Missing) else ""
-    return f"{before}{_value(reading, metric)}"
+    age_s = nf.sampled_s.get(metric.id) if not isinstance(reading, Missing) else None
+    return f"{before}{_value(reading, metric)}{aged(age_s)}"
 
 
 def explain_nf_lines(frame: Frame, nf: NfRow, width: int) -> list[Line]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -211,14 +211,14 @@ def _package_facts(frame: Frame, metrics: Sequence[Metric], width: int) -> list[
         for row in frame.packages:
             reading = row.readings.get(metric.id, Missing(Reason.SOURCE))
             value = _worded(reading, metric, estimate=metric.id in row.estimates)
-            text = f"{value}{caveat(row, metric.id)}{_aged(row.sampled_s, metric)}"
+            text = f"{value}{caveat(row, metric.id)}{aged(row.sampled_s.get(metric.id))}"
             facts.append((f"socket {row.package}", f"{text}, at {time_of_day(frame)}"))
         lines += section(f"{metric.label} ({metric.id})", facts, width)
     return lines
 
 
-def _aged(sampled_s: Mapping[str, float], metric: Metric) -> str:
-    age_s = sampled_s.get(metric.id)
+def aged(age_s: float | None) -> str:
+    """Age of a number that is read now and then; "" for others."""
     return "" if age_s is None else f"; read {age_s:.0f} s before"
 
 
@@ -345,7 +345,7 @@ def _value(frame: Frame, row: int, metric: Metric) -> str:
         texts.append(saturated_text(by))
     if any(estimates(frame.cpus, [row], metric)):
         texts.append("an estimate: multiplexed counters, or another clock than the core's")
-    return "; ".join(texts) + _aged(frame.cpus.sampled_of(row), metric)
+    return "; ".join(texts) + aged(frame.cpus.sampled_of(row).get(metric.id))
 
 
 def _columns(metrics: Sequence[Metric]) -> list[tuple[str, str]]:

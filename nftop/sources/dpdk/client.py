@@ -15,7 +15,13 @@ from nftop.model.missing import Missing, Reason
 from nftop.sources.dpdk import protocol
 from nftop.sources.dpdk.protocol import Answers, Greeting
 from nftop.sources.nf_session import connection
-from nftop.sources.nf_session.connection import BatchTimes, LinkError, ReplyError, RequestLink
+from nftop.sources.nf_session.connection import (
+    BatchTimes,
+    LinkError,
+    ReplyError,
+    RequestLink,
+    SocketLink,
+)
 
 # All requests that nftop may send. They only read; other commands of DPDK reset counters, and
 # unknown ones are written to the application's log.
@@ -27,6 +33,8 @@ ALLOWED = frozenset(
         "/eal/lcore/info",
         "/eal/lcore/list",
         "/eal/lcore/usage",
+        "/eal/memzone_info",
+        "/eal/memzone_list",
         "/eal/params",
         "/ethdev/info",
         "/ethdev/link_status",
@@ -48,6 +56,7 @@ class TelemetryLink(RequestLink[str, Answers]):
         greeting: None until it has arrived.
         listed: the commands the application offers; only `/` until known.
         values, size_bytes: see `Answers`; complete once `waiting` is False.
+        companion: another connection to the application, which is closed with this one.
     """
 
     def __init__(self, connected: socket.socket) -> None:
@@ -58,6 +67,12 @@ class TelemetryLink(RequestLink[str, Answers]):
         self._owed: deque[str] = deque([_GREETING])
         self.values: dict[str, object] = {}
         self.size_bytes: dict[str, int] = {}
+        self.companion: SocketLink | None = None
+
+    def close(self) -> None:
+        super().close()
+        if self.companion is not None:
+            self.companion.close()
 
     @property
     def waiting(self) -> bool:

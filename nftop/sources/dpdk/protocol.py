@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from nftop.model.ids import Cpu, Lcore
-from nftop.model.sample import DpdkLcore, DpdkPort
+from nftop.model.missing import Missing, Reason
+from nftop.model.sample import DpdkLatency, DpdkLcore, DpdkPort
 from nftop.model.struct import dataclass, field, replace
 from nftop.sources.nf_session.connection import BatchTimes, ReplyError
 
@@ -127,6 +128,7 @@ _SPEED_END = 1 << 32  # of Mbit/s
 _UNKNOWN_SPEED = _SPEED_END - 1  # RTE_ETH_SPEED_NUM_UNKNOWN
 MAX_PORTS = 1024
 MAX_LCORES = 2048
+_ZONE_END = 1 << 20
 _ARGUMENT_LIMIT = 4096  # characters of one command line argument
 
 
@@ -336,6 +338,43 @@ def ask_remedy(facts: AppFacts) -> Dialogue[AppFacts]:
         offered = isinstance(answer, dict) and "hide_zero" in str(answer.get("/ethdev/xstats"))
     ports = tuple(replace(port, nonzero_only=port.cut and offered) for port in facts.ports)
     return replace(facts, ports=ports, hides_zero=offered)
+
+
+def ask_zones() -> Dialogue[tuple[int, ...]]:
+    """Numbers of the application's memory zones."""
+    request = "/eal/memzone_list"
+    answers = yield (request,)
+    return few(answers.values[request], "its memory zones", _ZONE_END, MAX_ITEMS)
+
+
+def ask_zone_names(zones: Sequence[int]) -> Dialogue[frozenset[str]]:
+    """Names of some memory zones."""
+    requests = tuple(f"/eal/memzone_info,{zone}" for zone in zones)
+    answers = yield requests
+    names = (
+        _maybe_mapping(value, "a memory zone").get("Name") for value in answers.values.values()
+    )
+    return frozenset(text(name, "the name of a memory zone") for name in names if name is not None)
+
+
+def latency(raw: bytes, read_at_ns: int) -> DpdkLatency | Missing:
+    """The reply of the legacy socket to `global_stat_values`."""
+    what = "its reply to global_stat_values"
+    fields = document(raw, what)
+    data = fields.get("data")
+    if data is None:
+        status = text(fields.get("status_code"), what)
+        return Missing(Reason.ERROR, f"DPDK can't list its metrics: {status}")
+    stats = mapping(next(iter(_items(data, what)), None), what).get("stats")
+    rows = [mapping(item, what) for item in _items(stats, what)]
+    values = {text(row.get("name"), what): row.get("value") for row in rows}
+    names = ("avg_latency_ns", "min_latency_ns", "max_latency_ns", "jitter_ns")
+    if not values.keys() >= set(names):
+        return Missing(Reason.SOURCE, "latencystats is not among its metrics")
+    mean, least, most, jitter = (number(values[name], name) for name in names)
+    if not mean + least + most + jitter:
+        return Missing(Reason.IDLE, "latencystats has timed no packet yet")
+    return DpdkLatency(mean, least, most, jitter, read_at_ns)
 
 
 def _with_usage(lcores: tuple[DpdkLcore, ...], usage: object) -> tuple[DpdkLcore, ...]:

@@ -20,6 +20,7 @@ from nftop.model.owner import rank, suffix
 from nftop.model.sample import DpdkApp, DpdkTable
 from nftop.sources.dpdk import client, protocol
 from nftop.sources.dpdk.client import WINDOW, TelemetryLink
+from nftop.sources.dpdk.latency import LatencyReader
 from nftop.sources.dpdk.protocol import TEXT_LIMIT, Answers, AppFacts, DpdkCounters
 from nftop.sources.nf_session.connection import RequestLink
 from nftop.sources.nf_session.discovery import (
@@ -91,15 +92,18 @@ class DpdkClient(NfClient[str, Answers, DpdkApp]):
         self._facts: AppFacts | None = None
         self._refresh_at_ns = 0
         self._counters: DpdkCounters | None = None
+        self._latency = LatencyReader(clock)
 
     def connect(self, path: str) -> RequestLink[str, Answers]:
         self._link = client.connect(path)
+        self._path = path
         self._refresh_at_ns = 0
         return self._link
 
     def forget(self) -> None:
         self._version = ""
         self._facts = self._counters = None
+        self._latency = LatencyReader(self._clock)
 
     def poll(self) -> Generator[tuple[str, ...], Answers, None]:
         link = self._link
@@ -115,6 +119,7 @@ class DpdkClient(NfClient[str, Answers, DpdkApp]):
             self._facts, link.message_bytes, everything=self._wanted()
         )
         self._facts = yield from protocol.ask_remedy(self._facts)
+        yield from self._latency.poll(link, self._path)
 
     def sample(self, status: NfStatus) -> DpdkApp:
         facts, counters = self._facts, self._counters
@@ -136,6 +141,7 @@ class DpdkClient(NfClient[str, Answers, DpdkApp]):
             read_at_ns=counters.read_at_ns if counters else 0,
             took_ns=counters.took_ns if counters else 0,
             owner=status.owner,
+            latency=self._latency.value,
         )
 
 

@@ -421,6 +421,7 @@ def substituted(uarch: Uarch, counted: Collection[str], *, turns: bool = True) -
 _VERSION = re.compile(r"perf version (\d{1,3})\.(\d{1,3})")
 _DEVICES = "sys/bus/event_source/devices"
 _TIMEOUT_S = 5.0
+_FAULT_LIMIT = 160  # characters of perf's message
 
 
 def read_tool(root: Path = Path("/")) -> PerfTool:
@@ -428,18 +429,27 @@ def read_tool(root: Path = Path("/")) -> PerfTool:
     pmus = set(entries(root / _DEVICES))
     core = next((pmu for pmu in ("cpu", "cpu_core") if pmu in pmus), "")
     events = set(entries(root / _DEVICES / core / "events")) if core else set()
+    version, fault = _version()
     return PerfTool(
-        version=_version(),
+        version=version,
         cycles=bool(core),
         memory_events="mem-loads" in events,
         processor_trace="intel_pt" in pmus,
+        fault=fault,
     )
 
 
-def _version() -> tuple[int, int] | None:
+def _version() -> tuple[tuple[int, int] | None, str]:
+    """As `version` and `fault` of PerfTool. Wrappers of distributions end with an error."""
     program = find("perf")
     if program is None:
-        return None
+        return None, ""
     output = run(program, ["--version"], _TIMEOUT_S)
-    match = None if isinstance(output, Missing) else _VERSION.search(output.output)
-    return (int(match[1]), int(match[2])) if match else (0, 0)
+    if isinstance(output, Missing):
+        return (0, 0), output.message
+    if output.code:
+        first = (output.errors or output.output).strip().partition("\n")[0][:_FAULT_LIMIT]
+        shown = "".join(filter(str.isprintable, first))
+        return (0, 0), f"perf is installed and does not run (exit code {output.code}): {shown}"
+    match = _VERSION.search(output.output)
+    return ((int(match[1]), int(match[2])) if match else (0, 0)), ""

@@ -257,7 +257,8 @@ class PowerSource:
         self, kind: Counted, info: CpuInfo, pmu: pmus.Pmu | None, lacking: CounterProblem | None
     ) -> _Box:
         # The index of a core changes with hotplug, so it is known by the CPU that it is read on.
-        number = info.cpu if kind.of_cores else info.die or 0
+        # A package whose dies the kernel does not list is one die.
+        number = info.cpu if kind.of_cores else 0 if info.die is None else info.die
         rows = [
             _Row(event, info.package or 0, number, lacking or _NOT_YET) for event in kind.events
         ]

@@ -66,6 +66,7 @@ ENDS = {
     Unit.PER_CYCLE: "_per_cycle",
     Unit.CYCLES: "_cycles_per_packet",
     Unit.INSTRUCTIONS: "_instructions_per_packet",
+    Unit.NS: "_seconds",
     Unit.WATTS: "_watts",
     Unit.JOULES: "_joules",
     Unit.DEGREES_C: "_celsius",

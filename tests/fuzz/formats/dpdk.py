@@ -17,18 +17,24 @@ from nftop.sources.dpdk.protocol import (
     ask_counters,
     ask_facts,
     ask_remedy,
+    ask_zone_names,
+    ask_zones,
     greeting,
+    latency,
     reply,
 )
 from nftop.sources.nf_session.connection import BatchTimes
 
 T = TypeVar("T")
 _DATA = Path(__file__).parents[2] / "data/dpdk"
+_NAMES = ("min_latency_ns", "avg_latency_ns", "max_latency_ns", "jitter_ns")
+_STATS = [{"name": name, "value": 100} for name in _NAMES]
+_LEGACY = {"status_code": "Status OK: 200", "data": [{"port": -1, "stats": _STATS}]}
 WORDS = (
     b"rx_good_packets", b"tx_good_packets", b"rx_q0_packets", b"rxq_0_pkts", b"rx_q0_errors",
     b"nb_rx_queues", b"dev_flags", b'"0x4"', b"null", b"true", b"{", b"}", b"[", b"]", b'"', b":",
     b"/ethdev/xstats", b"/eal/lcore/usage", b"hide_zero", b"busy_cycles", b"\\ud800", b"\\u0000",
-    b"max_output_len", b"-1", b"1e5", b"NaN", b"Infinity",
+    b"jitter_ns", b"stats", b"value", b"max_output_len", b"-1", b"1e5", b"NaN", b"Infinity",
 )  # fmt: skip
 
 
@@ -39,6 +45,8 @@ def seeds() -> list[bytes]:
         lines = [f"greeting {json.dumps(rows[0]['greeting'])}"]
         last = {row["command"]: row["reply"] for row in rows[1:]}
         lines += [f"{command} {json.dumps(value)}" for command, value in last.items()]
+        lines += ['/eal/memzone_list {"/eal/memzone_list": [0]}', f"legacy {json.dumps(_LEGACY)}"]
+        lines += ['/eal/memzone_info,0 {"/eal/memzone_info": {"Name": "rte_latencystats"}}']
         short = [line for line in lines if len(line) < 6000]
         result.append("\n".join(short).encode())
         result.append(
@@ -83,3 +91,6 @@ def play(data: bytes) -> None:
             assert port.rx_queues is None or len(port.rx_queue_packets) in (0, port.rx_queues)
         facts = _held(ask_facts(facts), replies)
         facts = _held(ask_remedy(facts), replies)
+    for zone in _held(ask_zone_names(_held(ask_zones(), replies)[:9]), replies):
+        zone.encode()
+    latency(replies.get("legacy", b""), 0)

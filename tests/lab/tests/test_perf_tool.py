@@ -7,12 +7,15 @@ model's rates swing, and when perf reads is its own affair.
 from __future__ import annotations
 
 import csv
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
 
+from nftop.model.ids import Cpu
+from nftop.model.perf_tool import PerfTool, perf_tasks
 from nftop.sim.events import parts_of
 from nftop.sim.workloads import INDEX
 from nftop.uarch.table import Encoding, EventSpec, PmuTerms
@@ -93,6 +96,22 @@ def test_per_cpu_and_interval(machine: str) -> None:
         check(machine, event, [number], int(value) / int(ran_ns) * S)
         seen.add((number, event))
     assert seen == {(cpu, event) for cpu in range(CPUS) for event in wanted}
+
+
+@pytest.mark.parametrize("machine", machines.names())
+def test_the_counters_that_nftop_hands_over_are_the_models(machine: str) -> None:
+    tool = PerfTool((6, 1), cycles=True, memory_events=True, processor_trace=True)
+    (command,) = perf_tasks(Cpu(1), (), tool)[0].commands
+    lab = ("--model", machine, "--cpus", str(CPUS), "--no-resctrl", "--")
+    ran = enter(*lab, "env", "LC_ALL=C", "sh", "-c", f'sudo() {{ "$@"; }}; {command}')
+    assert ran.returncode == 0, ran.stderr
+    elapsed = re.search(r"([\d.]+) seconds time elapsed", ran.stderr)
+    assert elapsed is not None
+    lines = re.findall(r"^ +([\d,]+) +([a-z-]+) ", ran.stderr, re.MULTILINE)
+    seen = {event: int(count.replace(",", "")) for count, event in lines}
+    assert list(seen) == ["cycles", "instructions", "ref-cycles", "cache-misses"]
+    for event, count in seen.items():
+        check(machine, event, [1], count / float(elapsed[1]), within=0.02)
 
 
 def total(machine: str, *arguments: str) -> dict[str, tuple[float, float]]:

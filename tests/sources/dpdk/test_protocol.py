@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.sample import DpdkPort
+from nftop.model.sample import DpdkLatency, DpdkPort
 from nftop.sources.dpdk import protocol as replies
 from nftop.sources.dpdk.protocol import (
     DICT_ENTRIES,
@@ -23,6 +23,7 @@ from nftop.sources.dpdk.protocol import (
     ask_counters,
     ask_facts,
     ask_remedy,
+    latency,
 )
 from nftop.sources.nf_session.connection import BatchTimes, ReplyError
 
@@ -60,7 +61,8 @@ scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_
 keys = (
     st.sampled_from(
         "name nb_rx_queues cpuset role lcore_ids total_cycles busy_cycles rx_good_packets "
-        "tx_good_packets rx_missed_errors rx_q0_packets rx_q1_packets ipackets imissed".split()
+        "tx_good_packets rx_missed_errors rx_q0_packets rx_q1_packets ipackets imissed value "
+        "stats min_latency_ns".split()
     )
     | st.from_regex(r"rx_?q_?[0-9٣]{1,6}_(good_)?(packets|pkts)", fullmatch=True)
     | st.text(max_size=8)
@@ -94,6 +96,21 @@ def test_whatever_is_answered_gives_facts_or_a_sentence(data: st.DataObject) -> 
         return
     assert all(isinstance(command, str) for command in commands)
     check_counters(counters)
+
+
+@given(documents, st.booleans())
+def test_whatever_latencystats_say_is_four_numbers_or_a_reason(
+    document: object, whole: bool
+) -> None:
+    data = document if whole else [{"port": -1, "stats": document}]
+    try:
+        value = latency(json.dumps({"status_code": "x", "data": data}).encode(), 5)
+    except ReplyError as error:
+        assert str(error)
+        return
+    if isinstance(value, DpdkLatency):
+        assert min(value.mean_ns, value.least_ns, value.most_ns, value.jitter_ns) >= 0
+        assert value.read_at_ns == 5
 
 
 @given(documents)

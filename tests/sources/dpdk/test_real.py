@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 from nftop.model.missing import Reason
-from nftop.model.sample import DpdkApp
+from nftop.model.sample import DpdkApp, DpdkLatency
 from nftop.sources.dpdk.source import DpdkSource
 from tests.real.testpmd import Testpmd, running_testpmd, wait_until
 
@@ -96,6 +97,63 @@ def test_all_counters_are_testpmds_own(source: DpdkSource) -> None:
             assert port.tx_errors == own["tx_errors"]
             assert port.rx_nombuf == own["rx_mbuf_allocation_errors"]
         assert "TELEMETRY" not in testpmd.output()
+
+
+def test_latencies_are_latencystats_own_and_seldom_read() -> None:
+    skipped_ns = 0
+    with (
+        running_testpmd(PREFIX, extra_app=["--latencystats=1"]) as testpmd,
+        closing(
+            DpdkSource(deadline_s=60, clock=lambda: time.monotonic_ns() + skipped_ns)
+        ) as source,
+    ):
+        testpmd.command("start")
+        wait_until(lambda: bool(working(source).ports[0].rx_packets), 60, "no packets")
+        testpmd.command("stop")  # and nothing is timed any more
+        skipped_ns += 60_000_000_000
+        working(source)
+        wait_until(lambda: isinstance(working(source).latency, DpdkLatency), 60, "no latency")
+        skipped_ns += 120_000_000_000
+        since_ns = time.monotonic_ns() + skipped_ns
+        wait_until(lambda: _read_at_ns(source) >= since_ns, 60, "not asked again")
+        first = working(source).latency
+        assert isinstance(first, DpdkLatency)
+        own = _legacy(testpmd)
+        assert [first.mean_ns, first.least_ns, first.most_ns, first.jitter_ns] == [
+            own[name]
+            for name in ("avg_latency_ns", "min_latency_ns", "max_latency_ns", "jitter_ns")
+        ]
+        assert 0 < first.least_ns <= first.mean_ns <= first.most_ns
+        skipped_ns += 30_000_000_000
+        assert working(source).latency == first
+        assert "TELEMETRY" not in testpmd.output()
+        assert "rror" not in testpmd.output()
+
+
+def _read_at_ns(source: DpdkSource) -> int:
+    latency = working(source).latency
+    return latency.read_at_ns if isinstance(latency, DpdkLatency) else 0
+
+
+def _legacy(testpmd: Testpmd) -> dict[str, int]:
+    """The application's global metrics, as a client reads them that has registered."""
+    path = testpmd.socket.parent / "client"
+    register = {"action": 1, "command": "clients", "data": {"client_path": str(path)}}
+    ask = {"action": 0, "command": "global_stat_values", "data": None}
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sender,
+    ):
+        listener.settimeout(60)
+        listener.bind(str(path))
+        listener.listen(1)
+        sender.connect(str(testpmd.socket.parent / "telemetry"))
+        sender.send(json.dumps(register).encode())
+        with listener.accept()[0] as client:
+            client.settimeout(60)
+            client.send(json.dumps(ask).encode())
+            (of_all,) = json.loads(client.recv(200_000))["data"]
+            return {item["name"]: item["value"] for item in of_all["stats"]}
 
 
 _XSTAT = re.compile(r"^(\w+): (\d+)\r?$", re.MULTILINE)

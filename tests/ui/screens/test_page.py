@@ -150,12 +150,12 @@ async def test_commands_of_perf_are_those_of_the_selected_core_and_copied() -> N
         await run.until(lambda: "c2c record" in run.text)
         await run.press("y")
         copied = run.app.clipboard.split("\n")
-        assert len(copied) == 5 and all(text.startswith("sudo perf ") for text in copied)
+        assert len(copied) == 6 and all(text.startswith("sudo perf ") for text in copied)
         assert run.text.count("intel_pt") == 1, "its reason"
         cpu = int(copied[0].split(" -C ")[1].split()[0])
         assert f"perf on CPU {cpu}" in run.text
         await run.press("slash", *"script", "enter", "y")
-        assert run.app.clipboard == copied[2]
+        assert run.app.clipboard == copied[3]
         await run.press("Y")
         assert not isinstance(run.app.screen, PerfScreen)
 

@@ -28,7 +28,9 @@ from nftop.derive.nf.rates import (
 )
 from nftop.derive.nf.registry import register
 from nftop.derive.threads import by_process
+from nftop.model.clock import NS_PER_S
 from nftop.model.ids import Lcore
+from nftop.model.metrics.nf import LATENCY_METRICS
 from nftop.model.metrics.ports import PORT_LOSSES
 from nftop.model.missing import Missing, Reading, Reason, quotient, total
 from nftop.model.nf.dpdk_busy import busy_advice
@@ -194,8 +196,24 @@ def _nf_rates(key: str, rates: _AppRates, attribution: Attribution, *, generates
         nodes=_NO_NODES,
         drops=app.problem or DeferredRows(partial(_drops, rates)),
         xstats=DeferredRows(partial(_xstats, rates)) if any(p.xstats for p in app.ports) else (),
-        readings=_losses(rates),
+        readings={**_losses(rates), **_latencies(app)},
+        sampled_s=_latency_ages(app),
     )
+
+
+def _latencies(app: DpdkApp) -> dict[str, Reading]:
+    latency = app.problem or app.latency
+    if isinstance(latency, Missing):
+        return {metric.id: latency for metric in LATENCY_METRICS}
+    parts = latency.mean_ns, latency.least_ns, latency.most_ns, latency.jitter_ns
+    return {metric.id: float(ns) for metric, ns in zip(LATENCY_METRICS, parts, strict=True)}
+
+
+def _latency_ages(app: DpdkApp) -> dict[str, float]:
+    if app.problem is not None or isinstance(app.latency, Missing):
+        return {}
+    age_s = max(app.read_at_ns - app.latency.read_at_ns, 0) / NS_PER_S
+    return {metric.id: age_s for metric in LATENCY_METRICS}
 
 
 def _losses(rates: _AppRates) -> dict[str, Reading]:

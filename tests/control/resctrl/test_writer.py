@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 
 from nftop.control.backend import AbsentError, LockedError, RefusedError
-from nftop.control.resctrl import resctrl as resctrl_module
+from nftop.control.resctrl import writer as resctrl_module
 from nftop.control.resctrl.operations import ResctrlStep
-from nftop.control.resctrl.resctrl import Resctrl, open_resctrl, threads_of
+from nftop.control.resctrl.writer import Resctrl, open_resctrl, threads_of
 from nftop.control.rules import IoRule, LimitRule, MaskRule
 from nftop.model.change import Cell
 from nftop.sources.resctrl.files import shared_lock
