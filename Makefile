@@ -12,10 +12,10 @@ VENV := .venv
 PREFIX ?= /opt/nftop
 BINDIR ?= /usr/local/bin
 SHAREDIR ?= /usr/local/share
-# Where `make newer-dpdk` keeps its Debian.
-NEWER ?= /var/tmp/nftop-trixie
+# Where `make newer-dpdk` keeps its Debian: root runs programs of it, so only root may write there.
+NEWER ?= /var/cache/nftop-tests/trixie
 # The folders where `make newer-ovs` keeps its Debians begin with this.
-NEWER_OVS ?= /var/tmp/nftop-ovs
+NEWER_OVS ?= /var/cache/nftop-tests/ovs
 # Where the tests' Prometheus is unpacked: installed, it would be started as a service.
 PROMETHEUS ?= $(CURDIR)/build/prometheus
 # And OpenSSH's server, for the same reason.
@@ -25,7 +25,7 @@ RELEASE ?= bookworm
 # Where these are debootstrapped.
 DEBIAN ?= build/debian
 # And `make lab-sid` its own Debian.
-SID ?= /var/tmp/nftop-sid
+SID ?= /var/cache/nftop-tests/sid
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
   command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && \
@@ -253,6 +253,7 @@ install-check: wheel
 # For every user: the system's Python, not one that lives in somebody's home.
 install: PYTHON := $(or $(shell /usr/bin/python3 -c 'import sys; print(sys.executable) if sys.version_info >= (3, 11) else None' 2>/dev/null | grep /),$(PYTHON))
 install:
+	@$(no_spaces)
 	@test -n "$(PYTHON)" || { echo "nftop needs Python 3.11 or newer (Debian/Ubuntu: apt-get install python3 python3-venv)"; exit 1; }
 	@test -w "$(dir $(PREFIX))" -o -w "$(PREFIX)" || { echo "sudo make install: $(PREFIX) is not yours to write"; exit 1; }
 	@test ! -e "$(PREFIX)" -o -e "$(PREFIX)/$(MARK)" || { echo "$(PREFIX) exists and is not nftop's: choose another PREFIX"; exit 1; }
@@ -264,11 +265,16 @@ install:
 	@packaging/share.sh $(PREFIX)/bin/nftop $(SHAREDIR)
 
 uninstall:
+	@$(no_spaces)
 	@test -e "$(PREFIX)/$(MARK)" || { echo "$(PREFIX) is not nftop's, so it stays"; exit 1; }
 	rm -rf $(PREFIX)
 	@test "$$(readlink $(BINDIR)/nftop)" != $(PREFIX)/bin/nftop || rm -f $(BINDIR)/nftop
 	@rm -f $(SHAREDIR)/man/man1/nftop.1 $(SHAREDIR)/man/man1/nftop-*.1 $(SHAREDIR)/zsh/site-functions/_nftop \
 	  $(SHAREDIR)/bash-completion/completions/nftop $(SHAREDIR)/fish/vendor_completions.d/nftop.fish
+
+# These folders are made and removed: a space would make two of one.
+no_spaces = test "$(words $(PREFIX)) $(words $(BINDIR)) $(words $(SHAREDIR))" = "1 1 1" || \
+  { echo "PREFIX, BINDIR and SHAREDIR are folders without spaces in their names"; exit 1; }
 
 # A virtual environment, with the one system package it may need named or installed.
 define venv

@@ -1,10 +1,9 @@
 #!/bin/sh
 # In a bare Debian: installs, runs, removes and purges the package of /in; prints sizes and times.
 set -eu
+. "${0%/*}/inside.sh"
 deb=$(ls /in/nftop_*.deb)
-milliseconds() { echo $(($(date +%s%N) / 1000000)); }
 took() { echo "$2: $(($(milliseconds) - $1)) ms"; }
-fail() { echo "failed: $*"; exit 1; }
 . /etc/os-release
 echo "$PRETTY_NAME, $(python3 --version), $(basename "$deb") of $(($(stat -c %s "$deb") / 1000)) kB"
 

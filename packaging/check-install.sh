@@ -1,8 +1,7 @@
 #!/bin/sh
 # In a bare Debian: the README's commands for the wheel of /in, by a user and for sudo; prints sizes and times.
 set -eu
-milliseconds() { echo $(($(date +%s%N) / 1000000)); }
-fail() { echo "failed: $*"; exit 1; }
+. "${0%/*}/inside.sh"
 . /etc/os-release
 for tool in gcc make pip pip3; do
   ! command -v $tool >/dev/null || fail "not bare: it has $tool"

@@ -2,6 +2,7 @@
 # Starts and stops the package's units: `check-units.sh prepare` installs it, `check-units.sh check` runs
 # under systemd. Its output is the result; the last line says that all of it was run.
 set -eu
+. "${0%/*}/inside.sh"
 if [ "$1" = prepare ]; then
   apt-get update -qq
   apt-get install -y -qq --no-install-recommends systemd-sysv >/dev/null 2>&1
@@ -13,9 +14,9 @@ expect() { [ "$2" = "$3" ] || { echo "$1: $2 instead of $3"; journalctl -n 20 --
 scrape="import urllib.request as r; print(r.urlopen('http://127.0.0.1:9739/metrics', timeout=5).read().decode())"
 
 for unit in serve record; do
-  begin=$(date +%s%N)
+  begin=$(milliseconds)
   systemctl start nftop-$unit
-  echo "nftop-$unit: started in $((($(date +%s%N) - begin) / 1000000)) ms"
+  echo "nftop-$unit: started in $(($(milliseconds) - begin)) ms"
 done
 try=0
 until python3 -c "$scrape" >/root/metrics 2>/dev/null && ls /var/lib/nftop-recordings/*.nftop >/dev/null 2>&1; do
@@ -34,9 +35,9 @@ for unit in serve record; do
   echo "nftop-$unit: $(sed -n 's/^VmRSS:[ \t]*//p' /proc/$pid/status) of memory," \
     "capabilities $(sed -n 's/^CapEff:\t//p' /proc/$pid/status)"
   systemd-analyze security --no-pager nftop-$unit | tail -n 1
-  begin=$(date +%s%N)
+  begin=$(milliseconds)
   systemctl stop nftop-$unit
-  echo "nftop-$unit: stopped in $((($(date +%s%N) - begin) / 1000000)) ms"
+  echo "nftop-$unit: stopped in $(($(milliseconds) - begin)) ms"
   expect "nftop-$unit is" "$(state ActiveState $unit)" inactive $unit
   expect "nftop-$unit ended with" "$(state Result $unit)" success $unit
 done

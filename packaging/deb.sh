@@ -10,6 +10,8 @@ next=$("$python" -c 'import sys; print("%d.%d" % (sys.version_info[0], sys.versi
 nftop=$(basename "$wheel" | cut -d- -f2)+$(. /etc/os-release && echo "$ID$VERSION_ID" | sed 's/^debian/deb/')
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM  # dash runs no EXIT trap for a signal
 lib=$root/usr/lib/nftop
 site=$lib/lib/python$version/site-packages
 
@@ -48,7 +50,7 @@ Package: nftop
 Version: $nftop
 Architecture: $(dpkg --print-architecture)
 Maintainer: the authors of nftop <nftop@localhost>
-Depends: python3 (>= $version), python3 (<< $next~), libc6
+Depends: python3 (>= $version), python3 (<< $next~), libc6, libgcc-s1, libstdc++6, zlib1g
 Suggests: intel-cmt-cat, pcm
 Section: net
 Priority: optional

@@ -14,7 +14,7 @@ if [ "$1" = --inside ]; then  # in a mount namespace of its own: BASE ROOT CACHE
   mount --bind "$root/in" "$merged/in"
   mount --bind "$out" "$merged/out"
   mount --bind "$cache" "$merged/var/cache/apt/archives"
-  cp /etc/resolv.conf /etc/hosts "$merged/etc/"
+  cp --remove-destination /etc/resolv.conf /etc/hosts "$merged/etc/"  # a link there may lead to the host's
   # Authorities that this machine trusts, a proxy's among them, are trusted there too.
   certificates=/in/certificates.crt
   cp -L "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$merged$certificates" || certificates=
@@ -89,6 +89,8 @@ if [ ! -e "$base/usr/bin/python3" ]; then
 fi
 root=$(mktemp -d "$folder/overlay.XXXXXX")
 trap 'rm -rf "$root"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM  # dash runs no EXIT trap for a signal
 mkdir -p "$root/upper" "$root/work" "$root/merged" "$root/in"
 cp -r "$packaging" "$root/in/packaging"
 [ $# = 0 ] || cp -r "$@" "$root/in/"

@@ -7,7 +7,8 @@ bash=$share/bash-completion/completions
 zsh=$share/zsh/site-functions
 fish=$share/fish/vendor_completions.d
 mkdir -p "$man" "$bash" "$zsh" "$fish"
-for page in $("$nftop" man --list); do
+pages=$("$nftop" man --list)
+for page in $pages; do
     command=${page#nftop}
     "$nftop" man ${command:+"${command#-}"} >"$man/$page.1"
 done

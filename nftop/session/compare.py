@@ -16,6 +16,7 @@ from nftop.session.interval import Cut, ticks
 # A cycle may be longer than an interval: so much before and after it is read too, as the live
 # verdict has it of the time before a change. Longer intervals show such a cycle themselves.
 CONTEXT_S = 600
+_SIDES = ("before", "after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +84,24 @@ def _context(cut: Cut, other: Cut, interval: Interval) -> Interval:
     return context
 
 
-def notes(a: Side, b: Side) -> tuple[str, ...]:
-    """What speaks for taking a comparison with care, sentences."""
+def notes(a: Side, b: Side, names: tuple[str, str] = ("A", "B")) -> tuple[str, ...]:
+    """What speaks for taking a comparison with care, sentences; `names` of the sides."""
+    one, two = names
     lines = []
     if a.host != b.host:
-        lines.append(f"A is of the host {a.host}, B of {b.host}")
+        lines.append(f"{one} is of the host {a.host}, {two} of {b.host}")
     if a.uarch != b.uarch:
-        lines.append(f"A's CPUs are {a.uarch}, B's {b.uarch}: counters need not count the same")
+        lines.append(
+            f"the CPUs of {one} are {a.uarch}, of {two} {b.uarch}: counters need not count the same"
+        )
     if a.simulated != b.simulated:
-        lines.append(f"{'A' if a.simulated else 'B'} is SIMULATED, and the other is not")
+        lines.append(f"{one if a.simulated else two} is SIMULATED, and the other is not")
     if abs(a.interval_s - b.interval_s) > 0.01 * max(a.interval_s, b.interval_s):
         lines.append(
-            f"A has a tick every {a.interval_s:g} s, B every {b.interval_s:g} s: the noise of "
-            "longer ones is smaller, so that the test does not hold as stated"
+            f"{one} has a tick every {a.interval_s:g} s, {two} every {b.interval_s:g} s: the noise "
+            "of longer ones is smaller, so that the test does not hold as stated"
         )
-    for name, item in (("A", a), ("B", b)):
+    for name, item in zip(names, (a, b), strict=True):
         lines += [f"{name}: {sentence}" for sentence in item.lost]
     return tuple(lines)
 
@@ -154,7 +158,11 @@ class HostRun:
 def host_run(cuts: HostCuts) -> HostRun:
     """Read and compare one host; raises as `side`."""
     a, b = _read(cuts.before), _read(cuts.after)
-    pair = HostPair(cuts.host, comparison(a.interval, b.interval, zero_losses=True))
+    pair = HostPair(cuts.host, comparison(a.interval, b.interval, zero_losses=True, sides=_SIDES))
+    lines = [*notes(a, b, _SIDES)]
+    if cuts.before[0].from_ns > cuts.after[0].from_ns:
+        lines.append("it was recorded after the change first, then before it: exchanged sides?")
+    lines += [f"{own.entity.name}: {note}" for own in pair.comparison.parts for note in own.notes]
     for item in (a, b):
         item.interval.things.clear()  # samples of many hosts are too many for memory
-    return HostRun(a, b, pair, notes(a, b))
+    return HostRun(a, b, pair, tuple(lines))

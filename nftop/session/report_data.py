@@ -100,7 +100,8 @@ class ReportData:
         first, last: its first and last frame.
         ticks: number of its frames.
         subjects: means by subject, in order of appearance.
-        left_out: number of subjects beyond `MOST_SUBJECTS` of a kind.
+        left_out: number of subjects beyond `MOST_SUBJECTS` of a kind. nfs_left_out: of these, the
+            network functions.
         events: incidents, changes, markers, by begin.
         verdicts: on its changes of cache classes, oldest first.
         nfs: last row of each network function.
@@ -114,6 +115,7 @@ class ReportData:
     ticks: int
     subjects: Mapping[SubjectKey, SubjectMeans]
     left_out: int
+    nfs_left_out: int
     events: tuple[TimelineEvent, ...]
     verdicts: tuple[ChangeVerdict, ...]
     nfs: Mapping[str, NfRow]
@@ -195,6 +197,7 @@ def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | 
         ticks=count,
         subjects=subjects,
         left_out=len(beyond),
+        nfs_left_out=sum(key.kind == "nf" for key in beyond),
         events=events.events(cut.from_ns, cut.to_ns),
         verdicts=tuple(
             item

@@ -27,8 +27,9 @@ from nftop.export.report.content import (
 from nftop.export.report.pages import html_report, markdown_report
 from nftop.model.change import Cell, Change
 from nftop.model.incident import Severity
+from nftop.model.missing import Missing, Reason
 from nftop.session.interval import named, opened
-from nftop.session.report_data import POINTS, ReportData, SubjectKey, collect
+from nftop.session.report_data import NF_METRICS, POINTS, ReportData, SubjectKey, collect
 from nftop.sim import scenario as scenarios
 from nftop.store.format.encoder import Encoder
 from nftop.store.format.records import Marker
@@ -176,6 +177,42 @@ def test_a_mean_with_empty_polls_in_it_is_a_bound(data: ReportData) -> None:
             costs[key.key] = row.group().split("|")[5].strip()
     assert {key for key, cost in costs.items() if cost.startswith("&lt;")} == data.bounded
     assert data.bounded and len(data.bounded) < len(costs)
+
+
+def without_drops(data: ReportData, name: str) -> ReportData:
+    """The same, with no counter of drops of the network function with this name."""
+    row = list(NF_METRICS).index("drop_packets_per_s")
+    subjects, nfs = dict(data.subjects), dict(data.nfs)
+    (key,) = (key for key, means in subjects.items() if key.kind == "nf" and means.name == name)
+    means = replace(subjects[key])
+    means.sums, means.counts = subjects[key].sums, subjects[key].counts.copy()
+    means.counts[row] = 0
+    readings = {**nfs[key.key].readings, "drop_packets_per_s": Missing(Reason.PERMISSION, "x")}
+    nfs[key.key] = replace(nfs[key.key], readings=readings)
+    return replace(data, subjects={**subjects, key: means}, nfs=nfs)
+
+
+def test_a_sum_names_how_many_have_it_and_a_mean_its_reason(data: ReportData) -> None:
+    total = sum(key.kind == "nf" for key in data.subjects)
+
+    def counts(of: ReportData) -> tuple[int, ...]:
+        (title,) = (
+            block.title
+            for block in report_blocks(of, "x")
+            if isinstance(block, Graph) and block.title.startswith("Packets dropped")
+        )
+        return tuple(map(int, re.findall(r"\d+", title)))
+
+    (have,) = {counts(data)} - {()} or {(total, total)}
+    lacking = without_drops(data, "vpp")
+    assert counts(lacking) == (have[0] - 1, total)
+    assert counts(replace(lacking, nfs_left_out=6)) == (have[0] - 1, total + 6)
+    (table,) = (
+        block
+        for block in report_blocks(lacking, "x")
+        if isinstance(block, TextTable) and block.header[0] == "mean of ticks"
+    )
+    assert {row[0]: row[3] for row in table.rows}["vpp"] == "permission"
 
 
 def test_commands_are_of_the_host_of_the_recording(data: ReportData) -> None:

@@ -112,9 +112,12 @@ def _compared_hosts(options: argparse.Namespace) -> int:
     if options.form == "json":
         put(sys.stdout, hosts_json(runs, left_out, result).decode() + "\n")
     else:
-        lines = [f"{run.pair.host}: {note}" for run in runs for note in run.notes]
-        simulated = any(run.before.simulated for run in runs)
-        put(sys.stdout, hosts_text(result, left_out, lines, simulated=simulated))
+        hosts_of: dict[str, list[str]] = {}
+        for item in runs:
+            for note in item.notes:
+                hosts_of.setdefault(note, []).append(item.pair.host)
+        simulated = any(item.before.simulated for item in runs)
+        put(sys.stdout, hosts_text(result, left_out, hosts_of, simulated=simulated))
     return BAD_RECORDING if damaged else OK
 
 

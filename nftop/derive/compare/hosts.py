@@ -49,13 +49,15 @@ RULE_HOSTS = (
 )
 # Not measured but written: no test counts it.
 _SETTING = "capacity_bytes"
-_INCOMPARABLE = ("load_moved", "empty_polls", "busy_unknown")
+_INCOMPARABLE: tuple[Code, ...] = ("load_moved", "empty_polls", "busy_unknown")
 _ROUNDING = 1e-9  # of a probability
+_DIGITS = 12  # of a logarithm; differences beyond are rounding
 HostCode: TypeAlias = Code | Literal[
     "only_before", "only_after", "overlap", "other_machine", "no_number"
 ]  # fmt: skip
 _NO_ESTIMATE = Missing(Reason.UNDEFINED, "no host has it on both sides")
 _FROM_NOTHING = Missing(Reason.UNDEFINED, "it was 0 before")
+_NO_DIRECTION = Missing(Reason.UNDEFINED, "its direction is not that of the estimate")
 
 
 class LeftOut(NamedTuple):
@@ -87,7 +89,8 @@ class HostsRow:
     """One metric of one entity over hosts.
 
     Attributes:
-        result: medians over hosts; `change_ratio` is the median of their ratios.
+        result: medians over hosts; `change_ratio` is `change` if `relative`, else the median of
+            their ratios.
         changes: of each paired host, by name.
         relative: the estimate and its interval are ratios; else in the metric's unit.
         change, low, high: the estimate and its interval; Missing if there is none.
@@ -131,7 +134,7 @@ class HostsComparison:
 
     Attributes:
         hosts: all that have both sides, by name.
-        parts: entities that a host has on both sides.
+        parts: entities that a host has; without rows if none has them on both sides.
         tested: numbers that were tested.
         needed: hosts from which one of them that changes on all hosts would be found.
     """
@@ -158,7 +161,8 @@ def compare_hosts(pairs: Sequence[HostPair]) -> HostsComparison:
             for entity in entities:
                 item = LeftOut(pair.host, f"only {side} the change", code)
                 left_out.setdefault(entity, []).append(item)
-    rows_of = {entity: list(_rows(of_entity[entity])) for entity in ordered(of_entity)}
+    known = ordered({*of_entity, *left_out})
+    rows_of = {entity: list(_rows(of_entity.get(entity, {}))) for entity in known}
     tests = [row.p for rows in rows_of.values() for row in rows if row.p is not None]
     rates = iter(adjusted(np.array(tests)).tolist())
     tested, needed = len(tests), least_hosts(max(1, len(tests)))
@@ -196,13 +200,13 @@ def _row(hosts: Mapping[str, EntityRow]) -> HostsRow | None:
     before = np.array([item.before for item in changes], dtype=np.float64)
     after = np.array([item.after for item in changes], dtype=np.float64)
     metric = results[0].metric
-    if metric.id in LOSSES and not (before.any() or after.any()):
+    if metric.id in LOSSES and not any(map(_has_any, results)):
         return None
     # Good or bad only where it is on all hosts.
     metric = replace(metric, good=goods.pop() if len(goods) == 1 else None)
     numbers = measured(metric, before, after, _NO_ESTIMATE)
     relative = bool(changes) and bool((before > 0).all() and (after > 0).all())
-    differences = np.log(after / before) if relative else after - before
+    differences = _differences(before, after, relative=relative)
     is_test = metric.id != _SETTING and np.count_nonzero(differences) >= HOSTS_NEEDED
     change, low, high = _estimate(differences, relative=relative)
     against = tuple(
@@ -210,11 +214,25 @@ def _row(hosts: Mapping[str, EntityRow]) -> HostsRow | None:
         for item, difference in zip(changes, differences.tolist(), strict=True)
         if not isinstance(change, Missing) and difference * change < 0
     )
-    numbers = replace(numbers, change_ratio=_ratio(before, after, change))
+    ratio = change if relative else _ratio(before, after, change)
+    numbers = replace(numbers, change_ratio=ratio)
     return HostsRow(
         numbers, tuple(changes), relative, change, low, high,
         signed_rank(differences) if is_test else None, None, against, tuple(left_out),
     )  # fmt: skip
+
+
+def _differences(before: Floats, after: Floats, *, relative: bool) -> Floats:
+    """Of logarithms or numbers; rounding makes no difference, and equal ratios are ties."""
+    if relative:
+        return np.log(after / before).round(_DIGITS)
+    return np.where(np.isclose(after, before, rtol=10.0**-_DIGITS, atol=0), 0.0, after - before)
+
+
+def _has_any(result: Compared) -> bool:
+    """Whether a median is a number other than 0."""
+    sides = result.before, result.after
+    return any(item != 0 for item in sides if not isinstance(item, Missing))
 
 
 def _left_out(host: str, row: EntityRow) -> LeftOut | None:
@@ -244,10 +262,13 @@ def _estimate(differences: Floats, *, relative: bool) -> tuple[Reading, Reading,
 
 
 def _ratio(before: Floats, after: Floats, change: Reading) -> Reading:
-    """The change for a sentence: as a ratio, where that has a meaning."""
-    if isinstance(change, Missing) or not before.all():
-        return _FROM_NOTHING if len(before) else _NO_ESTIMATE
-    return float(np.median(after / before)) - 1
+    """A difference for a sentence: the median of ratios, if its direction is that of `change`."""
+    if isinstance(change, Missing):
+        return _NO_ESTIMATE
+    if not before.all():
+        return _FROM_NOTHING
+    ratio = float(np.median(after / before)) - 1
+    return ratio if ratio * change > 0 else _NO_DIRECTION
 
 
 def _worded(row: HostsRow, tested: int, needed: int) -> HostsRow:
@@ -256,8 +277,10 @@ def _worded(row: HostsRow, tested: int, needed: int) -> HostsRow:
     incomparable = [item for item in row.left_out if item.code in _INCOMPARABLE]
     if not row.changes:
         # As in a comparison of two intervals: the numbers are there, but can't be compared.
-        word = "inconclusive" if incomparable else "no number"
-        why = (incomparable or row.left_out)[0].why if row.left_out else ""
+        most = max(_INCOMPARABLE, key=[item.code for item in incomparable].count)
+        word, code = ("inconclusive", most) if incomparable else ("no number", "")
+        reasons = {item.why for item in incomparable or row.left_out}
+        why = reasons.pop() if len(reasons) == 1 else "no host is a pair" if reasons else ""
     elif word == "inconclusive" and row.result.metric.id == _SETTING:
         up = not isinstance(row.change, Missing) and row.change > 0
         word, why, code = direction(row.result.metric, up=up), "a setting, not tested", ""

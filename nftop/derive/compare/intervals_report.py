@@ -113,16 +113,18 @@ def comparison(
     context: tuple[Interval, Interval] | None = None,
     *,
     zero_losses: bool = False,
+    sides: tuple[str, str] = ("A", "B"),
 ) -> Comparison:
     """Compare all entities in both intervals, A as before and B as after.
 
     `context`: A and B extended to both sides. `zero_losses`: with rows of losses that are 0.
+    `sides`: names of the two in notes.
     """
     noise = _Context(context)
     both = [entity for entity in ordered(a.things) if entity in b.things]
     nfs = {
         entity: _nf_report(
-            entity, a.things[entity], b.things[entity], noise, zero_losses=zero_losses
+            entity, a.things[entity], b.things[entity], noise, sides, zero_losses=zero_losses
         )
         for entity in both
         if entity.kind == "nf"
@@ -161,7 +163,13 @@ def _plain_report(
 
 
 def _nf_report(
-    entity: Entity, a: EntitySeries, b: EntitySeries, context: _Context, *, zero_losses: bool
+    entity: Entity,
+    a: EntitySeries,
+    b: EntitySeries,
+    context: _Context,
+    sides: tuple[str, str],
+    *,
+    zero_losses: bool,
 ) -> tuple[EntityReport, float | None]:
     """A network function, and the change of its load."""
     offered = moved_by(a.of("offered_packets_per_s"), b.of("offered_packets_per_s"))
@@ -193,7 +201,7 @@ def _nf_report(
         rows.append(_bounded(row, full, clock))
     results = [row.result for row in rows]
     word, why_word = summed(results, offered if full != [True, True] else None)
-    for name, series in (("A", a), ("B", b)):
+    for name, series in zip(sides, (a, b), strict=True):
         if len(series.keys) > 1:
             notes.append(f"it was {len(series.keys)} processes in {name}, one after the other")
     return EntityReport(entity, tuple(rows), word, why_word, tuple(notes)), offered

@@ -54,7 +54,7 @@ def _of_rule(rule: Rule, job: str) -> Alert:
         f"{finding} == 1",
         "0s",
         "info" if rule.is_note else "warning",
-        _headline(rule.title),
+        _headline(f"{rule.title}: {{{{ $labels.where }}}}"),
         f"See `nftop explain {rule.id}`; live: `ssh HOST sudo nftop`.",
     )
 
@@ -71,7 +71,7 @@ def _of_nftop(job: str) -> Iterator[Alert]:
         "NftopSourceFails",
         f"{selector(families.SOURCE_UP.sample, job)} == 0 unless on (instance, source) {lacking}",
         "1m", "warning",
-        "{{ $labels.instance }}: no numbers from {{ $labels.source }}",
+        _headline("no numbers from {{ $labels.source }}"),
         "See `nftop doctor` on the host.",
     )  # fmt: skip
     muted = selector(families.INCIDENT.sample, job, 'muted="true"')
@@ -79,15 +79,15 @@ def _of_nftop(job: str) -> Iterator[Alert]:
         "NftopPacketsLost",
         f"{selector(families.INCIDENT_SEVERITY.sample, job)} == 2 unless on (instance, id) {muted}",
         "0s", "critical",
-        _headline("an incident with losses", "{{ $labels.id }}"),
+        _headline("an incident with losses: {{ $labels.id }}"),
         f"Culprit and victims are labels of {families.INCIDENT.sample}; live: "
         "`ssh HOST sudo nftop`.",
     )  # fmt: skip
 
 
-def _headline(title: str, where: str = "{{ $labels.where }}") -> str:
+def _headline(text: str) -> str:
     badge = "{{ with $labels.badge }}{{ . }}: {{ end }}"
-    return f"{badge}{{{{ $labels.instance }}}}: {title}: {where}"
+    return f"{badge}{{{{ $labels.instance }}}}: {text}"
 
 
 def _written(alert: Alert) -> Iterator[str]:

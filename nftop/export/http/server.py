@@ -90,6 +90,8 @@ class Serving:
             self._listener.setblocking(False)  # noqa: FBT003 - the standard library's
             self.where = Loopback(where.host, self._listener.getsockname()[1])
             self._wakeup, self._waker = socket.socketpair()
+            # Here, not in the thread: there may be no descriptor left when it starts.
+            self._ready = selectors.DefaultSelector()
         except OSError:
             self._listener.close()
             raise
@@ -109,7 +111,7 @@ class Serving:
         self._waker.close()
 
     def _run(self) -> None:
-        with selectors.DefaultSelector() as ready, self._listener, self._wakeup:
+        with self._ready as ready, self._listener, self._wakeup:
             ready.register(self._wakeup, selectors.EVENT_READ)
             listening = False
             while not self._stopped.is_set():

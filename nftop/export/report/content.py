@@ -141,9 +141,12 @@ def _head(data: ReportData, command: str) -> Iterator[ReportBlock]:
     for event in harm:
         if event.incident is not None:
             yield Text(f"{_GLYPHS[event.severity]} {_sentence(event.incident)}", is_alert=True)
-    drops = _summed(data, "drop_packets_per_s")
-    if drops is not None:
-        yield _graph(data, "Packets dropped, all network functions", (("dropped", drops),), "Mpps")
+    summed = _summed(data, "drop_packets_per_s")
+    if summed is not None:
+        drops, counted, total = summed
+        what = "all" if counted == total else f"{counted} of {total}"
+        title = f"Packets dropped, {what} network functions"
+        yield _graph(data, title, (("dropped", drops),), "Mpps")
 
 
 def _of_kind(data: ReportData, kind: str) -> list[TimelineEvent]:
@@ -283,7 +286,7 @@ def _nf_blocks(data: ReportData) -> Iterator[ReportBlock]:
     rows = [
         (
             means.name,
-            *(_nf_mean(means, metric, bound=key.key in data.bounded) for metric in metrics),
+            *(_nf_mean(data, key.key, means, metric) for metric in metrics),
         )
         for key, means in nfs
     ]
@@ -417,14 +420,19 @@ def _graph(
     return Graph(title, unit, curves, shades, moments, ends)
 
 
-def _summed(data: ReportData, metric: str) -> NDArray[np.float64] | None:
-    """Sum of a metric over all network functions in Mpps, NaN where none has it."""
+def _summed(data: ReportData, metric: str) -> tuple[NDArray[np.float64], int, int] | None:
+    """Sum of a metric over the network functions that have it in Mpps, NaN where none has it.
+
+    Also their number, and that of all network functions, those that are left out included.
+    """
     known = [means.series(metric) for key, means in data.subjects.items() if key.kind == "nf"]
+    total = len(known) + data.nfs_left_out
     known = [values for values in known if np.isfinite(values).any()]
     if not known:
         return None
     stacked = np.vstack(known)
-    return np.where(np.isfinite(stacked).any(axis=0), np.nansum(stacked, axis=0), np.nan) * 1e-6
+    values = np.where(np.isfinite(stacked).any(axis=0), np.nansum(stacked, axis=0), np.nan)
+    return values * 1e-6, len(known), total
 
 
 def _unit(scope: str, metric: str) -> Unit:
@@ -435,16 +443,14 @@ def _with_unit(metric: str, unit: Unit) -> str:
     return f"{metric} ({_UNITS[unit][1]})" if unit in _UNITS else metric
 
 
-def _mean(means: SubjectMeans, scope: str, metric: str) -> str:
+def _nf_mean(data: ReportData, key: str, means: SubjectMeans, metric: str) -> str:
+    """Mean of a metric, or the reason of its last tick; costs may be upper bounds."""
     value = means.mean(metric)
-    return "-" if value is None else _number(value, _unit(scope, metric))
-
-
-def _nf_mean(means: SubjectMeans, metric: str, *, bound: bool) -> str:
-    """As `_mean`; `bound`: costs with empty polls in them are upper bounds."""
-    value = means.mean(metric)
-    bound = bound and metric in ("cpp", "ipp")
-    return "-" if value is None else _number(value, _unit("nf", metric), bound=bound)
+    if value is None:
+        last = data.nfs[key].readings.get(metric)
+        return last.reason.key if isinstance(last, Missing) else "-"
+    bound = key in data.bounded and metric in ("cpp", "ipp")
+    return _number(value, _unit("nf", metric), bound=bound)
 
 
 def _number(reading: Reading, unit: Unit, *, bound: bool = False) -> str:

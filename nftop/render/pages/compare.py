@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from nftop.derive.compare.hosts import (
@@ -17,8 +17,9 @@ from nftop.derive.compare.intervals_report import Comparison, EntityReport
 from nftop.derive.compare.metric import DIFFERS, RULE, Compared, percent
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading
+from nftop.model.struct import replace
 from nftop.render.base.format import cell, number
-from nftop.render.base.text import fit, printable, wrap
+from nftop.render.base.text import cells, fit, printable, wrap
 
 _KINDS = {"nf": "network function", "class": "class", "package": "package"}
 _NUMBER, _SPREAD, _COUNT, _LABEL = 9, 8, 6, 8
@@ -36,6 +37,9 @@ _UNITS = {
     Unit.BYTES: "MiB",
 }
 _WIDTH = 100
+# Names of hosts in a list, and cells of one: `printable` cuts a text at 2,000 characters.
+_MOST_LISTED, _LONGEST_NAME = 20, 64
+_LONGEST_TEXT = 1500  # with further reasons appended
 _SIDES = "".join(f"  {side:>{_NUMBER}} {'±':>{_SPREAD}} {'n':>{_COUNT}}" for side in "AB")
 _HEAD = f"  {'':{_LABEL}} {'':7}{_SIDES}  {'change':>8}"
 
@@ -60,14 +64,19 @@ _HOSTS_HEAD = (
 
 
 def hosts_text(
-    result: HostsComparison, left_out: Iterable[LeftOut], notes: Iterable[str], *, simulated: bool
+    result: HostsComparison,
+    left_out: Iterable[LeftOut],
+    notes: Mapping[str, Sequence[str]],
+    *,
+    simulated: bool,
 ) -> str:
-    """Hosts before and after a change; `left_out`: hosts that are no pair."""
+    """Hosts before and after a change; `left_out`: hosts that are no pair; `notes`: with hosts."""
     badge = "  SIMULATED" if simulated else ""
-    hosts = f"{', '.join(map(printable, result.hosts))}{badge}"
+    hosts = f"{_listed(result.hosts)}{badge}"
     lines = [*_hanging(f"{len(result.hosts)} hosts  ", hosts)]
     lines += _left_out("left out: ", left_out, 0)
-    lines += [line for note in notes for line in _hanging("note: ", note)]
+    for note, hosts_of in notes.items():
+        lines += _hanging("note: ", f"{_listed(hosts_of)}: {note}")
     for section in result.parts:
         lines += ["", *_hosts_section(section, len(result.hosts))]
     lines += ["", *_hanging("", f"{RULE_HOSTS}. Tested: {result.tested} numbers; a single one of "
@@ -81,22 +90,22 @@ def _hosts_section(section: HostsReport, hosts: int) -> Iterator[str]:
     yield from _hanging("", f"{_name(section.entity)}{word if section.entity.kind == 'nf' else ''}")
     yield from _left_out("left out: ", section.left_out, hosts)
     shown = [row for row in section.rows if row.changes]
-    if section.entity.kind == "class" and all(_nothing(row.result) for row in shown):
+    if shown and section.entity.kind == "class" and all(map(_nothing_on_hosts, shown)):
         yield "  nothing in it, before and after"
     elif shown:
         yield _HOSTS_HEAD
         yield from map(_hosts_row, shown)
-    alone: dict[str, list[str]] = {}
+    alone: dict[tuple[str, ...], list[str]] = {}
     for row in shown:
         label, decided = row.result.metric.label, row.result.word in DIFFERS
         if row.against and decided:
-            yield from _hanging(f"  {label}: ", f"not on {', '.join(row.against)}")
+            yield from _hanging(f"  {label}: ", f"the other way on {_listed(row.against)}")
         by_itself = [item for item in row.changes if item.word in DIFFERS and not decided]
-        listed = ", ".join(f"{item.host} {item.word}" for item in by_itself)
-        alone.setdefault(listed, []).append(label)
-    for listed, labels in alone.items():
-        if listed:
-            yield from _hanging("  ", f"{', '.join(labels)} by itself: {listed}")
+        hosts_of = tuple(f"{item.host} {item.word}" for item in by_itself)
+        alone.setdefault(hosts_of, []).append(label)
+    for hosts_of, labels in alone.items():
+        if hosts_of:
+            yield from _hanging("  ", f"{', '.join(labels)} by itself: {_listed(hosts_of)}")
     yield from _reasons("", [row.result for row in shown if row.result.why])
     labels_of: dict[tuple[LeftOut, ...], list[str]] = {}
     for row in section.rows:
@@ -110,12 +119,23 @@ def _left_out(first: str, items: Iterable[LeftOut], hosts: int) -> Iterator[str]
     by_reason: dict[str, list[str]] = {}
     for item in items:
         by_reason.setdefault(item.why, []).append(item.host)
-    listed = "; ".join(
-        f"{f'all {hosts} hosts' if len(names) == hosts else ', '.join(names)} ({why})"
-        for why, names in by_reason.items()
-    )
-    if listed:
-        yield from _hanging("  ", f"{first}{listed}")
+    texts: list[str] = []
+    for why, names in by_reason.items():
+        text = f"{f'all {hosts} hosts' if len(names) == hosts else _listed(names)} ({why})"
+        if texts and len(texts[-1]) + len(text) < _LONGEST_TEXT:
+            texts[-1] += f"; {text}"
+        else:
+            texts.append(text if texts else f"{first}{text}")
+    for text in texts:
+        yield from _hanging("  ", text)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first `_MOST_LISTED` of names, and how many more there are; JSON has all."""
+    more = len(names) - _MOST_LISTED
+    shown = ", ".join(fit(name, min(cells(printable(name)), _LONGEST_NAME))
+                      for name in names[:_MOST_LISTED])  # fmt: skip
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def _hosts_row(row: HostsRow) -> str:
@@ -134,12 +154,15 @@ def _hosts_row(row: HostsRow) -> str:
 
 
 def _signed(reading: Reading, row: HostsRow) -> str:
-    """A change in at most 8 cells."""
+    """A change in at most 8 cells: `+3.0%` of a number; of a ratio's difference `+3.0pp`."""
     if isinstance(reading, Missing):
         return "-"
     if row.relative:
         return percent(reading)
-    return f"{'-' if reading < 0 else '+'}{number(abs(reading), row.result.metric.unit, 7)}"
+    unit = row.result.metric.unit
+    points = unit is Unit.RATIO
+    text = number(abs(reading), unit, 6 if points else 7)
+    return f"{'-' if reading < 0 else '+'}{text.replace('%', 'pp') if points else text}"
 
 
 def comparison_text(comparison: Comparison, notes: Iterable[str]) -> str:
@@ -175,13 +198,19 @@ def _section(section: EntityReport) -> Iterator[str]:
     for note in section.notes:
         yield from _hanging("  ", note)
     shown = [row for row in section.rows if row.result.n_before or row.result.n_after]
-    if section.entity.kind == "class" and all(_nothing(row.result) for row in shown):
+    if shown and section.entity.kind == "class" and all(_nothing(row.result) for row in shown):
         yield "  nothing in it, in A and in B"
     elif shown:
         yield _HEAD
         yield from map(_row, shown)
     yield from _reasons("", [row.result for row in shown if row.result.why])
     yield from _reasons("no ", [row.result for row in section.rows if row not in shown])
+
+
+def _nothing_on_hosts(row: HostsRow) -> bool:
+    """`_nothing` on every host: a median over hosts may be 0 where some have a number."""
+    of_host = (replace(row.result, before=item.before, after=item.after) for item in row.changes)
+    return all(map(_nothing, of_host))
 
 
 def _nothing(compared: Compared) -> bool:

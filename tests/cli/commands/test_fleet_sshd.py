@@ -195,7 +195,7 @@ def test_hosts_that_are_down_unknown_or_refuse_have_a_reason(server: Server) -> 
 def test_a_host_that_is_no_host_is_no_option_and_no_command(server: Server) -> None:
     """What the configuration refuses does no harm behind `--` either."""
     proof = server.folder / "proof"
-    for name in (f"-oProxyCommand=touch {proof}", f"edge-07;touch {proof}", "$(touch proof)"):
+    for name in (f"-oProxyCommand=touch {proof}", f"edge-07;touch {proof}", f"$(touch {proof})"):
         assert refused(name)
     assert not proof.exists() and not (server.far / "arguments").exists()
 

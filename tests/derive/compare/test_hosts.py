@@ -130,6 +130,8 @@ def test_a_host_with_a_moved_load_is_left_out_if_it_matters() -> None:
     cpp = result["cpp"]
     assert {item.code for item in cpp.left_out} == {"load_moved", "empty_polls"}
     assert (cpp.changes, cpp.result.word) == ((), "inconclusive")
+    # More hosts would not help.
+    assert (cpp.result.code, cpp.result.lacking) == ("empty_polls", (0, 0))
 
 
 def test_full_hosts_are_pairs_and_others_are_left_out() -> None:
@@ -181,3 +183,73 @@ def test_entities_of_one_side_and_numbers_without_samples_have_a_reason() -> Non
     left_out = rows(result)["cpp"].left_out
     assert [tuple(item) for item in left_out] == [("edge-6", "run as root", "no_number")]
     assert compare_hosts([]).parts == ()
+
+
+def test_a_network_function_that_no_host_has_on_both_sides_is_reported() -> None:
+    """The roll-out gave it another name."""
+    new = Entity("nf", "vpp-24.10", "vpp")
+    pairs = []
+    for number in range(7):
+        sides = [interval(nf(10, 200, saturated=FULL), seed=number, value=item)
+                 for item in (NF, new)]  # fmt: skip
+        pairs.append(HostPair(f"edge-{number}", comparison(sides[0], sides[1], zero_losses=True)))
+    result = compare_hosts(pairs)
+    assert [(item.entity, item.rows, item.word) for item in result.parts] == [
+        (NF, (), "no number"), (new, (), "no number"),
+    ]  # fmt: skip
+    codes = [{item.code for item in report.left_out} for report in result.parts]
+    assert codes == [{"only_before"}, {"only_after"}]
+    assert [len(report.left_out) for report in result.parts] == [7, 7] and result.tested == 0
+
+
+def test_losses_of_hosts_that_are_all_left_out_have_a_reason() -> None:
+    pairs = [
+        pair(number, nf(10, 200, saturated=IDLE, error_drops_per_s=400.0),
+             nf(13, 200, saturated=IDLE, error_drops_per_s=600.0))
+        for number in range(6)
+    ]  # fmt: skip
+    row = rows(compare_hosts(pairs))["error_drops_per_s"]
+    assert [item.code for item in row.left_out] == ["load_moved"] * 6 and not row.changes
+    assert isinstance(row.change, Missing) and (row.result.word, row.result.code) == (
+        "inconclusive", "load_moved",
+    )  # fmt: skip
+
+
+def test_equal_ratios_are_ties() -> None:
+    """Six hosts cost 10 % more, two 10 % less: ranks of 4.5, of which chance gives 6 up or down
+    in 74 of 256 cases."""
+    pairs = []
+    for number in range(8):
+        cost, change = 211 + 17.3 * number, 1.1 if number < 6 else 1 / 1.1
+        a, b = (interval(nf(10, cpp, saturated=FULL), seed=number) for cpp in (cost, cost * change))
+        pairs.append(HostPair(f"edge-{number}", comparison(a, b, zero_losses=True)))
+    assert rows(compare_hosts(pairs))["cpp"].p == 74 / 256
+
+
+def test_rounding_is_no_difference() -> None:
+    """0.1 + 0.2 is not 0.3 by the last bit; a host with 0 has the numbers compared as they are."""
+    values = [(0.3, 0.1 + 0.2)] * 9 + [(0.0, 0.0)]
+    pairs = []
+    for number, sides in enumerate(values):
+        a, b = (interval(nf(10, 200, saturated=FULL, busy_ratio=busy), seed=number)
+                for busy in sides)  # fmt: skip
+        pairs.append(HostPair(f"edge-{number}", comparison(a, b, zero_losses=True)))
+    for chosen, relative in ((pairs, False), (pairs[:9], True)):
+        row = rows(compare_hosts(chosen))["busy_ratio"]
+        assert (row.relative, row.p, row.change, row.against) == (relative, None, 0, ())
+        assert row.result.word == "no difference"
+
+
+def test_the_change_of_a_sentence_is_the_estimate_s() -> None:
+    result = rows(compare_hosts(fleet([-0.10, -0.11, -0.12, -0.13, -0.14, -0.15, -0.9])))["cpp"]
+    assert result.relative and result.result.change_ratio == result.change
+    # Three hosts lose 100,000/s more, four 100/s less, all that they lost: by hosts' ratios fewer.
+    drops = [(1e5, 2e5)] * 3 + [(100.0, 0.0)] * 4
+    pairs = [
+        pair(number, nf(10, 200, saturated=FULL, drop_packets_per_s=lost),
+             nf(10, 200, saturated=FULL, drop_packets_per_s=then))
+        for number, (lost, then) in enumerate(drops)
+    ]  # fmt: skip
+    row = rows(compare_hosts(pairs))["drop_packets_per_s"]
+    assert isinstance(row.change, float) and row.change > 0
+    assert isinstance(row.result.change_ratio, Missing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -128,6 +129,19 @@ def test_every_rule_has_one_alert() -> None:
     names = [line.split(": ")[1] for line in text.splitlines() if "- alert: " in line]
     assert len(names) == len(set(names))
     assert set(names) == OWN | {alert_name(rule.id) for rule in all_rules()}
+
+
+def test_alerts_of_the_demo_begin_with_its_badge() -> None:
+    summaries = dict(
+        re.findall(
+            r"alert: (\w+)\n(?: {8}.*\n)*? {10}summary: '(.*)'", alerts(all_rules(), "nftop")
+        )
+    )
+    assert len(summaries) == len(all_rules()) + len(OWN)
+    without = {
+        name for name, text in summaries.items() if not text.startswith("{{ with $labels.badge }}")
+    }
+    assert without == {"NftopDown"}, "whose series has no labels of nftop's"
 
 
 @needs_promtool

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 from syrupy.assertion import SnapshotAssertion
 
@@ -64,11 +67,54 @@ def test_hosts_and_entities_that_nobody_named() -> None:
         a, b = (of(item, occupancy_bytes=value) for value in (1e6, 2e6))
         pairs = [HostPair(f"{name} {at}", comparison(a, b)) for at in range(6)]
         left_out = [LeftOut(name, name, "overlap")]
-        text = hosts_text(compare_hosts(pairs), left_out, [name], simulated=True)
+        text = hosts_text(compare_hosts(pairs), left_out, {name: [name]}, simulated=True)
         assert not set(text) & set("\x1b\u202e\x07\t\x9b\u200b\u05e9")
         assert all(cells(line) <= 100 for line in text.splitlines())
         (row,) = [line for line in text.splitlines() if ".." in line]
         assert row.split()[:3] == ["USED", "MiB", "6"] and row.split()[5] == "+100.0%"
+
+
+def hosts_of(item: Entity, sides: Sequence[tuple[Mapping[str, float], Mapping[str, float]]]) -> str:
+    """The text of hosts with these numbers before and after."""
+    pairs = [
+        HostPair(f"edge-{at:03}.example.net", comparison(of(item, **a), of(item, **b)))
+        for at, (a, b) in enumerate(sides)
+    ]
+    return hosts_text(compare_hosts(pairs), [], {}, simulated=False)
+
+
+def test_a_class_has_nothing_in_it_only_if_that_is_measured_on_every_host() -> None:
+    item, nothing = Entity("class", "vpp", "L3 0"), "nothing in it, before and after"
+    zero = {metric.id: 0.0 for metric in GROUP_METRICS} | {"capacity_bytes": 4e6}
+    some = zero | {"mbm_total_bytes_per_s": 2e9}
+    absent = dict.fromkeys(zero, math.nan)
+    assert nothing in hosts_of(item, [(zero, zero)] * 7)
+    # No number is no zero, and a median of 0 over hosts is no zero of each.
+    assert nothing not in hosts_of(item, [(absent, absent)] * 7)
+    text = hosts_of(item, [(zero, zero)] * 5 + [(some, some)] * 2)
+    assert nothing not in text and "  MBM " in text
+    assert "nothing in it" not in comparison_text(
+        comparison(of(item, **absent), of(item, **absent)), []
+    )
+
+
+def test_a_difference_of_a_share_is_in_percentage_points() -> None:
+    item = Entity("nf", "vpp", "vpp")
+    sides = [({"busy_ratio": at / 10}, {"busy_ratio": at / 10 + 0.03}) for at in range(7)]
+    (row,) = [row for row in hosts_of(item, sides).splitlines() if ".." in row]
+    assert row.count("+3.0pp") == 3 and "+3.0%" not in row
+
+
+def test_a_list_of_many_hosts_is_counted_and_keeps_its_reason() -> None:
+    item = Entity("class", "vpp", "L3 0")
+    used, absent = {"occupancy_bytes": 1e6}, {"occupancy_bytes": math.nan}
+    text = " ".join(hosts_of(item, [(used, used)] * 7 + [(used, absent)] * 200).split())
+    assert "edge-019.example.net and 187 more" in text  # of the head
+    assert "edge-026.example.net and 180 more (no number after)" in text
+    # Reasons that all differ are not cut either.
+    left_out = [LeftOut(f"edge-{at:03}.example.net", f"reason {at}", "overlap") for at in range(99)]
+    lines = hosts_text(compare_hosts([]), left_out, {}, simulated=False)
+    assert "edge-098.example.net (reason 98)" in " ".join(lines.split())
 
 
 def test_a_word_of_doubt_has_its_reason_once() -> None:
