@@ -485,9 +485,8 @@ def _event_cell(row: FleetRow, col: TableColumn, now_ns: int) -> Span:
 def explain_fleet_lines(frame: FleetFrame, row: FleetRow, width: int) -> list[Line]:
     """All that is known of a row's host, and of its network function."""
     host, nf = row.host, row.nf
-    unknown, state = host.state != "up", host.state
-    if unknown:
-        state = _since_text(host, frame.monotonic_ns)
+    unknown = host.state != "up"
+    state = _since_text(host, frame.monotonic_ns) if unknown else "up"
     facts = [
         ("instance", host.instance),
         ("processor", host.model),

@@ -148,3 +148,19 @@ def test_effect_of_the_roll_out_is_that_of_one_host(answers: list[list[dict[str,
         assert row["drops_per_s_before"] == pytest.approx(DROPS_PER_S.get(name, 0.0), rel=0.01)
         # What it takes to fill the ways again, 10 s long.
         assert row["drops_per_s_after"] <= 1e-3 * row["drops_per_s_before"]
+
+
+def test_without_a_change_the_questions_are_answered() -> None:
+    """With the empty view of the page."""
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
+    (view,) = re.findall(r"(?ms)^    (create view changes as .*?;)$", PAGE.read_text())
+    with duckdb.connect() as database:
+        database.execute(
+            "create view nfs as select 'a' as host, 'vpp' as nf, 1.0 as cpp, 60.0 as interval_s, "
+            "timestamptz '2026-01-01 00:00:00Z' + to_seconds(60 * i) as time, "
+            "5.0 * i as drop_packets_per_s from range(2) t(i)"
+        )
+        database.execute(view)
+        rows = [database.execute(block).fetchall() for block in BLOCKS[2:]]
+    assert [len(item) for item in rows] == [1, 1, 0, 0]
+    assert rows[1][0][0] == "a" and rows[1][0][3:] == (None,) * 6

@@ -27,7 +27,7 @@ _TYPES = {
 # A mask of some rows, by their times.
 _Mask: TypeAlias = Callable[[Any], Any]
 # First and last, wall clock in ns.
-Times: TypeAlias = tuple[int, int]
+_Times: TypeAlias = tuple[int, int]
 
 
 class ParquetWriter:
@@ -81,7 +81,7 @@ def _opened(file: IO[bytes], schema: Any) -> Any:
     return _UncollectedWriter(file, schema, compression="zstd")
 
 
-def _others(file: IO[bytes], replaced: Sequence[Times]) -> _Mask:
+def _others(file: IO[bytes], replaced: Sequence[_Times]) -> _Mask:
     """Of rows that stay beside those of `file`: they have other times, none of `replaced`."""
     own = _times(file)
 
@@ -97,12 +97,12 @@ def _others(file: IO[bytes], replaced: Sequence[Times]) -> _Mask:
     return mask
 
 
-def has_others(old: IO[bytes], new: IO[bytes], replaced: Sequence[Times]) -> bool:
+def has_others(old: IO[bytes], new: IO[bytes], replaced: Sequence[_Times]) -> bool:
     """Whether `old` has rows that `merged` takes over. Raises OSError."""
     return any(True for _ in _rows(old, ["time"], _others(new, replaced)))
 
 
-def merged(old: IO[bytes], new: IO[bytes], replaced: Sequence[Times], out: IO[bytes]) -> None:
+def merged(old: IO[bytes], new: IO[bytes], replaced: Sequence[_Times], out: IO[bytes]) -> None:
     """Rows of `new`, and those of `old` at other times that are not within `replaced`.
 
     A column that only one of the files has is null in rows of the other. Raises OSError.
