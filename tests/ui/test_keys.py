@@ -379,6 +379,8 @@ async def test_frames_the_screen_is_too_slow_for_are_in_the_history() -> None:
 async def test_only_changed_lines_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(frame(512), size=(120, 40)) as run:
         await run.press("i", *BY_CPU)
+        at = [frame(512, number).monotonic_ns for number in range(4)]
+        await run.give(replace(frame(512), monotonic_ns=at[1]))  # a trend's first cell
         drawn: list[int] = []
 
         def counted(line: Line, width: int, ink: Ink) -> LineStrip:
@@ -388,9 +390,10 @@ async def test_only_changed_lines_are_drawn_again(monkeypatch: pytest.MonkeyPatc
             return LineStrip(line, width, ink)
 
         monkeypatch.setattr(lines, "LineStrip", counted)
-        await run.give(replace(frame(512), monotonic_ns=frame(512, 1).monotonic_ns))
+        await run.give(replace(frame(512), monotonic_ns=at[2]))
         assert drawn == [], "nothing changed"
-        await run.give(with_cells(frame(512, 0), "busy_ratio", {2: 0.77, 400: 0.66}))
+        busy = with_cells(frame(512, 0), "busy_ratio", {2: 0.77, 400: 0.66})
+        await run.give(replace(busy, monotonic_ns=at[3]))
         assert drawn == [2], "row 2 is on screen, row 400 is not"
         await run.press("j")
         assert sorted(drawn[1:]) == [1, 2], "the old and the new selection"
