@@ -68,10 +68,15 @@ def _side(side: Side) -> dict[str, Any]:
     }
 
 
+def _head(report: EntityReport | HostsReport) -> dict[str, Any]:
+    """Name of the entity, and the overall result of a network function."""
+    own = picked(report, "word why") if report.entity.kind == "nf" else {}
+    return {**picked(report.entity, "name of"), **own}
+
+
 def _report(report: EntityReport) -> dict[str, Any]:
     return {
-        **picked(report.entity, "name of"),
-        **(picked(report, "word why") if report.entity.kind == "nf" else {}),
+        **_head(report),
         "notes": list(report.notes),
         "metrics": {row.result.metric.id: _row(row) for row in report.rows},
     }
@@ -136,8 +141,7 @@ def _left_out(items: Iterable[LeftOut]) -> list[dict[str, Any]]:
 
 def _hosts_report(report: HostsReport) -> dict[str, Any]:
     return {
-        **picked(report.entity, "name of"),
-        **(picked(report, "word why") if report.entity.kind == "nf" else {}),
+        **_head(report),
         "left_out": _left_out(report.left_out),
         "metrics": {row.result.metric.id: _hosts_row(row) for row in report.rows},
     }

@@ -17,6 +17,7 @@ from pathlib import Path
 from nftop.model.missing import Missing, Reason
 from nftop.model.perf_tool import PerfTool
 from nftop.model.struct import dataclass, field, replace
+from nftop.model.terminal_text import safe_line
 from nftop.sources.base import SETTLE_S
 from nftop.sources.host.sysfs import comm, entries, link_target
 from nftop.sources.perf import pmu
@@ -449,7 +450,7 @@ def _version() -> tuple[tuple[int, int] | None, str]:
         return (0, 0), output.message
     if output.code:
         first = (output.errors or output.output).strip().partition("\n")[0][:_FAULT_LIMIT]
-        shown = "".join(filter(str.isprintable, first))
+        shown = safe_line(first)
         return (0, 0), f"perf is installed and does not run (exit code {output.code}): {shown}"
     match = _VERSION.search(output.output)
     return ((int(match[1]), int(match[2])) if match else (0, 0)), ""
