@@ -364,18 +364,18 @@ class NftopApp(TerminalApp):
 
     def action_shift_time(self, seconds: int) -> None:
         """Go so many seconds forward in time, or back."""
-        if isinstance(self.screen, BannerScreen):
-            self.screen.say(self._main.move_in_time("shift", seconds))
+        if (top := self._top) is not None:
+            top.say(self._main.move_in_time("shift", seconds))
 
     def action_step_time(self, ticks: int) -> None:
         """Go so many ticks forward in time, or back."""
-        if isinstance(self.screen, BannerScreen):
-            self.screen.say(self._main.move_in_time("step", ticks))
+        if (top := self._top) is not None:
+            top.say(self._main.move_in_time("step", ticks))
 
     def action_to_event(self, step: int) -> None:
         """Go to the next event of the timeline, or the previous one."""
-        if isinstance(self.screen, BannerScreen):
-            self.screen.say(self._main.move_in_time("marker", step))
+        if (top := self._top) is not None:
+            top.say(self._main.move_in_time("marker", step))
 
     def action_ask_seek(self) -> None:
         """Ask for a moment to go to."""
@@ -389,9 +389,7 @@ class NftopApp(TerminalApp):
     def on_prompt_answer(self, message: PromptAnswer) -> None:
         """Of any screen: the one question that all of them have is about time."""
         if message.about == "seek" and message.text is not None:
-            why = self._main.seek(message.text)
-            if isinstance(self.screen, BannerScreen):
-                self.screen.say(why)
+            self._say(self._main.seek(message.text))
 
     async def action_quit(self) -> None:
         """Quit; while a change is not kept only when repeated."""
@@ -464,13 +462,19 @@ class NftopApp(TerminalApp):
         """Called from the thread of a change, which may outlive the screen."""
         self.post_message(ChangeMoved())
 
+    @property
+    def _top(self) -> BannerScreen[Any] | None:
+        """The screen that is shown; None: one without a banner, or none, as when leaving."""
+        screens = self.screen_stack
+        return screens[-1] if screens and isinstance(screens[-1], BannerScreen) else None
+
     def _repaint(self) -> None:
-        if isinstance(self.screen, BannerScreen):
-            self.screen.paint()
+        if (top := self._top) is not None:
+            top.paint()
 
     def _say(self, message: str) -> None:
-        if isinstance(self.screen, BannerScreen):
-            self.screen.say(message)
+        if (top := self._top) is not None:
+            top.say(message)
 
     def _show_past(self, frame: Frame | None) -> None:
         """Called from the thread of the past."""

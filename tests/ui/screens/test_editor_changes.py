@@ -285,6 +285,15 @@ async def test_a_second_change_waits_for_the_first() -> None:
         assert len(gate.requested) == 1
 
 
+async def test_a_change_that_moves_while_nftop_leaves_draws_nothing() -> None:
+    gate = open_gate()
+    async with edited(gate, "plus") as run:
+        await apply(run, gate)
+    assert not run.app.screen_stack
+    run.app.on_change_moved()
+    await run.app.action_quit()
+
+
 async def test_the_same_keys_at_once_are_one_change() -> None:
     gate = open_gate()
     async with edited(gate, "plus") as run:
