@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from unittest import mock
 
 from nftop.cli.main import run
@@ -45,3 +47,10 @@ def called(*arguments: str, text: str | bytes = "") -> subprocess.CompletedProce
             assert isinstance(left.code, int), left.code
             code = left.code
     return subprocess.CompletedProcess([*NFTOP, *arguments], code, out.getvalue(), err.getvalue())
+
+
+def wording(text: str, *paths: Path) -> str:
+    """`text` for a snapshot: DIR instead of each of `paths`, TIME instead of a time of this run."""
+    for path in paths:
+        text = text.replace(str(path), "DIR")
+    return re.sub(r"20\d\d-\d\d-\d\dT[\d:.]+Z", "TIME", text)
