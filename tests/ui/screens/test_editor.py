@@ -45,7 +45,7 @@ async def test_the_preview_and_the_help(snapshot: SnapshotAssertion) -> None:
         await run.press("escape")
         assert run.text.startswith(" SIMULATED   CAT editor")
         help_page = await run.press("question_mark")
-        assert "shift the mask to higher ways" in help_page
+        assert "higher ways" in help_page
         assert "DRAFT" in await run.press("escape")
 
 

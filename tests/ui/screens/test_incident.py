@@ -186,7 +186,7 @@ async def test_a_damaged_rules_file_is_reported_and_stays(
     async with running(noisy[1], size=(200, 36), options=Options(rules=kept)) as run:
         assert "no rule 'none'" in run.text
         await run.press("tab", "m")
-        assert "for this session only" in run.text
+        assert "session only" in run.text
     assert own.read_text() == "[rules.none]\n"
 
 
