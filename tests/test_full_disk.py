@@ -6,9 +6,9 @@ Recordings in real time and of findings: `tests/store/recording/test_sink.py` an
 
 from __future__ import annotations
 
-import os
-import errno
 import copy
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
