@@ -15,8 +15,8 @@ from nftop.control.backend import CLASSES
 from nftop.control.resctrl.thread_monitors import monitor_name, propose_monitor
 from nftop.control.simulated import simulated_gates
 from nftop.derive import fold
+from nftop.derive.cpu_filter import only_cpus
 from nftop.derive.fold import FoldState
-from nftop.derive.select import only_cpus
 from nftop.export.batch import TEXT_WIDTH, run_batch
 from nftop.export.csv import frame_csv
 from nftop.export.json.frame import frame_json

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.cache.table import CacheState, rate, step_cache
-from nftop.derive.select import only_cpus
+from nftop.derive.cpu_filter import only_cpus
 from nftop.model.frame import CacheClass, GroupRow
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.metrics.group import GROUP_METRICS
