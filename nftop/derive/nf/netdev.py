@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from nftop.derive.absence import after_absence
+from nftop.derive.fold_stage import FoldStage
 from nftop.derive.nf.cores import spread_of
 from nftop.derive.nf.counter_rates import RESTARTED
 from nftop.derive.nf.line_rate import frame_size, line_of, lines_of
 from nftop.derive.occupants import Cycles
-from nftop.derive.stage import FoldStage
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.frame import NfRow
 from nftop.model.ids import Cpu
