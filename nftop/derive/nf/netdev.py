@@ -21,8 +21,8 @@ from nftop.model.frame import NfRow
 from nftop.model.ids import Cpu
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reading, Reason, product, quotient, total
+from nftop.model.nf.components import NfPort, NfThread
 from nftop.model.nf.netdev import Interface, InterfaceRow, NetdevTable
-from nftop.model.nf.parts import NfPort, NfThread
 from nftop.model.sample import SourceReading
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology

@@ -18,7 +18,15 @@ from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import BOUND, Metric, Unit, is_bound
 from nftop.model.metrics.nf import LATENCY_METRICS, NF_METRICS
 from nftop.model.missing import Missing, Reading, Reason, quotient, total
-from nftop.model.nf.parts import NfDrop, NfFlowTables, NfNode, NfPort, NfQueue, NfThread, NfXstat
+from nftop.model.nf.components import (
+    NfDrop,
+    NfFlowTables,
+    NfNode,
+    NfPort,
+    NfQueue,
+    NfThread,
+    NfXstat,
+)
 from nftop.model.owner import suffix
 from nftop.model.struct import dataclass
 from nftop.model.topology import Host

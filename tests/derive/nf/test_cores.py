@@ -12,7 +12,7 @@ from nftop.derive.nf.rates import NfCore
 from nftop.model.frame import CacheClass, Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.nf.parts import ONLY_OVS
+from nftop.model.nf.components import ONLY_OVS
 from nftop.model.rdt.rdt import ROOT
 from tests.sim.hosts import Frozen, S
 

@@ -15,7 +15,7 @@ from nftop.derive.nf.packet_cost import here_of
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.nf.parts import NfQueue, NfThread
+from nftop.model.nf.components import NfQueue, NfThread
 from nftop.render.cores.harm import RowTrend, RowTrends
 from nftop.render.nfs.detail import explain_nf_lines, joined, nf_detail
 from nftop.render.nfs.papers import choices, reference_lines, title_of
