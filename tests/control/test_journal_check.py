@@ -1,4 +1,4 @@
-"""What doctor says of changes."""
+"""What the check of the journal reports of changes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop import control
-from nftop.control.doctor import check, notice
 from nftop.control.journal import FileJournal
+from nftop.control.journal_check import check, notice
 from nftop.model.missing import Reason
 from tests.command import wording
 from tests.control.test_journal import ONE
