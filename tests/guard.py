@@ -110,7 +110,7 @@ MAY: Mapping[str, str] = {
     "derive/cpu/table.py": "getattr",
     # Every module of the package registers its screen.
     "ui/screens/registry.py": "pkgutil.iter_modules importlib.import_module",
-    "model/bounds.py": "getattr",
+    "model/sample_bounds.py": "getattr",
     # Tables of the package that are no code.
     "model/data_files.py": "importlib.resources.files read_bytes",
     # Attributes of a class body, to create a Struct with them.

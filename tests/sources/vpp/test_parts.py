@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.model.bounds import VPP_ROWS
 from nftop.model.missing import Missing, Reason
 from nftop.model.nf.vpp import VppInterfaces, VppNodes
+from nftop.model.sample_bounds import VPP_ROWS
 from nftop.sources.nf_session.discovery import SURVEY_NS, SocketFinder, Views
 from nftop.sources.vpp import session as liveness
 from nftop.sources.vpp.protocol import ErrorReading, NodeReading, VppReading
