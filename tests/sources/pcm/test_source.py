@@ -145,7 +145,7 @@ def test_an_absent_server_is_reported(snapshot: SnapshotAssertion) -> None:
     with pcm_server() as peer:
         port = peer.port
     missing = why(PcmSource(Address("127.0.0.1", port)).read())
-    assert isinstance(missing, Missing) and missing.reason is Reason.SOURCE
+    assert missing.reason is Reason.SOURCE
     assert missing.message.replace(str(port), "PORT") == snapshot
 
 

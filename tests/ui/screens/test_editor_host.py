@@ -143,7 +143,7 @@ async def test_a_host_that_can_not_be_read_is_a_sentence() -> None:
         await run.press("e")
         await run.until(lambda: "cannot read the classes" in run.text)
         await run.press("space", "plus", "enter", "d", "y", "r", "question_mark", "escape")
-        assert error.strerror in run.text
+        assert str(error.strerror) in run.text
         await run.press("escape")
         assert "CAT editor" not in run.text
 

@@ -160,7 +160,7 @@ async def test_its_program_is_chosen_and_kept_per_nf(snapshot: SnapshotAssertion
 
 async def test_a_baseline_is_ordered_and_forgotten(snapshot: SnapshotAssertion) -> None:
     async with running(*HOST, size=(120, 36)) as run:
-        text = await run.press("2", "b")
+        await run.press("2", "b")
         assert run.footer == snapshot
         assert "baseline forgotten" in await run.press("B")
         await run.press("1", "b")

@@ -101,7 +101,7 @@ async def test_where_nothing_can_be_explained_it_says_of_which_screen(
     snapshot: SnapshotAssertion,
 ) -> None:
     async with running(bare(), size=(80, 24)) as run:
-        text = await run.press("2", "x")
+        await run.press("2", "x")
         assert pages(run) == 0
         assert run.footer == snapshot
 
