@@ -102,7 +102,6 @@ class ChangeControl:
 
         `experiment_host`: opens the host for experiments; None: the one that is shown.
         `note`: notes their steps in a recording.
-
         `left`: receipt of a change that was pending when the application ended; None if it was
         kept as requested.
         `own_changes`: writes and reverts made here, oldest first.
