@@ -119,6 +119,7 @@ def test_a_host_is_known_by_its_pmus(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("refused", "samples"), [(set(), "cycles"), ({0}, "cpu-clock"), ({0, 1}, "")]
 )
+@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.ENOENT])
 def test_what_can_be_sampled_is_asked_of_the_kernel(
     tmp_path: Path, refused: Collection[int], samples: str, code: int
 ) -> None:
