@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from nftop.model.perf_tool import PerfTask, PerfTool, perf_tasks
 from nftop.sources.perf import probe
 from nftop.sources.perf.abi import Kernel, PerfEventAttr
 from nftop.sources.perf.probe import read_tool
+from tests.shell import run_as_root
 from tests.sources.trees import put
 
 
@@ -218,18 +220,4 @@ def _busy(cpu: Cpu) -> Iterator[int]:
 
 
 def _run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """A command as printed, with a sudo that only runs it."""
-    shim = folder / "bin/sudo"
-    shim.parent.mkdir(exist_ok=True)
-    shim.write_text('#!/bin/sh\nexec "$@"\n')
-    shim.chmod(0o755)
-    return subprocess.run(
-        ["/bin/sh", "-c", command],
-        cwd=folder,
-        env={**os.environ, "LC_ALL": "C", "PATH": f"{shim.parent}:{os.environ['PATH']}"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return run_as_root(f"cd {shlex.quote(str(folder))} && {command}", folder / "bin")

@@ -60,6 +60,10 @@ def notes(address: Address, root: Path | None) -> tuple[str, ...]:
     return () if any(name == _SERVER for _, name in pcm_processes(root)) else (_NOT_HERE,)
 
 
+_START = "sudo env PCM_NO_RDT=1 pcm-sensor-server"
+_ADDS = "it has temperatures, and power and C-states where the kernel does not count them"
+
+
 def report(
     address: Address, root: Path | None, value: PcmTable | Missing, owner: Owner | None = None
 ) -> tuple[Check, ...]:
@@ -67,8 +71,8 @@ def report(
     if isinstance(value, Missing):
         fix = ""
         if value.reason is Reason.SOURCE:
-            fix = "for power, temperatures and C-states: PCM_NO_RDT=1 pcm-sensor-server"
-        lines = [Check("pcm", value.reason, value.message, fix)]
+            fix = _START
+        lines = [Check("pcm", value.reason, value.message, fix, _ADDS if fix else "")]
     else:
         form = "totals since its start" if value.since_start else "its last second"
         text = (
@@ -81,7 +85,7 @@ def report(
         for note in value.notes:
             reason, fix = Reason.SOURCE, ""
             if note == HOLDS_RDT:
-                reason, fix = Reason.TAKEN, "PCM_NO_RDT=1 pcm-sensor-server"
+                reason, fix = Reason.TAKEN, _START
             lines.append(Check("pcm", reason, note, fix))
     if root is not None:
         lines += [

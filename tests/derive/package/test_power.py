@@ -73,8 +73,8 @@ def test_energy_is_of_counts_and_power_of_the_counters_own_clock() -> None:
     assert not seen[2].packages[0].origins
 
 
-# A register's unit, 2**-14 J, in counts; and where counters wrap: the register's 32 bits of that unit,
-# which the kernel extends, and perf's 64 bits.
+# A register's unit, 2**-14 J, in counts; and where counters wrap: the register's 32 bits, which the
+# kernel extends, and perf's 64 bits.
 UNIT, REGISTER, COUNTER = 2**18, 2**50, 2**64
 
 
