@@ -108,9 +108,7 @@ def load_module(
         return CounterProblem(Reason.ERROR, f"{path} can't be loaded: {error}", _FIX)
     lacks = lacking(module)
     if lacks:
-        return CounterProblem(
-            Reason.SOURCE, f"{path} is too old: it has no {lacks}; {_SINCE}", _FIX
-        )
+        return CounterProblem(Reason.SOURCE, f"{path} is too old: it has no {lacks}; {_SINCE}")
     return module  # type: ignore[no-any-return]
 
 

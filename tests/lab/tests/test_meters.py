@@ -63,6 +63,44 @@ def test_what_nftop_reads_is_what_the_model_takes(machine: str, *, with_c3: bool
     assert seen >= {"energy_pkg", "energy_ram", "package_c6", "core_c6", "core_throttles"}
 
 
+_HOT = (
+    _CLOCK
+    + """
+    from nftop.sources.power.source import PowerSource
+    source = PowerSource(clock_ns=now_ns)
+    def counts():
+        table, result = source.read(), {}
+        for at, event in enumerate(table.event.tolist()):
+            name = table.events[event]
+            if name.endswith("throttles"):
+                number = (table.boxes if name.startswith("core") else table.packages)[at]
+                result[f"{name} {number}"] = int(table.values[at])
+        return result
+    before = counts()
+    with open("/sys/fs/lab/live/ctl/throttles", "w") as file:
+        file.write("3 40 0")
+    with open("/sys/fs/lab/live/ctl/throttles", "w") as file:
+        file.write("0 0 7")
+    clock("step 4")
+    held = counts()
+    clock("step 1")
+    after = counts()
+    (line,) = [check.text for check in source.check() if check.name == "power throttling"]
+    source.close()
+    print(json.dumps([before, held, after, line]))
+    """
+)
+
+
+def test_throttling_of_a_core_and_of_a_package_is_read_every_five_seconds() -> None:
+    before, held, after, line = answer(_HOT, "--model", "icx", "--cpus", str(CPUS),
+                                       "--freeze", "60")  # fmt: skip
+    assert set(before.values()) == {0} and len(before) == CPUS + 2
+    assert held == before
+    assert after == {**before, "core_throttles 3": 40, "package_throttles 0": 7}
+    assert "up to 40 times" in line and "cores of CPU 3; package 0" in line
+
+
 @pytest.mark.skipif(shutil.which("perf") is None, reason="no perf here: apt-get install perf")
 def test_perf_stat_sees_the_same_energy_and_residency() -> None:
     program = (
