@@ -40,7 +40,7 @@ def modules() -> Iterator[tuple[ModuleType, ast.Module]]:
 
 def fixes() -> list[tuple[str, str]]:
     """Each with where it is: module and line."""
-    found = []
+    result = []
     for module, tree in modules():
         parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
         for call in (item for item in ast.walk(tree) if isinstance(item, ast.Call)):
@@ -52,8 +52,8 @@ def fixes() -> list[tuple[str, str]]:
                 while not isinstance(scope, (ast.FunctionDef, ast.Module)):
                     scope = parents[scope]
                 where = f"{module.__name__}:{node.lineno}"
-                found += [(where, text) for text in texts(node, module, scope, tree) or [UNKNOWN]]
-    return found
+                result += [(where, text) for text in texts(node, module, scope, tree) or [UNKNOWN]]
+    return result
 
 
 def texts(node: ast.expr, module: ModuleType, scope: ast.AST, tree: ast.Module) -> list[str]:
@@ -121,7 +121,7 @@ def test_the_syntax_trees_have_the_fixes_of_every_kind_of_source() -> None:
     assert len({text for _, text in FIXES}) >= 18
 
 
-def test_no_fix_is_made_where_no_test_sees_it() -> None:
+def test_every_fix_is_seen_by_a_test() -> None:
     unknown = {where.partition(":")[0] for where, text in FIXES if text == UNKNOWN}
     assert unknown == ELSEWHERE.keys()
 
@@ -148,7 +148,7 @@ def test_prose_is_no_command() -> None:
             assert_command(prose)
 
 
-def test_the_other_users_of_the_pmu_are_found(tmp_path: Path) -> None:
+def test_the_command_lists_other_users_of_the_pmu(tmp_path: Path) -> None:
     attr = abi.attribute(Encoding(1, 0), leader=True)  # a clock of this thread
     descriptor = abi.host_kernel(pid=abi.THIS_THREAD).open_event(attr, -1, -1)
     try:

@@ -122,7 +122,7 @@ def test_a_host_is_known_by_its_pmus(tmp_path: Path) -> None:
     ("refused", "samples"), [(set(), "cycles"), ({0}, "cpu-clock"), ({0, 1}, "")]
 )
 @pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.ENOENT])
-def test_what_can_be_sampled_is_asked_of_the_kernel(
+def test_the_kernel_knows_what_can_be_sampled(
     tmp_path: Path, refused: Collection[int], samples: str, code: int
 ) -> None:
     opened: list[tuple[int, int, int, int]] = []
