@@ -12,7 +12,6 @@ from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.struct import dataclass
 
 _SECONDS, _TRACE_SECONDS, _SAMPLES_HZ = 5, 0.1, 999
-_RECORD_SINCE, _C2C_SINCE, _TRACE_SINCE = (2, 6), (4, 10), (4, 1)
 _INSTALL = "perf is not installed: Debian's package linux-perf, Ubuntu's linux-tools"
 _NO_EVENTS = "the PMU has no event mem-loads here: guests have none, nor have CPUs of other vendors"
 _NO_INTERRUPT = (
@@ -66,53 +65,26 @@ def perf_tasks(cpu: Cpu, together: Collection[Cpu], tool: PerfTool) -> tuple[Per
     counted = "cycles,instructions,ref-cycles,cache-misses" if tool.cycles else "cpu-clock"
     unsampled = "" if tool.samples else _NO_SAMPLES
     uninterrupted = "" if tool.samples == "cycles" else _NO_INTERRUPT
-    return (
-        PerfTask(
-            "its counters, without interrupting it for samples",
-            (f"sudo perf stat -C {cpu} -e {counted} -- sleep {_SECONDS}",),
-        ),
-        _possible(
-            "where its time goes, by function",
-            (f"{record} -- sleep {_SECONDS}", f"sudo perf report -i {data} --stdio"),
-            tool,
-            _RECORD_SINCE,
-            unsampled,
-        ),
-        _possible(
-            "each sample by time, for flame graphs",
-            (f"sudo perf script -i {data} -F comm,tid,cpu,time,event,ip,sym",),
-            tool,
-            _RECORD_SINCE,
-            unsampled,
-        ),
-        _possible(
-            "lines of cache that it shares with others (c2c)",
-            (
-                f"sudo perf c2c record -- -C {listed} -o {lines} sleep {_SECONDS}",
-                f"sudo perf c2c report -i {lines} --stdio",
-            ),
-            tool,
-            _C2C_SINCE,
-            uninterrupted if tool.memory_events else _NO_EVENTS,
-        ),
-        _possible(
-            "every branch it takes (Processor Trace)",
-            (
-                f"sudo perf record -C {cpu} -e intel_pt// -o {trace} -- sleep {_TRACE_SECONDS}",
-                f"sudo perf script -i {trace} --itrace=i1us -F comm,tid,cpu,time,ip,sym",
-            ),
-            tool,
-            _TRACE_SINCE,
-            "" if tool.processor_trace else _NO_TRACE,
-        ),
-    )
-
-
-def _possible(
-    title: str, commands: tuple[str, ...], tool: PerfTool, since: tuple[int, int], why: str
-) -> PerfTask:
-    version = tool.version or (0, 0)
-    if (0, 0) < version < since:
-        too_old = f"perf {version[0]}.{version[1]} is too old: {since[0]}.{since[1]} can"
-        return PerfTask(title, why=too_old)
-    return PerfTask(title, why=why) if why else PerfTask(title, commands)
+    rows: tuple[tuple[str, tuple[int, int], str, tuple[str, ...]], ...] = (
+        ("its counters, without interrupting it for samples", (0, 0), "",
+         (f"sudo perf stat -C {cpu} -e {counted} -- sleep {_SECONDS}",)),
+        ("where its time goes, by function", (0, 0), unsampled,
+         (f"{record} -- sleep {_SECONDS}", f"sudo perf report -i {data} --stdio")),
+        ("each sample by time, for flame graphs", (0, 0), unsampled,
+         (f"sudo perf script -i {data} -F comm,tid,cpu,time,event,ip,sym",)),
+        ("lines of cache that it shares with others (c2c)", (4, 10),
+         uninterrupted if tool.memory_events else _NO_EVENTS,
+         (f"sudo perf c2c record -- -C {listed} -o {lines} sleep {_SECONDS}",
+          f"sudo perf c2c report -i {lines} --stdio")),
+        ("every branch it takes (Processor Trace)", (4, 1),
+         "" if tool.processor_trace else _NO_TRACE,
+         (f"sudo perf record -C {cpu} -e intel_pt// -o {trace} -- sleep {_TRACE_SECONDS}",
+          f"sudo perf script -i {trace} --itrace=i1us -F comm,tid,cpu,time,ip,sym")),
+    )  # fmt: skip
+    tasks = []
+    for title, since, why, commands in rows:
+        too_old = (0, 0) < tool.version < since
+        old = f"perf {tool.version[0]}.{tool.version[1]} is too old: {since[0]}.{since[1]} can"
+        no = old if too_old else why
+        tasks.append(PerfTask(title, () if no else commands, no))
+    return tuple(tasks)

@@ -60,10 +60,7 @@ class BoxRates:
 
 
 def box_rates(before: UncoreTable | None, known: BoxRates | None, after: UncoreTable) -> BoxRates:
-    """Rates between two tables; `known` are those of the older one.
-
-    RESET for a row that stepped back, or that more than 20 days lie between.
-    """
+    """Rates between two tables; `known` are those of the older one. RESET also after 20 days."""
     rows, why = len(after.values), after.reasons.copy()
     if before is None or not _same_rows(before, after):
         why[why == 0] = Reason.WARMING

@@ -61,7 +61,6 @@ def notes(address: Address, root: Path | None) -> tuple[str, ...]:
 
 
 _START = "sudo env PCM_NO_RDT=1 pcm-sensor-server"
-_ADDS = "it has temperatures, and power and C-states where the kernel does not count them"
 
 
 def report(
@@ -72,7 +71,7 @@ def report(
         fix = ""
         if value.reason is Reason.SOURCE:
             fix = _START
-        lines = [Check("pcm", value.reason, value.message, fix, _ADDS if fix else "")]
+        lines = [Check("pcm", value.reason, value.message, fix)]
     else:
         form = "totals since its start" if value.since_start else "its last second"
         text = (

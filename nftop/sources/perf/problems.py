@@ -60,9 +60,7 @@ STALLED = CounterProblem(
 _GUEST = "; guests have no PMU unless the hypervisor offers a virtual one (QEMU: -cpu host,pmu=on)"
 _ROOT_FIX = "sudo nftop"
 # The other users of the PMU: perf, a profiler; by registers, as pcm.
-FIND_OTHER = (
-    r"sudo find /proc -maxdepth 3 -path '*/fd/*' \( -lname '*perf_event*' -o -lname '*/msr' \)"
-)
+FIND_OTHER = "sudo find /proc -maxdepth 3 -path '*/fd/*' -lname '*perf_event*' -o -lname '*/msr'"
 _FILES_FIX = "sudo sh -c 'ulimit -n 65536 && exec nftop'"
 
 # In sentences, {paranoid} and {files} stand for what the host says.
@@ -81,16 +79,8 @@ _TOO_MANY_FILES = (
 )
 _BY_ERRNO: dict[int, tuple[Reason, str, str]] = {
     errno.EACCES: (Reason.PERMISSION, _NOT_ALLOWED, _ROOT_FIX),
-    errno.EPERM: (
-        Reason.PERMISSION,
-        _FORBIDDEN,
-        _ROOT_FIX,
-    ),
-    errno.ENOENT: (
-        Reason.HARDWARE,
-        f"this CPU or kernel has no such event{_GUEST}",
-        "",
-    ),
+    errno.EPERM: (Reason.PERMISSION, _FORBIDDEN, _ROOT_FIX),
+    errno.ENOENT: (Reason.HARDWARE, f"this CPU or kernel has no such event{_GUEST}", ""),
     errno.EOPNOTSUPP: (Reason.HARDWARE, f"this CPU's PMU can't count it{_GUEST}", ""),
     errno.ENODEV: (Reason.HARDWARE, f"this CPU lacks what the event needs{_GUEST}", ""),
     errno.ENXIO: (Reason.HARDWARE, "the PMU of this event has gone", ""),

@@ -30,10 +30,7 @@ from nftop.sources.vpp.session import SegmentLink, VppSession
 _FOLDERS = re.compile("vpp.*")
 _NAME = "stats.sock"
 # VPP joins sections of one name.
-_NO_NODES_FIX = (
-    "echo 'statseg { per-node-counters on }' | sudo tee -a /etc/vpp/startup.conf"
-    "  # then restart VPP"
-)
+_NO_NODES_FIX = "echo 'statseg { per-node-counters on }' | sudo tee -a /etc/vpp/startup.conf"
 
 
 class StatsSearch(SocketSearch):
@@ -111,9 +108,7 @@ class VppSource(NfSource[SegmentLink, VppInstance]):
         if bound and unbound:
             where += f" and {unbound} not bound"
         threads = "1 thread" if len(sample.threads) == 1 else f"{len(sample.threads)} threads"
-        counted = (
-            "counted" if sample.nodes is not None else "not counted, so how busy it is is unknown"
-        )
+        counted = "counted" if sample.nodes is not None else "not counted (restart after the fix)"
         interfaces = f"{len(sample.interfaces.names)} interfaces"
         text = f"{subject}: {threads} {where}, {interfaces}, graph nodes {counted}"
         return Check(name, Reason.PRESENT, text, "" if sample.nodes is not None else _NO_NODES_FIX)
