@@ -97,8 +97,16 @@ def test_text_has_every_row(folder: Path) -> None:
         assert ended.stdout.isascii()
         rows = [line for line in ended.stdout.splitlines() if line.startswith(("edge-", "core-"))]
         assert len(rows) == 12
-        called("-n", "1", "fleet", "--job", "x", "--prometheus", f"http://127.0.0.1:{peer.port}")
-        assert 'job="x"' in peer.requested[-1]["query"][0]
+
+
+def test_a_job_without_a_target_is_an_error(folder: Path) -> None:
+    with prometheus_peer(three_hosts()) as peer:
+        where = ("--prometheus", f"http://127.0.0.1:{peer.port}")
+        for count in (("-n", "1"), ("--batch",)):
+            ended = called(*count, "fleet", "--job", "x\x1b[2J", *where)
+            assert (ended.returncode, ended.stdout) == (1, "")
+            assert "x?[2J" in ended.stderr and len(ended.stderr.splitlines()) == 1
+        assert 'job="x' in peer.requested[-1]["query"][0]
 
 
 def test_without_a_prometheus_text_fails(folder: Path) -> None:
