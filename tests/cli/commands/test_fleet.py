@@ -151,7 +151,7 @@ def test_a_host_opens_with_the_first_of_its_recording(folder: Path) -> None:
     assert remote.ending() != ""
     assert (folder / "arguments").read_text().split() == [
         "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=5",
-        "-o", "ServerAliveCountMax=3", "--", "root@edge-07",
+        "-o", "ServerAliveCountMax=3", "-o", "LogLevel=ERROR", "--", "root@edge-07",
         "sudo", "-n", "nftop", "record", "-o", "-",
     ]  # fmt: skip
 
@@ -162,6 +162,11 @@ def test_a_host_opens_with_the_first_of_its_recording(folder: Path) -> None:
         ("echo 'Permission denied (publickey).' >&2; exit 255", "Permission denied (publickey)."),
         ("echo 'sudo: a password is required' >&2; exit 1", "sudo: a password is required"),
         ("echo 'sudo: nftop: command not found' >&2; exit 1", "command not found"),
+        # The reason comes first: a line may be too narrow for all of it.
+        (
+            "echo 'ssh: connect to host edge-07 port 22: Connection refused' >&2; exit 255",
+            "Connection refused (edge-07 port 22)",
+        ),
         ("exit 7", "code 7"),
         ("echo Welcome to edge-07; exit 0", "another version"),
         ("head -c 100000 /dev/urandom; echo 'nftop 0.0.1' >&2; exit 1", "another version"),
