@@ -14,8 +14,8 @@ from collections import deque
 from nftop.model.missing import Missing, Reason
 
 # BatchMode: ssh asks for nothing, it fails. A host that does not answer, or answers no more, is
-# given up after 15 s: without a limit ssh waits for TCP, minutes or for ever. LogLevel: no banner of
-# the host, which would pass for the reason of an end. After `--` nothing is an option.
+# given up after 15 s: without a limit ssh waits for TCP, minutes or for ever. LogLevel: no banner
+# of the host, which would pass for the reason of an end. After `--` nothing is an option.
 _LIMITS = ("ConnectTimeout=15", "ServerAliveInterval=5", "ServerAliveCountMax=3")
 _OPTIONS = ("BatchMode=yes", *_LIMITS, "LogLevel=ERROR")
 SSH = ("ssh", *(word for option in _OPTIONS for word in ("-o", option)), "--")

@@ -17,21 +17,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from nftop.derive.compare.comparability import (
-    COSTS,
-    DROPS,
-    LOSSES,
-    PACKETS,
-    load_moved,
-    summed,
-)
+from nftop.derive.compare.comparability import COSTS, DROPS, LOSSES, PACKETS, load_moved, summed
 from nftop.derive.compare.intervals import Entity, EntityRow
-from nftop.derive.compare.intervals_report import (
-    Comparison,
-    EntityReport,
-    is_same_clock,
-    ordered,
-)
+from nftop.derive.compare.intervals_report import Comparison, EntityReport, is_same_clock, ordered
 from nftop.derive.compare.metric import (
     LEAST_RATIO,
     LEAST_SAMPLES,
@@ -41,13 +29,7 @@ from nftop.derive.compare.metric import (
     direction,
     measured,
 )
-from nftop.derive.compare.ranksum import (
-    ALPHA,
-    adjusted,
-    centre,
-    least_hosts,
-    signed_rank,
-)
+from nftop.derive.compare.ranksum import ALPHA, adjusted, centre, least_hosts, signed_rank
 from nftop.model.column import Floats
 from nftop.model.metrics.ports import OTHER_LOSSES
 from nftop.model.missing import Missing, Reading, Reason
