@@ -266,6 +266,13 @@ class Tmux:
     def press(self, *keys: str) -> None:
         self.run("send-keys", *keys)
 
+    def find(self, text: str) -> None:
+        """Type it into the prompt of `/`; keys that follow at once would go into the prompt too."""
+        self.press("/")
+        self.until(lambda text: "q quit" not in text)
+        self.press(*text, "Enter")
+        self.until(lambda text: "q quit" in text)
+
 
 @pytest.mark.real
 @pytest.mark.skipif(
@@ -308,13 +315,13 @@ def test_three_hosts_and_a_prometheus_in_tmux(folder: Path) -> None:
             assert len([line for line in text.split("\n") if line.startswith("edge-07")]) == 4
         # The operator opens a host, which the mapping names, and comes back.
         small, large = terminals.values()
-        small.press("/", *"edge-07", "Enter")
+        small.find("edge-07")
         small.press("g", "Enter")
         small.until(lambda text: "REPLAY" in text and "[1 Cores]" in text)
         small.press("q")
         small.until(lambda text: "back from edge-07" in text)
         # Of another there is no host of ssh: the line to add is shown.
-        large.press("/", *"core-1", "Enter")
+        large.find("core-1")
         large.press("Enter")
         large.until(lambda text: f'"{targets["core-1"]}" = "HOST"' in text)
         large.press("Escape")
