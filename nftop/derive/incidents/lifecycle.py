@@ -372,6 +372,10 @@ def _follow(
         traces=follow_traces(old.traces if old else (), traced, inputs.recent, first, frame),
         # A loss that is not muted is never hidden with its cause.
         muted=muted,
+        is_bound=any(
+            item.is_bound and item.since_ns == first.since_ns
+            for item in (*cause.findings, *([] if old is None else [old]))
+        ),
     )
     incident = _with_evidence(incident, cause, old, inputs, began_ns)
     # Its worst tick, or the last one with its cause where nothing is lost.
