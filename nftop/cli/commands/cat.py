@@ -154,7 +154,7 @@ def exported(options: argparse.Namespace, gate: ClassGate, badge: str) -> None:
     if options.output is None:
         put(sys.stdout, text)
         return
-    write_new(Path(options.output), text)
+    write_new(Path(options.output), text, 0o644)
     notes = [f"  not in it: {note}" for note in profile.notes]
     lines = [f"written: {options.output}", *notes]
     put(sys.stdout, "".join(f"{printable(line)}\n" for line in lines))
