@@ -21,13 +21,7 @@ from typing import NoReturn, TextIO, cast
 from nftop import __version__
 from nftop.cli import first_frame
 from nftop.cli.parsers import cat, record, sst
-from nftop.cli.parsers.common import (
-    DEFAULTS,
-    add_batch,
-    add_sampling,
-    count_of,
-    fleet_interval,
-)
+from nftop.cli.parsers.common import DEFAULTS, add_batch, add_sampling, count_of, fleet_interval
 from nftop.export.output import (
     FAILURE,
     USAGE,

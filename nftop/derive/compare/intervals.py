@@ -269,11 +269,7 @@ class EntityRow:
 
 
 def row_of(
-    metric: Metric,
-    a: Floats,
-    b: Floats,
-    why: Missing,
-    context: tuple[Floats, Floats] | None = None,
+    metric: Metric, a: Floats, b: Floats, why: Missing, context: tuple[Floats, Floats] | None = None
 ) -> EntityRow:
     """Compare two samples in the order of time, float64 (n,) and (m,), NaN if absent.
 
