@@ -53,24 +53,24 @@ def stub(folder: Path, name: str, program: str) -> None:
     (folder / name).chmod(0o755)
 
 
-def test_a_release_of_ubuntu_that_debootstrap_does_not_know_yet_is_made_as_gutsy(
+def test_an_ubuntu_release_without_a_script_uses_that_of_gutsy(
     tmp_path: Path,
 ) -> None:
-    programs, scripts, made = (tmp_path / name for name in ("bin", "scripts", "made"))
-    for folder in (programs, scripts, made):
+    programs, scripts, systems = (tmp_path / name for name in ("bin", "scripts", "systems"))
+    for folder in (programs, scripts, systems):
         folder.mkdir()
     stub(programs, "id", "echo 0")
     stub(programs, "debootstrap", f'printf "%s\\n" "$@" > {tmp_path}/given; exit 1')
     (scripts / "gutsy").write_text("default_mirror http://archive.ubuntu.com/ubuntu\n")
-    (made / "ubuntu-archive-keyring.gpg").touch()
+    (systems / "ubuntu-archive-keyring.gpg").touch()
     done = subprocess.run(
-        [PACKAGING / "debian.sh", "noble", made, tmp_path / "out", "check-deb.sh"],
+        [PACKAGING / "debian.sh", "noble", systems, tmp_path / "out", "check-deb.sh"],
         env={"PATH": f"{programs}:/usr/bin:/bin", "DEBOOTSTRAP_DIR": str(tmp_path)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 1, done.stdout
     given = (tmp_path / "given").read_text().splitlines()
-    assert given[-4:] == ["noble", f"{made}/noble.new", "", str(scripts / "gutsy")]
+    assert given[-4:] == ["noble", f"{systems}/noble.new", "", str(scripts / "gutsy")]
     assert "--components=main,universe" in given
 
 

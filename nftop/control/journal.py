@@ -408,7 +408,7 @@ def _write(handle: int, data: bytes, path: Path) -> None:
             data = data[os.write(handle, data) :]
         os.fsync(handle)
     except OSError as error:
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _sync(folder: Path) -> None:

@@ -89,11 +89,12 @@ def finding_begins(data: Readable, wall_ns: int) -> dict[tuple[str, str], tuple[
     for _ in range(_FRAMES_BACK):
         markers = [item for item in _markers_of(data, places) if item.wall_ns <= wall_ns]
         for item in sorted(markers, key=lambda item: -item.wall_ns):
-            rule, where, since_ns = map(item.detail.get, ("rule", "where", "since_ns"))
-            known = isinstance(rule, str) and isinstance(where, str) and isinstance(since_ns, int)
-            if item.kind == "finding" and known and 0 < since_ns <= item.wall_ns:
-                began_ns = item.monotonic_ns - (item.wall_ns - since_ns)
-                begins.setdefault((rule, where), (since_ns, began_ns))
+            if item.kind == "finding":
+                match item.detail:
+                    case {"rule": str(rule), "where": str(where), "since_ns": int(since_ns)}:
+                        if 0 < since_ns <= item.wall_ns:
+                            began_ns = item.monotonic_ns - (item.wall_ns - since_ns)
+                            begins.setdefault((rule, where), (since_ns, began_ns))
         places = _earlier(data, places)
     return begins
 

@@ -86,7 +86,7 @@ def test_muted_ones_are_not_sent(receiver: socket.socket) -> None:
         receiver.recv(1)
 
 
-def test_at_the_start_it_is_said_once_that_nothing_can_be_logged(
+def test_at_the_start_a_missing_receiver_is_reported_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert open_log(None, "x") is None

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nftop.cli.cuts import BAD_RECORDING, ending_on_signal, open_cut
-from nftop.control.wording import counted
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
 from nftop.export.report.content import report_blocks
 from nftop.export.report.pages import html_report, markdown_report
@@ -56,8 +55,8 @@ def report(options: argparse.Namespace) -> int:
     code = _put(options.output, text)
     if code == OK:
         name = "standard output" if options.output == "-" else options.output
-        incidents = counted(sum(item.kind == "incident" for item in data.events), "incident")
-        say(f"nftop: {incidents}; {recorded(name, data.ticks, len(text.encode()))}")
+        count = sum(item.kind == "incident" for item in data.events)
+        say(f"nftop: {recorded(name, data.ticks, len(text.encode()))}; incidents: {count}")
     return BAD_RECORDING if code == OK and cut.damaged else code
 
 

@@ -47,8 +47,8 @@ def test_a_directory_of_this_name_comes_first(
     name: str, resolved: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [(ROOT, 0), ("vpp", 1), ("ovs", 3), ("COS3", 5)]
-    there = replace(table(), groups=tuple(group(name, clos, ()) for name, clos in rows))
-    monkeypatch.setattr(classes_host, "table_of", lambda _: there)
+    known = replace(table(), groups=tuple(group(name, clos, ()) for name, clos in rows))
+    monkeypatch.setattr(classes_host, "table_of", lambda _: known)
     options = build_parser().parse_args(["cat", "remove", "--group", name])
     resolve_group(options)
     assert options.group == resolved
