@@ -384,9 +384,22 @@ def _add_demo_options(parser: argparse.ArgumentParser) -> None:
         "ways of cache); sst-bf and lowcore have the gold-6230n",
     )  # fmt: skip
     simulated.add_argument(
+        "--host-name", metavar="NAME", type=_host_name,
+        help="its own name, in recordings and exports (default demo)",
+    )  # fmt: skip
+    simulated.add_argument(
         "--cpus", dest="simulated_cpus", metavar="N", type=count_of("CPUs"),
         help="number of CPUs, 2 to 512 (default: of two such processors, 88, 80 or 96)",
     )  # fmt: skip
+
+
+def _host_name(text: str) -> str:
+    from nftop.model.topology import HOST_NAME  # noqa: PLC0415 - numpy comes with it
+
+    if HOST_NAME.fullmatch(text) is None:
+        rule = "a name of up to 64 letters, digits and . - _, beginning with none of . -"
+        raise argparse.ArgumentTypeError(f"{text!r} is not {rule}")
+    return text
 
 
 def _loopback(text: str) -> Loopback:
