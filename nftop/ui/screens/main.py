@@ -156,7 +156,7 @@ class MainScreen(BannerScreen[None]):
             "copy": lambda _: self._copy(),
             "incident": lambda _: self._incident(),
             "edit": lambda _: self._edit(),
-            "sweep": lambda _: self.say(self._editing.sweep(self._view)),
+            "sweep": lambda _: self.say(self._editing.sweep(*self._view.editor_start)),
             "help": lambda _: self._help(),
             "meter": lambda _: self.say(self._editing.monitor(self._view)),
             "choose": lambda _: self._view.choose_workload(),
@@ -386,7 +386,7 @@ class MainScreen(BannerScreen[None]):
             self._options,
             self.changes,
             self._rule_control,
-            self._editing.drafted,
+            self._editing,
             chosen=chosen,
         )
         self.app.push_screen(screen, self._back)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
+from textual.screen import Screen
 
 from nftop.control.resctrl.remedy import remedy
 from nftop.control.simulated import simulated_gates
@@ -17,6 +19,7 @@ from nftop.model.remedy import Remedy
 from nftop.model.struct import replace
 from nftop.store.user.rules import rules_file
 from nftop.ui.options import Options
+from nftop.ui.screens.experiment import ExperimentScreen
 from nftop.ui.screens.incident import IncidentScreen
 from tests.frames import WALL_NS
 from tests.sim.hosts import Frozen, S
@@ -251,3 +254,20 @@ async def test_the_page_stays_with_its_incident_at_every_moment(
         session.past = None
         await run.press("k")
         assert title(run).startswith(" i ")
+
+
+async def test_the_sweep_of_a_mask_is_offered_and_opened_where_it_is_the_mend(
+    noisy: tuple[Frozen, Frame],
+) -> None:
+    host, frame = noisy
+    gate = simulated_gates(host.simulated.world)
+    async with running(frame, size=(80, 24), options=Options(gate=gate, rw=True)) as run:
+        text = await run.press("tab")
+        assert "T sweep" in text.splitlines()[-1]
+        await run.press("n")
+        assert "T sweep" not in run.text.splitlines()[-1]
+        opened: list[type[Screen[Any]]] = []
+        for keys in (("T",), ("p", "T"), ("escape",)):
+            await run.press(*keys)
+            opened.append(type(run.app.screen))
+        assert opened == [IncidentScreen, ExperimentScreen, IncidentScreen]
