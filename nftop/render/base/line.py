@@ -37,7 +37,8 @@ class Tone(StrEnum):
     WARN_DIM = "warn-dim"
     BAD_DIM = "bad-dim"
     # Grounds, also as `Line.fill`.
-    HEADER = "header"  # headers of tables, footer
+    HEADER = "header"  # headers of tables
+    FOOTER = "footer"
     SELECTION = "selection"  # the row under the cursor
     PENDING = "pending"  # a change that is not kept; nothing else
     PENDING_TEXT = "pending-text"  # the same as a hue of text
