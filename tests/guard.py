@@ -223,7 +223,8 @@ MAY: Mapping[str, str] = {
     # Settings of rules, kept by an object that the command gives to the screens.
     "ui/screens/incident.py": "save",
     # Standard output, and how nftop ends.
-    "cli/main.py": "os.environ signal.SIG* sys.stdout sys.exit "
+    "cli/parsers/common.py": "os.environ os.get_terminal_size sys.__stdout__ sys.exit",
+    "cli/main.py": "os.environ signal.SIG* sys.stdout "
     # The function of a command, by the table of commands.
     "importlib.import_module getattr",
     "cli/config.py": "os.environ pathlib.Path sys.stdout",

@@ -6,6 +6,7 @@ import argparse
 import re
 from collections.abc import Iterator
 
+from nftop.cli.parsers.common import Parser
 from nftop.model.struct import dataclass
 
 _USAGE = "usage: "
@@ -70,6 +71,8 @@ def _spec(
 ) -> CommandSpec:
     options: list[OptionSpec] = []
     commands: list[CommandSpec] = []
+    if isinstance(parser, Parser):
+        parser.complete()
     formatter = parser._get_formatter()  # noqa: SLF001
     own = (parser._positionals, parser._optionals)  # noqa: SLF001 - argparse has no public names
     for group in parser._action_groups:  # noqa: SLF001

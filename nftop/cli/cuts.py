@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import AbstractContextManager
+from typing import NamedTuple
 
 from nftop.cli.signals import handling
 from nftop.export.output import FAILURE, USAGE, fail
@@ -26,14 +27,29 @@ def ending_on_signal(ended: list[int], *cuts: Cut) -> AbstractContextManager[Non
     return handling(_SIGNALS, end)
 
 
-def open_cut(text: str) -> Cut | int:
-    """The interval; without one, print why and return the exit code."""
+class UnreadCut(NamedTuple):
+    """An interval that can't be read: its file as typed (untrusted), why, and the exit code."""
+
+    file: str
+    why: str
+    code: int
+
+
+def try_cut(text: str) -> Cut | UnreadCut:
     name = named(text)
     try:
         return opened(name)
     except NoRecordingError as error:
-        return fail(f"{printable(name.file)}: {printable(str(error))}", BAD_RECORDING)
+        return UnreadCut(name.file, printable(str(error)), BAD_RECORDING)
     except NoMomentError as error:
-        return fail(f"{printable(name.file)}: {printable(str(error))}", USAGE)
+        return UnreadCut(name.file, printable(str(error)), USAGE)
     except OSError as error:
-        return fail(f"{printable(name.file)}: {error.strerror}", FAILURE)
+        return UnreadCut(name.file, f"{error.strerror}", FAILURE)
+
+
+def open_cut(text: str) -> Cut | int:
+    """The interval; without one, print why and return the exit code."""
+    cut = try_cut(text)
+    if isinstance(cut, Cut):
+        return cut
+    return fail(f"{printable(cut.file)}: {cut.why}", cut.code)

@@ -16,13 +16,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import NoReturn, TextIO, cast
+from typing import NoReturn
 
 from nftop import __version__
 from nftop.cli import first_frame
 from nftop.cli.parsers import cat, record, sst
 from nftop.cli.parsers.common import (
     DEFAULTS,
+    Parser,
     add_batch,
     add_sampling,
     count_of,
@@ -30,19 +31,15 @@ from nftop.cli.parsers.common import (
 )
 from nftop.export.output import (
     FAILURE,
-    USAGE,
     OutputError,
     before_text,
     discard_stdout,
     fail,
-    put,
     say,
-    say_lines,
 )
 from nftop.model.error_text import describe_error, exhausted
 from nftop.model.loopback import PORT, Loopback, parse_loopback
 from nftop.model.nf.queue_map import parse_queue_map
-from nftop.model.terminal_text import safe_line
 
 # Commands that print what is made from the parsers.
 SHELL_NAMES = ("completion", "man")
@@ -72,8 +69,6 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
 _BY_SERVER = ("live", "doctor", "serve", "record")
 # Commands that run despite an error in the configuration.
 _WITHOUT_CONFIG = frozenset({*cat.NAMES, *SHELL_NAMES, "sst", "explain", "tma", "fleet"})
-# argparse's message where only a command of a command is missing.
-_NO_COMMAND = "the following arguments are required: COMMAND"
 _EPILOG = """\
 without a terminal on standard output nftop writes frames as text, as with --batch
 
@@ -124,19 +119,6 @@ def _run(arguments: Sequence[str]) -> int:
     module, _, name = COMMANDS[options.command].rpartition(".")
     code: int = getattr(import_module(f"nftop.cli.{module}"), name)(options)
     return code
-
-
-class _Parser(argparse.ArgumentParser):
-    """Writes as every command does: argparse itself ignores a stream that can't be written."""
-
-    def _print_message(self, message: str, file: object = None) -> None:
-        put(cast("TextIO | None", file), message)
-
-    def error(self, message: str) -> NoReturn:
-        alone = message == _NO_COMMAND  # such as `nftop cat`: its commands are what is wanted
-        text = self.format_help() if alone else self.format_usage()
-        say_lines(f"{text}{self.prog}: error: {safe_line(message)}")
-        sys.exit(USAGE)
 
 
 def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
@@ -191,12 +173,11 @@ def _taken(arguments: Sequence[str]) -> None:
 
 def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     """Every command and option; with `demo`, those of the simulated host."""
-    parser: argparse.ArgumentParser = _Parser(
+    parser = Parser(
         prog="nftop demo" if demo else "nftop",
         description="A top for hosts that forward packets in software: polling thread, packets "
         "per second, cycles per packet and IPC of each core.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.set_defaults(command="live", scenario=None, pcm=None, **DEFAULTS)
     parser.add_argument("--version", action="version", version=f"nftop {__version__}")
@@ -294,14 +275,18 @@ def _add_pqos(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def _add_tma(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    tma = commands.add_parser(
+def _add_tma(commands: cat.Commands) -> None:
+    commands.add_parser(
         "tma",
         help="top-down of counts from another program",
         description="The top-down method on counts from another program: perf stat -x or -j "
         "output, or a JSON object of counts by event name of the vendor, perf or nftop. Counts "
         "are sums over all threads of physical cores; --events prints the perf command for them.",
-    )
+        fill=_fill_tma,
+    ).set_defaults(command="tma")
+
+
+def _fill_tma(tma: argparse.ArgumentParser) -> None:
     tma.add_argument("--uarch", metavar="NAME", required=True,
                      help="the CPU of the counts, such as SKX or SPR")  # fmt: skip
     tma.add_argument("--smt", choices=("on", "off"),
@@ -310,10 +295,9 @@ def _add_tma(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     tma.add_argument("--events", action="store_true",
                      help="print the perf command that counts the events")  # fmt: skip
     tma.add_argument("file", metavar="FILE", nargs="?", help="the counts; - is standard input")
-    tma.set_defaults(command="tma")
 
 
-def _add_shell(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_shell(commands: cat.Commands) -> None:
     completion = cat.add_command(commands, "completion", "completion script of a shell")
     completion.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL",
                             help="bash, zsh or fish")  # fmt: skip
@@ -322,14 +306,18 @@ def _add_shell(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     man.add_argument("--list", dest="listed", action="store_true", help="only names of all pages")
 
 
-def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    serve = commands.add_parser(
+def _add_serve(commands: cat.Commands) -> None:
+    commands.add_parser(
         "serve",
         help="the latest frame for Prometheus, over HTTP on loopback",
         description="The latest frame as OpenMetrics, at http://127.0.0.1:9739/metrics for every "
         "user of this machine. A scrape does not read the host: -d sets the interval of readings, "
         "rates and ratios; it should equal Prometheus' scrape_interval.",
-    )
+        fill=_fill_serve,
+    ).set_defaults(command="serve")
+
+
+def _fill_serve(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--listen", metavar="ADDRESS:PORT", type=_loopback, default=f"127.0.0.1:{PORT}",
         help=f"loopback address (default 127.0.0.1:{PORT}; port 0: any free port)",
@@ -345,18 +333,21 @@ def _add_serve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "and interrupts per frame of the CPU that counts for a package, instead of four",
     )  # fmt: skip
     record.add_log(serve)
-    serve.set_defaults(command="serve")
 
 
-def _add_fleet(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    fleet = commands.add_parser(
+def _add_fleet(commands: cat.Commands) -> None:
+    commands.add_parser(
         "fleet",
         help="many hosts: a screen, a dashboard for Grafana, alerts for Prometheus",
         description="Many hosts that run nftop serve. With --prometheus a screen of all of them, "
         "by harm; Enter opens one over ssh. Else files, which are printed: a Grafana dashboard "
         "with a panel for each metric, and Prometheus alerting rules, one for each finding. "
         "Nothing of this host is read.",
-    )
+        fill=_fill_fleet,
+    ).set_defaults(command="fleet")
+
+
+def _fill_fleet(fleet: argparse.ArgumentParser) -> None:
     fleet.add_argument(
         "output", choices=("dashboard", "alerts"), nargs="?", metavar="dashboard|alerts"
     )
@@ -375,7 +366,6 @@ def _add_fleet(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "-d", dest="fleet_interval_s", metavar="S", type=fleet_interval, default=10.0,
         help="seconds between queries (default 10, at least 2)",
     )  # fmt: skip
-    fleet.set_defaults(command="fleet")
 
 
 def _add_demo_options(parser: argparse.ArgumentParser) -> None:
@@ -394,9 +384,22 @@ def _add_demo_options(parser: argparse.ArgumentParser) -> None:
         "ways of cache); sst-bf and lowcore have the gold-6230n",
     )  # fmt: skip
     simulated.add_argument(
+        "--host-name", metavar="NAME", type=_host_name,
+        help="its own name, in recordings and exports (default demo)",
+    )  # fmt: skip
+    simulated.add_argument(
         "--cpus", dest="simulated_cpus", metavar="N", type=count_of("CPUs"),
         help="number of CPUs, 2 to 512 (default: of two such processors, 88, 80 or 96)",
     )  # fmt: skip
+
+
+def _host_name(text: str) -> str:
+    from nftop.model.topology import HOST_NAME  # noqa: PLC0415 - numpy comes with it
+
+    if HOST_NAME.fullmatch(text) is None:
+        rule = "a name of up to 64 letters, digits and . - _, beginning with none of . -"
+        raise argparse.ArgumentTypeError(f"{text!r} is not {rule}")
+    return text
 
 
 def _loopback(text: str) -> Loopback:

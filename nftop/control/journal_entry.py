@@ -172,10 +172,7 @@ def request(
 
 
 def series_request(
-    proposal: Proposal,
-    settings: Sequence[Sequence[Change]],
-    requester: Requester,
-    folder: Path,
+    proposal: Proposal, settings: Sequence[Sequence[Change]], requester: Requester, folder: Path
 ) -> dict[str, Any]:
     """A request to the guard to try settings in turn (`series`)."""
     return request(proposal, requester, folder, None) | {

@@ -243,10 +243,7 @@ def _displaced(
 
 
 def _in_use(
-    cell: Cell,
-    target: State,
-    foreign: Collection[Cell],
-    held: Collection[tuple[str, str]],
+    cell: Cell, target: State, foreign: Collection[Cell], held: Collection[tuple[str, str]]
 ) -> bool:
     """Whether a directory to be removed contains something of others."""
     inside = [

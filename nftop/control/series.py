@@ -21,13 +21,7 @@ from nftop.control.journal import Journal, next_number, now
 from nftop.control.journal_entry import Entry, Requester
 from nftop.control.recovery import LOCK_S, retry, revert
 from nftop.control.revert import differing, is_end
-from nftop.control.transaction import (
-    REVERT_LOCK_S,
-    UnwrittenError,
-    after_error,
-    compared,
-    unknown,
-)
+from nftop.control.transaction import REVERT_LOCK_S, UnwrittenError, after_error, compared, unknown
 from nftop.control.wording import differences
 from nftop.model.change import Change, Outcome, Proposal, Receipt, State, difference
 from nftop.model.error_text import describe_error
@@ -172,8 +166,7 @@ def serve_series(
     outcome, why = _tried(series, answer, word)
     try:
         end = retry(
-            REVERT_LOCK_S,
-            partial(revert, host, journal, series.entry, why=why, outcome=outcome),
+            REVERT_LOCK_S, partial(revert, host, journal, series.entry, why=why, outcome=outcome)
         )
     except Exception as error:  # noqa: BLE001 - it was written: report it
         end = after_error(host, journal, error, unknown(journal, error))

@@ -194,10 +194,13 @@ class Topology:
         return frozenset(cpu for info in rows for cpu in (info.cpu, *info.siblings))
 
 
+# Names that a simulated host may have.
+HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 # Values of the options of `nftop demo` that a recording may name.
 _DEMO_VALUES = {
     "--scenario": re.compile(r"[a-z0-9][a-z0-9-]{0,31}"),
     "--host": re.compile(r"[a-z0-9][a-z0-9-]{0,31}"),
+    "--host-name": HOST_NAME,
     "--cpus": re.compile(r"[1-9][0-9]{0,3}"),
 }
 

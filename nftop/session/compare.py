@@ -158,7 +158,8 @@ class HostRun:
 def host_run(cuts: HostCuts) -> HostRun:
     """Read and compare one host; raises as `side`."""
     a, b = _read(cuts.before), _read(cuts.after)
-    pair = HostPair(cuts.host, comparison(a.interval, b.interval, zero_losses=True, sides=_SIDES))
+    result = comparison(a.interval, b.interval, zero_losses=True, sides=_SIDES)
+    pair = HostPair(cuts.host, result, b.interval.tsc_hz)
     lines = [*notes(a, b, _SIDES)]
     if cuts.before[0].from_ns > cuts.after[0].from_ns:
         lines.append("it was recorded after the change first, then before it: exchanged sides?")

@@ -8,13 +8,7 @@ from typing import TypeAlias
 
 from nftop.control.gate_protocols import ClassGate, SeriesGate
 from nftop.derive.experiment.curve import curve_of
-from nftop.derive.experiment.engine import (
-    ExperimentState,
-    Observer,
-    advance,
-    ended,
-    written,
-)
+from nftop.derive.experiment.engine import ExperimentState, Observer, advance, ended, written
 from nftop.derive.experiment.footprint import FootprintCollector
 from nftop.model.change import Receipt
 from nftop.model.clock import NS_PER_S

@@ -122,6 +122,8 @@ def ticks(
 ) -> Generator[ReplayedTick, None, None]:
     """Every tick of an interval, folded.
 
+    A loss between its last tick and the next one is of the interval if a tick is missing in it.
+
     `on_marker` is given every marker between them, before the tick that follows it.
     """
     pending: list[RecordingLoss] = []
@@ -131,17 +133,18 @@ def ticks(
             on_marker(marker)
 
     tape = Tape(cut.data, on_loss=lambda loss: add_loss(pending, loss), on_marker=marked)
-    last_ns = cut.from_ns
+    last_ns, interval_ns = cut.from_ns, cut.tick_ns
     for shown in _shown(tape, cut):
         # What is lost before the interval is not its business.
         inside = cut.from_ns <= shown.wall_ns <= cut.to_ns
-        if inside:
-            cut.losses += [(shown.wall_ns, loss) for loss in pending]
+        behind = shown.wall_ns > cut.to_ns
+        if inside or (behind and cut.to_ns - last_ns >= max(interval_ns, 1)):
+            cut.losses += [(min(shown.wall_ns, cut.to_ns), loss) for loss in pending]
         pending.clear()
-        if shown.wall_ns > cut.to_ns:
+        if behind:
             return
         if inside:
-            last_ns = shown.wall_ns
+            last_ns, interval_ns = shown.wall_ns, shown.interval_ns
             yield shown
     rest = tape.tail_loss()
     cut.unfinished = tape.unfinished()

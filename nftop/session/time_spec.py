@@ -7,15 +7,11 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 from nftop.model.clock import NS_PER_S, clock_of, date_time_of
 from nftop.model.replay_position import Position
+from nftop.model.time_forms import DAY_S, span_ns, time_forms
 
-_DAY = 86_400
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": _DAY}
-_SPAN = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)")
 _CLOCK = re.compile(
     r"(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d{1,9})?))?(Z|[+-]\d{2}:\d{2})?", re.IGNORECASE
 )
-_FORMS = "HH:MM:SS ({}), 2026-01-31T03:12:07Z, +30s, -5m, start or end"
-FORMS = _FORMS.format("UTC")
 
 
 def outside(wall_ns: int, here: Position, *, open_end: bool = False) -> str:
@@ -27,9 +23,9 @@ def outside(wall_ns: int, here: Position, *, open_end: bool = False) -> str:
     if wall_ns >= here.first_ns - NS_PER_S and (open_end or wall_ns <= here.last_ns + NS_PER_S):
         return ""
     one_day = (
-        here.first_ns // (_DAY * NS_PER_S)
-        == here.last_ns // (_DAY * NS_PER_S)
-        == wall_ns // (_DAY * NS_PER_S)
+        here.first_ns // (DAY_S * NS_PER_S)
+        == here.last_ns // (DAY_S * NS_PER_S)
+        == wall_ns // (DAY_S * NS_PER_S)
     )
     requested, first, last = (
         _clock_text(item, one_day=one_day) for item in (wall_ns, here.first_ns, here.last_ns)
@@ -46,7 +42,7 @@ def not_kept(wall_ns: int, first_ns: int) -> str:
 
 def forms(zone: tzinfo | None) -> str:
     """Formats of times; those without a zone are in `zone`, None: the local one."""
-    return _FORMS.format(zone_name(zone))
+    return time_forms(zone_name(zone))
 
 
 def zone_name(zone: tzinfo | None) -> str:
@@ -64,14 +60,6 @@ def _clock_text(wall_ns: int, *, one_day: bool) -> str:
         return clock_of(wall_ns) if one_day else date_time_of(wall_ns)
     except (OverflowError, ValueError, OSError):
         return "such a time"
-
-
-def span_ns(text: str) -> int:
-    """Nanoseconds of `30`, `30s`, `5m`, `2h`, `1d`. Raises ValueError."""
-    match = _SPAN.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(f"{text!r} is no span of time, such as 30s, 5m or 2h")
-    return round(float(match[1]) * _UNITS[match[2]] * NS_PER_S)
 
 
 def moment_ns(text: str, here: Position, zone: tzinfo | None = UTC) -> int:
@@ -96,7 +84,7 @@ def moment_ns(text: str, here: Position, zone: tzinfo | None = UTC) -> int:
             return _of_day(clock, here.first_ns, zone)
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no time: {FORMS}") from None
+        raise ValueError(f"{text!r} is no time: {forms(UTC)}") from None
     # A naive time is local to `timestamp`.
     moment = moment.replace(tzinfo=zone) if moment.tzinfo is None else moment
     return round(moment.timestamp() * NS_PER_S)

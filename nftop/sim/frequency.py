@@ -58,13 +58,7 @@ class CoreFrequencies:
     hz: Floats
 
 
-def response(
-    setting: CoreSetting,
-    *,
-    base_hz: int,
-    all_core_hz: int,
-    turbo: bool = True,
-) -> float:
+def response(setting: CoreSetting, *, base_hz: int, all_core_hz: int, turbo: bool = True) -> float:
     """The frequency (Hz) at which a CPU runs while it is awake.
 
     The hardware grants the request up to all-core turbo, and never less than the guaranteed

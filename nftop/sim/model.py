@@ -34,6 +34,7 @@ from nftop.sim.workloads import INDEX, QUANTITIES
 
 # Time constant of a change of occupancy.
 SETTLE_S = 4.0
+DEMO_NAME = "demo"  # of the simulated host, unless it is given one
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class Model:
         frequencies: by stretch, settings and their effect.
         before: float64 (p, n, k), counts at the begin of each stretch.
         phase: float64 (n,), radians.
+        name: of the host.
     """
 
     scenario: Scenario
@@ -67,6 +69,7 @@ class Model:
     frequencies: tuple[CoreFrequencies, ...]
     before: Floats
     phase: Floats
+    name: str = DEMO_NAME
 
     def counts(self, t_ns: int) -> Counts:
         """Counts at `t_ns` since the start, uint64 (n, k); k as in `QUANTITIES`.
@@ -165,8 +168,9 @@ def host_of(model: Model) -> Host:
     processor = scenario.processor
     options = ["--scenario", scenario.name] * (scenario.name != "default")
     options += ["--host", processor.name] * (processor.name != scenario.own_processor)
+    options += ["--host-name", model.name] * (model.name != DEMO_NAME)
     options += ["--cpus", str(cpus)] * (cpus != processor.cpus)
-    return Host("demo", f"simulated {processor.title}", processor.uarch, simulated=True,
+    return Host(model.name, f"simulated {processor.title}", processor.uarch, simulated=True,
                 demo_options=tuple(options))  # fmt: skip
 
 

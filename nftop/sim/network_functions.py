@@ -10,14 +10,7 @@ import numpy as np
 from nftop.model.ids import Cpu, Lcore
 from nftop.model.missing import Missing, Reason
 from nftop.model.nf.ovs import OvsPmd, OvsQueue, OvsSwitch, OvsTable
-from nftop.model.nf.vpp import (
-    VppErrors,
-    VppInstance,
-    VppInterfaces,
-    VppNodes,
-    VppTable,
-    VppThread,
-)
+from nftop.model.nf.vpp import VppErrors, VppInstance, VppInterfaces, VppNodes, VppTable, VppThread
 from nftop.model.nf.vpp_drops import counts_vpp_drops
 from nftop.model.sample import Counts, DpdkApp, DpdkLatency, DpdkLcore, DpdkPort, DpdkTable
 from nftop.model.struct import replace

@@ -174,11 +174,7 @@ def rates_alone(workload: Workload) -> Floats:
 
 
 def _count_clocks(
-    steady: Floats,
-    swinging: Floats,
-    cores: Sequence[tuple[int, ...]],
-    hz: Floats,
-    tsc_hz: float,
+    steady: Floats, swinging: Floats, cores: Sequence[tuple[int, ...]], hz: Floats, tsc_hz: float
 ) -> None:
     """Fill clocks into a and b, float64 (n, k), from the cycles of each core's threads."""
     unhalted = steady[:, INDEX["cycles"]] / hz

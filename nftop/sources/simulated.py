@@ -18,7 +18,7 @@ from nftop.model.topology import Host, Topology
 from nftop.sim import payloads
 from nftop.sim import scenario as scenarios
 from nftop.sim.frequency import DRIVER, cpufreq_table
-from nftop.sim.model import Model, host_of, model_of
+from nftop.sim.model import DEMO_NAME, Model, host_of, model_of
 from nftop.sim.network_functions import dpdk_table, ovs_table, vpp_table
 from nftop.sim.pcm import pcm_table
 from nftop.sim.power import power_table
@@ -116,6 +116,7 @@ def simulated_host(
     cpus: int | None = None,
     *,
     processor: str = "",
+    name: str | None = None,
     not_counted: Callable[[Topology], Collection[int]] = lambda _: (),
     clock_ns: Callable[[], int] = time.monotonic_ns,
     turns: bool = True,
@@ -123,10 +124,10 @@ def simulated_host(
     """A host of 2 to 512 CPUs that starts now, by `clock_ns` (CLOCK_MONOTONIC by default).
 
     `scenario` is a name of `sim.scenario.names()`; `processor` one of `sim.processor.names()`, or
-    "" for the scenario's; `cpus` None: as many as two of it have. `not_counted` returns the CPUs
-    without hardware counters; with `turns`, level 2 of top-down is counted too, in multiplexed
-    groups. Raises ValueError: no such scenario, processor or number of CPUs, or `not_counted`
-    raises it.
+    "" for the scenario's; `name` its own, by default `DEMO_NAME`; `cpus` None: as many as two such
+    processors have. `not_counted` returns the CPUs without hardware counters; with `turns`, level 2
+    of top-down is counted too, in multiplexed groups. Raises ValueError: no such scenario,
+    processor or number of CPUs, or `not_counted` raises it.
     """
     played = scenarios.load(scenario, processor)
     model = model_of(played, played.processor.cpus if cpus is None else cpus)
@@ -136,6 +137,7 @@ def simulated_host(
     )
     # All simulated counters are free, so the first plan is the one counted.
     uarch = replace(table, plans=table.plans[:1])
+    model = replace(model, name=name or DEMO_NAME)
     world = World(rdt_of(model), clock_ns)
     view = SimulatedView(topology)
     payload_of = _payloads(world, uarch, frozenset(not_counted(topology)), view, turns=turns)
@@ -147,8 +149,8 @@ def simulated_host(
         "dpdk": SimulatedPorts,
     }
     sources = tuple(
-        kinds.get(name, SimulatedSource)(name, payload, texts[name], view)
-        for name, payload in payload_of.items()
+        kinds.get(key, SimulatedSource)(key, payload, texts[key], view)
+        for key, payload in payload_of.items()
     )
     host = host_of(model)
     return SimulatedHost(host, model, world, sources, uarch)

@@ -6,6 +6,7 @@ The far side's command line is constant, and the host comes from the operator's 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import threading
 from collections import deque
@@ -13,11 +14,14 @@ from collections import deque
 from nftop.model.missing import Missing, Reason
 
 # BatchMode: ssh asks for nothing, it fails. A host that does not answer, or answers no more, is
-# given up after 15 s: without a limit ssh waits for TCP, minutes or for ever. After `--` nothing is
-# an option.
-_OPTIONS = ("BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=5", "ServerAliveCountMax=3")
+# given up after 15 s: without a limit ssh waits for TCP, minutes or for ever. LogLevel: no banner
+# of the host, which would pass for the reason of an end. After `--` nothing is an option.
+_LIMITS = ("ConnectTimeout=15", "ServerAliveInterval=5", "ServerAliveCountMax=3")
+_OPTIONS = ("BatchMode=yes", *_LIMITS, "LogLevel=ERROR")
 SSH = ("ssh", *(word for option in _OPTIONS for word in ("-o", option)), "--")
 FAR_COMMAND = ("sudo", "-n", "nftop", "record", "-o", "-")
+# OpenSSH puts the reason last.
+_CONNECT = re.compile(r"ssh: connect to host (\S+) port (\d+): (.+)")
 _END_S = 2.0
 _LINE_BYTES, _MOST_LINES = 400, 8
 
@@ -48,6 +52,7 @@ class RemoteRecorder:
         self._heard.join(_END_S)  # a master connection of ssh may hold it open
         texts = [line.decode("utf-8", "replace").strip() for line in tuple(self._lines)]
         last = next((text for text in reversed(texts) if text), "")
+        last = _CONNECT.sub(r"\3 (\1 port \2)", last)
         return last or f"ssh ended with code {code}"
 
     def end(self) -> None:

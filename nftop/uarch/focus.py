@@ -16,11 +16,7 @@ from nftop.uarch.topdown import PREFIX, Settle, consistent, evaluate, evaluate_p
 
 
 def evaluate_focus(
-    uarch: Uarch,
-    counts_per_s: Mapping[str, Reading],
-    *,
-    smt: bool,
-    settle: Settle = consistent,
+    uarch: Uarch, counts_per_s: Mapping[str, Reading], *, smt: bool, settle: Settle = consistent
 ) -> tuple[tuple[TmaNode, ...], dict[str, Reading]]:
     """The tree of one core, and its probes by metric id of scope `core`.
 

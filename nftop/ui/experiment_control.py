@@ -22,12 +22,7 @@ from nftop.model.frame import Frame
 from nftop.model.ids import L3Domain
 from nftop.model.struct import dataclass, field, replace
 from nftop.render.experiment.text import answer_text
-from nftop.session.experiment import (
-    ExperimentHost,
-    ExperimentResult,
-    first_frame,
-    run_experiment,
-)
+from nftop.session.experiment import ExperimentHost, ExperimentResult, first_frame, run_experiment
 from nftop.store.history.experiments import ExperimentLog, NoteStep
 
 Stage: TypeAlias = Literal["none", "planning", "planned", "running", "ending", "done"]

@@ -6,12 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from nftop.render.fleet import MARKS as FLEET_MARKS
-from nftop.render.pages.help import (
-    EDITOR_HELP,
-    HelpSection,
-    mark_sections,
-    reference_sections,
-)
+from nftop.render.pages.help import EDITOR_HELP, HelpSection, mark_sections, reference_sections
 from nftop.ui.keys import (
     ALWAYS,
     COLUMN_MENU,

@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from nftop.model.baseline import LEAST_TICKS
 from nftop.model.clock import NS_PER_S, shown_zone
 from nftop.model.replay_position import Position
+from nftop.model.time_forms import span_ns
 from nftop.render.frame.header import recorded, recording_text
 from nftop.render.timeline.axis import span_text
 from nftop.session.feed import PastControl, Player, TimeControl
-from nftop.session.time_spec import forms, moment_ns, span_ns, zone_name
+from nftop.session.time_spec import forms, moment_ns, zone_name
 from nftop.store.recording.recorder import Recording
 from nftop.ui.options import Options
 from nftop.ui.session_view import SessionView

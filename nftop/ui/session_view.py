@@ -53,13 +53,7 @@ from nftop.ui.widgets.lines import LastResults
 _BEFORE_PARTS = 6  # of the minute before an incident
 # Graphs before so much of the live history are drawn from the frames of the past.
 _LEAST_GRAPH_NS = 60 * NS_PER_S
-_SPANS_NS = (
-    STRIP_NS,
-    1800 * NS_PER_S,
-    3600 * NS_PER_S,
-    2 * 3600 * NS_PER_S,
-    4 * 3600 * NS_PER_S,
-)
+_SPANS_NS = (STRIP_NS, 1800 * NS_PER_S, 3600 * NS_PER_S, 2 * 3600 * NS_PER_S, 4 * 3600 * NS_PER_S)
 
 
 @dataclass

@@ -11,11 +11,12 @@ from tests.command import python
 
 # All that a row has to decide on; what it does not name must not be imported.
 DECIDED = frozenset(
-    "msgspec numpy pandas psutil pyarrow rich textual tomllib traceback pathlib ipaddress ctypes "
-    "nftop.control nftop.derive nftop.render nftop.sim nftop.sources nftop.ui".split()
+    "datetime msgspec numpy pandas psutil pyarrow rich shutil textual tomllib traceback pathlib "
+    "ipaddress ctypes nftop.control nftop.derive nftop.render nftop.sim nftop.sources "
+    "nftop.ui".split()
 )
 # What a configuration folder and an answer of the host need; `--help` needs none of it.
-_STANDARD = "tomllib traceback pathlib ipaddress ctypes"
+_STANDARD = "datetime shutil tomllib traceback pathlib ipaddress ctypes"
 _REPORT = (
     f"{_STANDARD} msgspec numpy psutil rich nftop.control nftop.derive nftop.render nftop.sources"
 )

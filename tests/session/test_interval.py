@@ -145,6 +145,13 @@ def test_a_loss_is_reported_at_its_time(session: Taken, tmp_path: Path) -> None:
         number for number, before in zip(read[1:], read, strict=False) if number - before > 1
     )
     assert at_ns == session.samples[behind].wall_ns
+    # An interval that ends inside the damage lacks its last ticks; one that ends before it none.
+    first = read[behind_at - 1] if (behind_at := read.index(behind)) else 0
+    for end, lacks in ((behind - 1, True), (first + 1, True), (first, False)):
+        with cut_of(bad, "", f"+{end}s") as cut:
+            assert [shown.number for shown in ticks(cut)] == read[:behind_at]
+            assert cut.damaged is lacks and len(cut.losses) == lacks
+            assert all(at_ns <= cut.to_ns for at_ns, _ in cut.losses)
     # Behind the damage nothing is missing.
     with cut_of(bad, "+20s") as cut:
         assert len(list(ticks(cut))) == TICKS - 20

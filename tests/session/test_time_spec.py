@@ -8,7 +8,8 @@ from datetime import UTC, timedelta, timezone, tzinfo
 import pytest
 
 from nftop.model.replay_position import Position
-from nftop.session.time_spec import moment_ns, span_ns
+from nftop.model.time_forms import span_ns
+from nftop.session.time_spec import moment_ns
 from tests.samples import S
 
 HERE = Position(at_ns=1_000_000 * S, first_ns=999_000 * S + 5, last_ns=1_200_000 * S, number=3)

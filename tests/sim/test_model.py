@@ -15,7 +15,7 @@ from nftop.papers.table import papers
 from nftop.sim import processor, scenario
 from nftop.sim.events import count, parts_of
 from nftop.sim.layout import FULL_CPUS
-from nftop.sim.model import Model, model_of
+from nftop.sim.model import Model, host_of, model_of
 from nftop.sim.workloads import INDEX
 from nftop.sources.simulated import simulated_host
 from nftop.uarch.table import Encoding, PmuTerms
@@ -228,7 +228,11 @@ def test_its_command_line_gives_the_same_host_again(
     assert first.program == f"nftop demo {options}".rstrip()
     again = build_parser(demo=True).parse_args(list(first.demo_options))
     host = simulated_host(again.scenario, again.simulated_cpus, processor=again.simulated_host).host
-    assert host == first
+    assert host == first and host.name == "demo"
+    named = simulated_host(name, cpus, processor=processor, name="edge-07.example_1")
+    again = build_parser(demo=True).parse_args(list(named.host.demo_options))
+    assert again.host_name == named.host.name == host_of(named.world.now().rdt.model).name
+    assert named.host.program.startswith(first.program.partition(" --cpus")[0])
     assert replace(first, simulated=False).program == "nftop"
 
 
@@ -241,6 +245,7 @@ def test_its_command_line_gives_the_same_host_again(
         ("--scenario",),
         ("--cpus", "8", "--cpus", "9"),
         ("--cpus", "8x"),
+        ("--host-name", "-h"),
         ("--pcm", "http://127.0.0.1:1"),
         ("--scenario", "noisy", "cat"),
     ],

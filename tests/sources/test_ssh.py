@@ -41,7 +41,8 @@ def test_the_command_line(tmp_path: Path) -> None:
         recorder.close()
     assert (tmp_path / "arguments").read_text().splitlines() == [
         "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=5",
-        "-o", "ServerAliveCountMax=3", "--", "edge-07", "sudo", "-n", "nftop", "record", "-o", "-",
+        "-o", "ServerAliveCountMax=3", "-o", "LogLevel=ERROR", "--", "edge-07",
+        "sudo", "-n", "nftop", "record", "-o", "-",
     ]  # fmt: skip
 
 
@@ -51,6 +52,10 @@ def test_the_command_line(tmp_path: Path) -> None:
         ("echo 'Permission denied (publickey).' >&2; exit 255", "Permission denied (publickey)."),
         ("echo 'sudo: a password is required' >&2; exit 1", "sudo: a password is required"),
         ("echo first >&2; echo last >&2; echo >&2; exit 1", "last"),
+        (
+            "echo 'ssh: connect to host a port 22: Connection refused' >&2; exit 255",
+            "Connection refused (a port 22)",
+        ),
         ("exit 3", "ssh ended with code 3"),
         ("head -c 3000000 /dev/zero >&2; echo end >&2", "end"),
     ],

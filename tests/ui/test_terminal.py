@@ -466,8 +466,8 @@ def test_a_shell_gets_its_terminal_back_and_fg_continues(how: str) -> None:
         def shows(*words: str) -> None:
             assert term.eventually(lambda: all(word in term.text for word in words)), term.text
 
-        def sent(mark: bytes, since: int) -> bool:
-            return term.eventually(lambda: mark in term.raw[since:])
+        def sent(mark: bytes, since: int, *, again: bytes = b"") -> bool:
+            return term.eventually(lambda: mark in term.raw[since:], again=again)
 
         shows("PROMPT>")
         os.write(term.master, f"{shlex.join(NFTOP)} demo -d 0.5\r".encode())
@@ -489,7 +489,7 @@ def test_a_shell_gets_its_terminal_back_and_fg_continues(how: str) -> None:
             before_bg = len(term.raw)
             os.write(term.master, b"bg\r")  # it can't have the terminal, so it stops again
             # Bash reports that at a prompt. Before it does, it would not continue what `fg` names.
-            assert term.eventually(lambda: b"Stopped" in term.raw[before_bg:], again=b"\r")
+            assert sent(b"Stopped", before_bg, again=b"\r")
             assert child.status() == psutil.STATUS_STOPPED
             assert b"\x1b[?1049h" not in term.raw[before_bg:]
             shown = bytes(term.raw[before:]).decode(errors="replace")

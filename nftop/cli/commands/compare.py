@@ -6,15 +6,16 @@ import argparse
 import shutil
 import sys
 import threading
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 
-from nftop.cli.cuts import BAD_RECORDING, ending_on_signal, open_cut
-from nftop.derive.compare.hosts import HOSTS_NEEDED, compare_hosts
+from nftop.cli.cuts import BAD_RECORDING, UnreadCut, ending_on_signal, open_cut, try_cut
+from nftop.derive.compare.hosts import HOSTS_NEEDED, LeftOut, compare_hosts
 from nftop.derive.compare.intervals_report import comparison
 from nftop.derive.compare.metric import SAMPLES_NEEDED
 from nftop.derive.experiment.curve import curve_of
 from nftop.export.json.compare import comparison_json, hosts_json
-from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
+from nftop.export.output import OK, USAGE, fail, put, say
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.experiment.text import group_text, result_text, trial_text
@@ -83,61 +84,84 @@ def _compared_rounds(options: argparse.Namespace) -> int:
 
 
 def _compared_hosts(options: argparse.Namespace) -> int:
-    """Recordings of many hosts before and after a change."""
-    sides: list[list[Cut]] = [[], []]
-    for cuts, texts in zip(sides, (options.before, options.after), strict=True):
-        for text in texts:
-            cut = open_cut(text)
-            if isinstance(cut, int):
-                return cut
-            cut.data.close()  # of many hosts there are more than open files may be
-            cuts.append(cut)
-    pairs, left_out = paired_hosts(*sides)
+    """Recordings of many hosts before and after a change; those that can't be read are left out."""
+    unread: list[UnreadCut] = []
+    before, after = ([*_cuts(texts, unread)] for texts in (options.before, options.after))
+    pairs, left_out = paired_hosts(before, after)
+    hosts = f"{len(pairs)} host{'s' * (len(pairs) != 1)} on both sides"
+    enough = f"{HOSTS_NEEDED} are enough if all numbers change, a single one needs more (last line)"
     lacking = HOSTS_NEEDED - len(pairs)
-    say(
-        f"nftop: {len(pairs)} hosts on both sides, {HOSTS_NEEDED} are the fewest that can give an "
-        f"answer{f': {lacking} more' if lacking > 0 else ''}"
-    )
-    if not pairs:
+    say(f"nftop: {hosts}{f', {lacking} more are needed' if lacking > 0 else ''}: {enough}")
+    runs = list[HostRun]()
+    code = _read_hosts(pairs, runs, left_out) or (BAD_RECORDING if unread else OK)
+    if code > 128:  # a signal ended it
+        return code
+    if not runs:
         reasons = "; ".join(f"{item.host}: {item.why}" for item in left_out)
-        return fail(f"no host is on both sides: {printable(reasons)}", USAGE)
-    runs, damaged = list[HostRun](), False
-    for pair in pairs:
-        run = _read_host(pair)
-        if isinstance(run, int):
-            return run
-        runs.append(run[0])
-        damaged |= run[1]
+        code = BAD_RECORDING if pairs else unread[0].code if unread else USAGE
+        return fail(f"no host is on both sides{': ' * bool(reasons)}{printable(reasons)}", code)
     result = compare_hosts([run.pair for run in runs])
+    files = [(cut.file, cut.why) for cut in unread]
     if options.form == "json":
-        put(sys.stdout, hosts_json(runs, left_out, result).decode() + "\n")
+        put(sys.stdout, hosts_json(runs, left_out, files, result).decode() + "\n")
     else:
         hosts_of: dict[str, list[str]] = {}
         for item in runs:
             for note in item.notes:
                 hosts_of.setdefault(note, []).append(item.pair.host)
-        simulated = any(item.before.simulated for item in runs)
-        put(sys.stdout, hosts_text(result, left_out, hosts_of, simulated=simulated))
-    return BAD_RECORDING if damaged else OK
+        simulated = {item.pair.host for item in runs if item.before.simulated}
+        put(sys.stdout, hosts_text(result, left_out, hosts_of, simulated, files))
+    return code
 
 
-def _read_host(pair: HostCuts) -> tuple[HostRun, bool] | int:
-    """One host, and whether a recording is damaged; without it print why, return the exit code."""
+def _cuts(texts: Iterable[str], unread: list[UnreadCut]) -> Iterator[Cut]:
+    """Intervals, closed; those that can't be read are named and put into `unread`."""
+    for text in texts:
+        cut = try_cut(text)
+        if isinstance(cut, UnreadCut):
+            say(f"nftop: {printable(cut.file)}: {cut.why}")
+            unread.append(cut)
+        else:
+            cut.data.close()  # of many hosts there are more than open files may be
+            yield cut
+
+
+def _read_hosts(pairs: Iterable[HostCuts], runs: list[HostRun], left_out: list[LeftOut]) -> int:
+    """Read hosts into `runs`, or why not into `left_out`; returns the exit code."""
+    code = OK
+    for pair in pairs:
+        run = _read_host(pair)
+        if isinstance(run, int):
+            return run
+        if isinstance(run, LeftOut):
+            say(f"nftop: {printable(run.why)}")
+            left_out.append(run)
+        else:
+            runs.append(run[0])
+        code = BAD_RECORDING if isinstance(run, LeftOut) or run[1] else code
+    return code
+
+
+def _read_host(pair: HostCuts) -> tuple[HostRun, bool] | LeftOut | int:
+    """One host, and whether a recording is damaged; or why it can't be read; or the exit code."""
     ended: list[int] = []
     cuts: list[Cut] = []
     try:
         for cut in (*pair.before, *pair.after):
-            again = open_cut(cut.file)
-            if isinstance(again, int):
-                return again
+            again = try_cut(cut.file)
+            if isinstance(again, UnreadCut):
+                return LeftOut(pair.host, f"{cut.file}: {again.why}", "unreadable")
             cuts.append(replace(again, from_ns=cut.from_ns, to_ns=cut.to_ns))
             if (again.began_ns, again.host) != (cut.began_ns, cut.host):
-                return fail(f"{printable(cut.file)} was replaced meanwhile", FAILURE)
+                return LeftOut(pair.host, f"{cut.file}: it was replaced meanwhile", "unreadable")
         count = len(pair.before)
         with ending_on_signal(ended, *cuts):
             run = host_run(HostCuts(pair.host, tuple(cuts[:count]), tuple(cuts[count:])))
     except InterruptedError:
         return 128 + ended[0]
+    except OSError as error:
+        files = ", ".join(cut.file for cut in cuts)
+        return LeftOut(pair.host, f"{files}: {error.strerror}", "unreadable")
     finally:
         for cut in cuts:
             cut.data.close()

@@ -108,11 +108,14 @@ def _token(file: str) -> str:
 
 
 def _batch(feed: FleetFeed, shown: str, options: argparse.Namespace) -> int:
-    """Write frames as text; the last one's problem is a failure."""
-    problem, written = "", 0
+    """Write frames as text; no target, or the last one's problem, is a failure."""
+    problem, written, unknown = "", 0, False
     width = _TEXT_WIDTH
     with stopping(feed.stop) as ended:
         for frame in feed.frames():
+            unknown = not frame.problem and not frame.hosts
+            if unknown:
+                break
             status = FleetStatus(shown, feed.interval_s, time.monotonic_ns())
             lines = fleet_text(frame, status, width)
             put(sys.stdout, "".join(f"{ascii_only(item.text).rstrip()}\n" for item in lines))
@@ -122,6 +125,9 @@ def _batch(feed: FleetFeed, shown: str, options: argparse.Namespace) -> int:
         feed.stop()
     if ended:
         return 128 + ended[0]
+    if unknown:
+        job = printable(options.job)
+        return fail(f"{printable(shown)} has no target of the scrape job {job} (--job)", FAILURE)
     return FAILURE if problem else OK
 
 

@@ -104,11 +104,7 @@ def _live_screen(
 
     # `soon_s`: the first numbers appear before a long interval is over.
     feed = here.feed(
-        **session,
-        soon_s=1.0,
-        on_sample=taken,
-        on_finding=recorder.record_finding,
-        on_baseline=kept,
+        **session, soon_s=1.0, on_sample=taken, on_finding=recorder.record_finding, on_baseline=kept
     )
     try:
         drawn = options_of(here, options)

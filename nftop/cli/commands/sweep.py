@@ -46,12 +46,7 @@ from nftop.render.experiment.text import (
     visit_lines,
 )
 from nftop.render.frame.header import recorded
-from nftop.session.experiment import (
-    ExperimentHost,
-    ExperimentResult,
-    first_frame,
-    run_experiment,
-)
+from nftop.session.experiment import ExperimentHost, ExperimentResult, first_frame, run_experiment
 from nftop.store.folders import caller
 from nftop.store.history.experiments import ExperimentLog
 from nftop.store.recording.recorder import Recorder

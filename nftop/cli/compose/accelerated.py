@@ -135,6 +135,7 @@ def accelerated_host(
         options.scenario,
         options.simulated_cpus,
         processor=options.simulated_host,
+        name=options.host_name,
         clock_ns=clock.now_ns,
     )
     moment = None if like is None else like.now()

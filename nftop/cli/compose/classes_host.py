@@ -41,8 +41,9 @@ def simulated(options: argparse.Namespace) -> SimulatedHost:
 
     try:
         return simulated_host(
-            options.scenario, options.simulated_cpus, processor=options.simulated_host
-        )
+            options.scenario, options.simulated_cpus,
+            processor=options.simulated_host, name=options.host_name,
+        )  # fmt: skip
     except ValueError as error:
         raise UsageError(str(error)) from None
 

@@ -184,6 +184,7 @@ def open_demo(options: argparse.Namespace) -> OpenHost:
         options.scenario,
         options.simulated_cpus,
         processor=options.simulated_host,
+        name=options.host_name,
         not_counted=lambda topology: _not_counted(topology, options.cpu_list, options.quiet_cpus),
         turns=options.tma_level > 1,
     )

@@ -47,20 +47,38 @@ examples:
 def add_command(
     commands: Commands, name: str, text: str, epilog: str | None = None, **more: Any
 ) -> argparse.ArgumentParser:
-    """Parser of a command; `more`: arguments of `add_parser`."""
-    style = argparse.RawDescriptionHelpFormatter
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=text, epilog=epilog, formatter_class=style, **more
-    )
+    """Parser of a command; `more`: arguments of `add_parser`, `fill` adds its own."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=text, epilog=epilog, **more)
     parser.set_defaults(command=name)
     return parser
 
 
 def add_commands(commands: Commands) -> None:
-    cat = add_command(
-        commands, "cat", "cache classes: show and change them safely", _EPILOG,
+    add_command(
+        commands, "cat", "cache classes: show and change them safely", _EPILOG, fill=_add_deeds,
         description="Cache classes of resctrl: their limits, and changes that can be undone.",
     )  # fmt: skip
+    commands.add_parser(
+        "undo",
+        help="revert the last change that was kept",
+        description="Revert the newest change that is in effect; one confirmation is enough. If a "
+        "newer change is skipped, because another program has overwritten it or nothing of it is "
+        "left, the undo must be confirmed a second time to be kept.",
+        fill=_add_undo,
+    ).set_defaults(command="undo")
+    history = add_command(commands, "history", "every change that nftop made on this host")
+    history.add_argument("--json", action="store_true", help="JSON Lines, schema nftop.change/1")
+    recover = add_command(commands, "recover", "revert a change that a crash interrupted")
+    recover.add_argument("--yes", action="store_true", help="do it without asking")
+
+
+def _add_undo(undo: argparse.ArgumentParser) -> None:
+    add_confirmation(undo)
+    undo.add_argument("--past", dest="beyond", action="store_true",
+                      help="skip changes that another program has overwritten")  # fmt: skip
+
+
+def _add_deeds(cat: argparse.ArgumentParser) -> None:
     deeds = cat.add_subparsers(title="commands", metavar="COMMAND", dest="deed", required=True)
     show = deeds.add_parser("show", help="every class: owner, ways, CPUs, limits, ways of I/O")
     show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.cat/1")
@@ -89,22 +107,6 @@ def add_commands(commands: Commands) -> None:
     _add_footprint(deeds)
     _add_try(deeds)
 
-    undo = commands.add_parser(
-        "undo",
-        help="revert the last change that was kept",
-        description="Revert the newest change that is in effect; one confirmation is enough. If a "
-        "newer change is skipped, because another program has overwritten it or nothing of it is "
-        "left, the undo must be confirmed a second time to be kept.",
-    )
-    add_confirmation(undo)
-    undo.add_argument("--past", dest="beyond", action="store_true",
-                      help="skip changes that another program has overwritten")  # fmt: skip
-    undo.set_defaults(command="undo")
-    history = add_command(commands, "history", "every change that nftop made on this host")
-    history.add_argument("--json", action="store_true", help="JSON Lines, schema nftop.change/1")
-    recover = add_command(commands, "recover", "revert a change that a crash interrupted")
-    recover.add_argument("--yes", action="store_true", help="do it without asking")
-
 
 def _add_profiles(deeds: Commands) -> None:
     take = deeds.add_parser("import", help="apply a profile: nftop's own, or that of `pqos -f`")
@@ -129,13 +131,7 @@ register IIO LLC WAYS is shown where it can be read, and never written.
 
 
 def _add_io(deeds: Commands) -> None:
-    style = argparse.RawDescriptionHelpFormatter
-    io = deeds.add_parser(
-        "io",
-        help="ways of I/O: show, switch on, set, switch off",
-        epilog=_IO,
-        formatter_class=style,
-    )
+    io = deeds.add_parser("io", help="ways of I/O: show, switch on, set, switch off", epilog=_IO)
     acts = io.add_subparsers(title="commands", metavar="COMMAND", dest="io_deed", required=True)
     show = acts.add_parser("show", help="the ways of I/O, and whether they can be set")
     show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.cat/1")
@@ -167,10 +163,7 @@ all is as before (nftop recover); 130 Ctrl-C, and all is as before
 
 
 def _add_sweep(deeds: Commands) -> None:
-    style = argparse.RawDescriptionHelpFormatter
-    sweep = deeds.add_parser(
-        "sweep", help="find the mask of a class by experiment", epilog=_SWEEP, formatter_class=style
-    )
+    sweep = deeds.add_parser("sweep", help="find the mask of a class by experiment", epilog=_SWEEP)
     swept = sweep.add_mutually_exclusive_group(required=True)
     swept.add_argument("--group", metavar="G", default=None, help="the class to sweep")
     swept.add_argument(
@@ -215,11 +208,11 @@ examples:
 
 
 def _add_try(deeds: Commands) -> None:
-    style = argparse.RawDescriptionHelpFormatter
     parser = deeds.add_parser(
-        "try", help="compare a configuration with the present one by experiment", epilog=_TRY,
-        formatter_class=style,
-    )  # fmt: skip
+        "try",
+        help="compare a configuration with the present one by experiment",
+        epilog=_TRY,
+    )
     parser.add_argument("file", metavar="PROFILE", nargs="?", default=None,
                         help="a profile; - is standard input")  # fmt: skip
     parser.add_argument("--profile", choices=("toml", "pqos"), default=None,
@@ -286,11 +279,11 @@ all is as before (nftop recover); 130 Ctrl-C, and all is as before
 
 
 def _add_footprint(deeds: Commands) -> None:
-    style = argparse.RawDescriptionHelpFormatter
     parser = deeds.add_parser(
-        "footprint", help="how much cache each network function fills", epilog=_FOOTPRINT,
-        formatter_class=style,
-    )  # fmt: skip
+        "footprint",
+        help="how much cache each network function fills",
+        epilog=_FOOTPRINT,
+    )
     parser.add_argument(
         "--watch", metavar="NF,...", type=_names, default=(),
         help="network functions by name (default: all)",

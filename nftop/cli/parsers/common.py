@@ -1,4 +1,4 @@
-"""Options of several commands, accepted before or after the command's name.
+"""Parsers of commands, and options of several, accepted before or after the command's name.
 
 Imports nothing heavy: `--help` must be instant.
 """
@@ -6,12 +6,19 @@ Imports nothing heavy: `--help` must be instant.
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NoReturn, TextIO, cast
 
 from nftop.cli.parsers import cat
+from nftop.export.output import USAGE, put, say_lines
+from nftop.model.terminal_text import safe_line
 
+# argparse's message where only a command of a command is missing.
+_NO_COMMAND = "the following arguments are required: COMMAND"
 # Defaults of the main parser. Parsers of commands have none (`argument_default`), so that options
 # before the command's name remain.
 DEFAULTS: Mapping[str, Any] = MappingProxyType(
@@ -29,6 +36,56 @@ DEFAULTS: Mapping[str, Any] = MappingProxyType(
         "form": "text",
     }
 )
+
+
+def _columns() -> int:
+    """Width of the terminal; argparse imports `shutil` for that, a tenth of the start."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns[:6]):
+        return int(columns[:6])
+    if sys.__stdout__ is not None:  # else started with it closed
+        with suppress(OSError, ValueError):
+            return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80
+    return 80
+
+
+class Parser(argparse.ArgumentParser):
+    """Writes as every command does: argparse itself ignores a stream that can't be written.
+
+    Args:
+        fill: adds the arguments, when they are first needed: of forty commands one is run.
+    """
+
+    def __init__(
+        self,
+        *,
+        fill: Callable[[argparse.ArgumentParser], None] | None = None,
+        **more: Any,
+    ) -> None:
+        # Lines of an epilog are as they are.
+        raw = argparse.RawDescriptionHelpFormatter
+        style = raw if more.get("epilog") else argparse.HelpFormatter
+        super().__init__(formatter_class=lambda prog: style(prog, width=_columns() - 2), **more)
+        self._fill = fill
+
+    def complete(self) -> None:
+        """Add the arguments."""
+        fill, self._fill = self._fill, None
+        if fill is not None:
+            fill(self)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        self.complete()
+        return super().parse_known_args(args, namespace)
+
+    def _print_message(self, message: str, file: object = None) -> None:
+        put(cast("TextIO | None", file), message)
+
+    def error(self, message: str) -> NoReturn:
+        alone = message == _NO_COMMAND  # such as `nftop cat`: its commands are what is wanted
+        text = self.format_help() if alone else self.format_usage()
+        say_lines(f"{text}{self.prog}: error: {safe_line(message)}")
+        sys.exit(USAGE)
 
 
 def add_sampling(parser: argparse.ArgumentParser) -> None:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from nftop.cli.parsers.cat import Commands, add_command
 from nftop.cli.parsers.common import add_batch, add_sampling, count_of
-from nftop.session.time_spec import FORMS, span_ns
+from nftop.model.time_forms import span_ns, time_forms
 
 NAMES = ("record", "replay")
+_FORMS = time_forms("UTC")
 _BEFORE_END = re.compile(r"-\d")
 _SIZE = re.compile(r"(\d{1,9})([KMGT]?)i?B?", re.IGNORECASE)
 _LEAST_SIZE, _LEAST_NS = 1 << 16, 1_000_000_000
@@ -48,7 +49,7 @@ _REPLAY = f"""\
 The same screens on a recording. Space pauses, [ and ] step, {{ and }} go to markers and changes of
 cache classes, S to a time, + and - change the speed.
 
-A time is {FORMS}; -5m needs an equals sign: --at=-5m.
+A time is {_FORMS}; -5m needs an equals sign: --at=-5m.
 The length of a pipe is unknown: only times, + and start are accepted, and data before are skipped.
 A pipe is read no faster than it is shown; none of it is lost.
 
@@ -61,11 +62,14 @@ it and exits with 0.
 
 
 def add_record(commands: Commands) -> None:
-    record = add_command(
+    add_command(
         commands, "record", "record into a file or a pipe, without a screen", _RECORD,
         description="Records until Ctrl-C, a signal, or the end of --duration.",
-        argument_default=argparse.SUPPRESS,
+        argument_default=argparse.SUPPRESS, fill=_fill_record,
     )  # fmt: skip
+
+
+def _fill_record(record: argparse.ArgumentParser) -> None:
     record.add_argument("-o", dest="output", metavar="FILE", default=None,
                         help="output; - is standard output (default: a file with host and time "
                         "in its name, in nftop/recordings of your data folder)")  # fmt: skip
@@ -99,10 +103,10 @@ def add_log(parser: argparse.ArgumentParser) -> None:
 
 
 def add_replay(commands: Commands) -> None:
-    suppressed = argparse.SUPPRESS
-    replay = add_command(
-        commands, "replay", "play back a recording", _REPLAY, argument_default=suppressed
-    )
+    _add(commands, "replay", "play back a recording", _REPLAY, _fill_replay)
+
+
+def _fill_replay(replay: argparse.ArgumentParser) -> None:
     replay.add_argument("file", metavar="FILE", help="the recording; - is standard input")
     replay.add_argument("--at", metavar="TIME", default=None,
                         help="begin here; + counts from the start, - from the end")  # fmt: skip
@@ -157,7 +161,7 @@ def _size(text: str) -> int:
 INTERVAL_NAMES = ("compare", "export", "report")
 FORMATS = ("csv", "jsonl", "parquet")
 _TIMES = f"""\
-FROM and TO are {FORMS}, or the name of a marker; + counts from the recording's start, - from
+FROM and TO are {_FORMS}, or the name of a marker; + counts from the recording's start, - from
 its end. Either may be omitted: @,+10m is the first ten minutes.
 """
 _COMPARE = f"""\
@@ -216,7 +220,14 @@ examples:
 
 
 def add_interval_commands(commands: Commands) -> None:
-    compare = _add(commands, "compare", "compare two intervals of recordings", _COMPARE)
+    _add(commands, "compare", "compare two intervals of recordings", _COMPARE, _fill_compare)
+    text = "a recording as CSV, JSON Lines or Parquet"
+    _add(commands, "export", text, _EXPORT, _fill_export)
+    text = "what happened in an interval, as HTML or Markdown"
+    _add(commands, "report", text, _REPORT, _fill_report)
+
+
+def _fill_compare(compare: argparse.ArgumentParser) -> None:
     compare.add_argument("a", metavar="A[@FROM,TO]", nargs="?", default=None,
                          help="a recording, or an interval of it")  # fmt: skip
     compare.add_argument("b", metavar="B[@FROM,TO]", nargs="?", default=None,
@@ -228,7 +239,9 @@ def add_interval_commands(commands: Commands) -> None:
     compare.add_argument("--json", dest="form", action="store_const", const="json",
                          help="one JSON object, schema nftop.compare/1, of hosts "
                          "nftop.hosts/1")  # fmt: skip
-    export = _add(commands, "export", "a recording as CSV, JSON Lines or Parquet", _EXPORT)
+
+
+def _fill_export(export: argparse.ArgumentParser) -> None:
     export.add_argument("file", metavar="FILE[@FROM,TO]", help="a recording, or an interval of it")
     export.add_argument("--format", dest="form", choices=FORMATS, required=True, help="format")
     export.add_argument("--table", metavar="NAME[,NAME]", default=None,
@@ -238,7 +251,9 @@ def add_interval_commands(commands: Commands) -> None:
     export.add_argument("-o", dest="output", metavar="PATH", required=True,
                         help="a folder, created if needed; with one --table a file, or - for "
                         "standard output")  # fmt: skip
-    report = _add(commands, "report", "what happened in an interval, as HTML or Markdown", _REPORT)
+
+
+def _fill_report(report: argparse.ArgumentParser) -> None:
     report.add_argument("file", metavar="FILE[@FROM,TO]", help="a recording, or an interval of it")
     report.add_argument("-o", dest="output", metavar="FILE", required=True,
                         help="a new file, .html or .md; - is standard output")  # fmt: skip
@@ -248,5 +263,11 @@ def add_interval_commands(commands: Commands) -> None:
                         help="include this output of nftop doctor")  # fmt: skip
 
 
-def _add(commands: Commands, name: str, text: str, epilog: str) -> argparse.ArgumentParser:
-    return add_command(commands, name, text, epilog, argument_default=argparse.SUPPRESS)
+def _add(
+    commands: Commands,
+    name: str,
+    text: str,
+    epilog: str,
+    fill: Callable[[argparse.ArgumentParser], None],
+) -> None:
+    add_command(commands, name, text, epilog, argument_default=argparse.SUPPRESS, fill=fill)

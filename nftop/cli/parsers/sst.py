@@ -7,13 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from nftop.cli.parsers.cat import (
-    Commands,
-    add_command,
-    add_confirmation,
-    add_trial,
-    cpu_list,
-)
+from nftop.cli.parsers.cat import Commands, add_command, add_confirmation, add_trial, cpu_list
 
 NAMES = ("sst",)
 _EPILOG = """\
@@ -41,10 +35,14 @@ examples:
 
 
 def add_commands(commands: Commands) -> None:
-    sst = add_command(
+    add_command(
         commands, "sst", "core priority and frequency limits: show and change them safely", _EPILOG,
         description="Frequency limits, governors and priority of cores (cpufreq, Intel SST).",
+        fill=_add_deeds,
     )  # fmt: skip
+
+
+def _add_deeds(sst: argparse.ArgumentParser) -> None:
     deeds = sst.add_subparsers(title="commands", metavar="COMMAND", dest="deed", required=True)
     show = deeds.add_parser("show", help="every core: priority, base frequency, limits, governor")
     show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.sst/1")

@@ -14,22 +14,9 @@ from nftop.control.resctrl.plan import propose
 from nftop.control.resctrl.thread_monitors import creations, monitor_name
 from nftop.control.rules import MaskRule, Rules
 from nftop.derive.cache.ways import in_use
-from nftop.model.change import (
-    Action,
-    Cell,
-    CreateMonitor,
-    Proposal,
-    SetSchemata,
-    State,
-    parts,
-)
+from nftop.model.change import Action, Cell, CreateMonitor, Proposal, SetSchemata, State, parts
 from nftop.model.experiment import Experiment, HarmLimits, Setting, Timing
-from nftop.model.footprint import (
-    UNREQUESTED,
-    FootprintCounter,
-    FootprintPlan,
-    FootprintSubject,
-)
+from nftop.model.footprint import UNREQUESTED, FootprintCounter, FootprintPlan, FootprintSubject
 from nftop.model.frame import CacheClass, Frame, NfRow, is_named
 from nftop.model.ids import L3Domain
 from nftop.model.missing import Missing, Reason

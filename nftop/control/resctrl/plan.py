@@ -70,11 +70,7 @@ _NAME = re.compile(re.escape(OWN_PREFIX) + r"[A-Za-z0-9_.-]{1,48}")
 
 
 def checked_proposal(
-    base: State,
-    target: State,
-    changes: Sequence[Change],
-    rules: Rules,
-    commands: tuple[str, ...],
+    base: State, target: State, changes: Sequence[Change], rules: Rules, commands: tuple[str, ...]
 ) -> Proposal:
     """Proposal for changes of `base` that lead to `target`."""
     refusals = (

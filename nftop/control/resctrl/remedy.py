@@ -213,11 +213,7 @@ def _moved(
     """Actions that give the culprit's CPUs a class of their own."""
     cpus = () if incident.culprit is None else incident.culprit.cpus
     line = _masked(group, l3, bits)
-    return (
-        CreateGroup(name),
-        SetSchemata(name, line.resource, line.values),
-        MoveCpus(cpus, name),
-    )
+    return (CreateGroup(name), SetSchemata(name, line.resource, line.values), MoveCpus(cpus, name))
 
 
 def _drafted(frame: Frame, drafted: Remedy, mask: DraftMask | None = None) -> Remedy | None:

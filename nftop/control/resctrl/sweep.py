@@ -303,10 +303,7 @@ def named_nfs(frame: Frame, names: Sequence[str]) -> tuple[NfRow, ...]:
 
 
 def _in_common(
-    request: SweepRequest,
-    frame: Frame,
-    caches: tuple[L3Domain, ...],
-    watched: Sequence[NfRow],
+    request: SweepRequest, frame: Frame, caches: tuple[L3Domain, ...], watched: Sequence[NfRow]
 ) -> tuple[L3Domain, ...]:
     """Of these caches those that a watched network function uses."""
     polled = {l3 for nf in watched for l3 in caches_of_nf(frame, nf)}

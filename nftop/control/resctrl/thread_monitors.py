@@ -7,14 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from nftop.control.gate_protocols import ClassGate
-from nftop.model.change import (
-    Cell,
-    CreateMonitor,
-    Proposal,
-    RemoveMonitor,
-    State,
-    parts,
-)
+from nftop.model.change import Cell, CreateMonitor, Proposal, RemoveMonitor, State, parts
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, class_name
 

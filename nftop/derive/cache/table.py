@@ -166,10 +166,7 @@ def _order(group: ResctrlGroup) -> tuple[bool, bool, int, list[tuple[int, str]]]
 
 
 def _row(
-    since: _Since,
-    after: ResctrlGroup,
-    mba_unit: MbaUnit,
-    domains: Mapping[L3Domain, CacheDomain],
+    since: _Since, after: ResctrlGroup, mba_unit: MbaUnit, domains: Mapping[L3Domain, CacheDomain]
 ) -> GroupRow:
     old = {} if since.group is None else {cache.l3: cache for cache in since.group.caches}
     previous = {} if since.row is None else {cache.l3: cache.readings for cache in since.row.caches}

@@ -22,7 +22,7 @@ _BUSY_UNKNOWN = "it is not known whether its cores are busy all the time"
 PACKETS = ("packets_per_s", "drop_packets_per_s", "ovs.lost_upcalls_per_s")
 LOSSES = ("ovs.lost_upcalls_per_s", *OTHER_LOSSES)
 DROPS = ("drop_packets_per_s", *LOSSES)
-_COSTS = ("cpp", "busy_cpp")
+COSTS = ("cpp", "busy_cpp")
 # Metrics that include empty polls.
 _POLLED = ("cpp", "ipp", "ipc")
 _DECIDED: tuple[Word, ...] = ("better", "worse", "more", "less", "no difference")
@@ -87,10 +87,10 @@ def summed(rows: Sequence[Compared], offered: float | None) -> tuple[Word, str]:
     """
     of_word: dict[tuple[Word, bool], list[Compared]] = {}
     for row in rows:
-        if row.metric.id in _COSTS + PACKETS or (
+        if row.metric.id in COSTS + PACKETS or (
             row.metric.id in OTHER_LOSSES and row.word == "worse"
         ):
-            of_word.setdefault((row.word, row.metric.id in _COSTS), []).append(row)
+            of_word.setdefault((row.word, row.metric.id in COSTS), []).append(row)
     sides: dict[Word, list[Compared]] = {
         word: [row for key, item in of_word.items() if key[0] == word for row in item]
         for word in _SIDES

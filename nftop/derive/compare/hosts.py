@@ -3,21 +3,23 @@
 Each host gives one difference of each number: that of its medians. The signed-rank test finds what
 most hosts have in common; noise within a host, drift and the time of day are in the differences. A
 host is left out of a number where load or empty polls make its two values incomparable, so that the
-choice does not depend on the direction of the difference. Of all numbers that enough hosts have,
-Benjamini and Hochberg's procedure keeps the share of false differences at 5 %.
+choice does not depend on the direction of the difference. A load that moved on most hosts, on each
+of them by too little to show, counts as in `intervals_report`. Of all numbers that enough hosts
+have, Benjamini and Hochberg's procedure keeps the share of false differences at 5 %.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from nftop.derive.compare.comparability import LOSSES, summed
+from nftop.derive.compare.comparability import COSTS, DROPS, LOSSES, PACKETS, load_moved, summed
 from nftop.derive.compare.intervals import Entity, EntityRow
-from nftop.derive.compare.intervals_report import Comparison, ordered
+from nftop.derive.compare.intervals_report import Comparison, EntityReport, is_same_clock, ordered
 from nftop.derive.compare.metric import (
     LEAST_RATIO,
     LEAST_SAMPLES,
@@ -27,13 +29,7 @@ from nftop.derive.compare.metric import (
     direction,
     measured,
 )
-from nftop.derive.compare.ranksum import (
-    ALPHA,
-    adjusted,
-    centre,
-    least_hosts,
-    signed_rank,
-)
+from nftop.derive.compare.ranksum import ALPHA, adjusted, centre, least_hosts, signed_rank
 from nftop.model.column import Floats
 from nftop.model.metrics.ports import OTHER_LOSSES
 from nftop.model.missing import Missing, Reading, Reason
@@ -50,10 +46,11 @@ RULE_HOSTS = (
 # Not measured but written: no test counts it.
 _SETTING = "capacity_bytes"
 _INCOMPARABLE: tuple[Code, ...] = ("load_moved", "empty_polls", "busy_unknown")
+_NEUTRAL: Mapping[Word, Word] = {"better": "more", "worse": "less"}  # of packets
 _ROUNDING = 1e-9  # of a probability
 _DIGITS = 12  # of a logarithm; differences beyond are rounding
 HostCode: TypeAlias = Code | Literal[
-    "only_before", "only_after", "overlap", "other_machine", "no_number"
+    "only_before", "only_after", "overlap", "other_machine", "no_number", "unreadable"
 ]  # fmt: skip
 _NO_ESTIMATE = Missing(Reason.UNDEFINED, "no host has it on both sides")
 _FROM_NOTHING = Missing(Reason.UNDEFINED, "it was 0 before")
@@ -69,10 +66,11 @@ class LeftOut(NamedTuple):
 
 
 class HostPair(NamedTuple):
-    """A host's own comparison, made with `zero_losses`."""
+    """A host's own comparison, made with `zero_losses`; `tsc_hz` is NaN if unknown."""
 
     host: str
     comparison: Comparison
+    tsc_hz: float = math.nan
 
 
 class HostChange(NamedTuple):
@@ -119,6 +117,7 @@ class HostsReport:
         rows: its metrics; of losses those that a host has.
         left_out: hosts that have it on one side only.
         word, why: overall result of a network function; "no number" for others.
+        notes: further facts, sentences.
     """
 
     entity: Entity
@@ -126,6 +125,7 @@ class HostsReport:
     left_out: tuple[LeftOut, ...]
     word: Word = "no number"
     why: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +147,11 @@ class HostsComparison:
 
 def compare_hosts(pairs: Sequence[HostPair]) -> HostsComparison:
     """Compare over hosts; each name is there once."""
-    of_entity: dict[Entity, dict[str, Mapping[str, EntityRow]]] = {}
+    of_entity: dict[Entity, dict[str, EntityReport]] = {}
     left_out: dict[Entity, list[LeftOut]] = {}
     for pair in pairs:
         for own in pair.comparison.parts:
-            of_host = {row.result.metric.id: row for row in own.rows}
-            of_entity.setdefault(own.entity, {})[pair.host] = of_host
+            of_entity.setdefault(own.entity, {})[pair.host] = own
         sides: tuple[tuple[HostCode, str, tuple[Entity, ...]], ...] = (
             ("only_before", "before", pair.comparison.only_a),
             ("only_after", "after", pair.comparison.only_b),
@@ -162,28 +161,104 @@ def compare_hosts(pairs: Sequence[HostPair]) -> HostsComparison:
                 item = LeftOut(pair.host, f"only {side} the change", code)
                 left_out.setdefault(entity, []).append(item)
     known = ordered({*of_entity, *left_out})
-    rows_of = {entity: list(_rows(of_entity.get(entity, {}))) for entity in known}
+    loads = {entity: _moved(own for own in hosts.values() if not own.full and not own.load_moved)
+             for entity, hosts in of_entity.items()}  # fmt: skip
+    loaded = any(_moved(hosts.values()) is not None for hosts in of_entity.values())
+    rows_of = {
+        entity: list(_rows(of_entity.get(entity, {}), loads.get(entity), loaded=loaded))
+        for entity in known
+    }
     tests = [row.p for rows in rows_of.values() for row in rows if row.p is not None]
     rates = iter(adjusted(np.array(tests)).tolist())
     tested, needed = len(tests), least_hosts(max(1, len(tests)))
     parts = []
     for entity, rows in rows_of.items():
         rated = [row if row.p is None else replace(row, q=next(rates)) for row in rows]
-        decided = tuple(_worded(row, tested, needed) for row in rated)
+        decided = _neutral([_worded(row, tested, needed) for row in rated])
         report = HostsReport(entity, decided, tuple(left_out.get(entity, ())))
         if entity.kind == "nf":
-            word, why = summed([row.result for row in decided], None)
-            report = replace(report, word=word, why=why)
+            word, why = summed([row.result for row in decided], loads.get(entity))
+            notes = _clock_notes(pairs, of_entity.get(entity, {}))
+            report = replace(report, word=word, why=why, notes=notes)
         parts.append(report)
     return HostsComparison(tuple(sorted(pair.host for pair in pairs)), tuple(parts), tested, needed)
 
 
-def _rows(hosts: Mapping[str, Mapping[str, EntityRow]]) -> Iterable[HostsRow]:
-    """A row of each metric, without a word; none of losses that no host has."""
-    for name in dict.fromkeys(name for rows in hosts.values() for name in rows):
-        row = _row({host: rows[name] for host, rows in sorted(hosts.items()) if name in rows})
-        if row is not None:
-            yield row
+def _moved(reports: Iterable[EntityReport]) -> float | None:
+    """Change of the load over hosts, if chance hardly gives it, else None.
+
+    Less strict than a difference, as of two intervals: it only withholds comparisons.
+    """
+    loads = np.array([own.offered for own in reports if own.offered and min(own.offered) > 0])
+    if len(loads) < HOSTS_NEEDED:
+        return None
+    differences = _differences(loads[:, 0], loads[:, 1], relative=True)
+    change = math.expm1(centre(differences)[0])
+    shows = np.count_nonzero(differences) >= HOSTS_NEEDED and abs(change) >= LEAST_RATIO
+    return change if shows and signed_rank(differences) <= ALPHA + _ROUNDING else None
+
+
+def _clock_notes(pairs: Sequence[HostPair], hosts: Mapping[str, EntityReport]) -> tuple[str, ...]:
+    """That levels of CPP count by several clocks, if they do."""
+    clocks: Counter[tuple[str, float]] = Counter()
+    for pair in pairs:
+        clock = hosts[pair.host].clock if pair.host in hosts else None
+        if clock is not None:
+            hz = 0.0 if clock == "core" or math.isnan(pair.tsc_hz) else pair.tsc_hz
+            same = (key for key in clocks if key[0] == clock and is_same_clock(key[1], hz))
+            clocks[next(same, (clock, hz))] += 1
+    counts = ", ".join(
+        f"{clock}{f' {hz / 1e9:.2f} GHz' * (hz > 0)} on {count} host{'s' * (count != 1)}"
+        for (clock, hz), count in clocks.items()
+    )
+    text = (
+        f"CPP counts cycles of several clocks ({counts}): before and after mix them, each change "
+        "is of one; where it is not core, changes of the frequency are in it"
+    )
+    return (text,) if len(clocks) > 1 else ()
+
+
+def _rows(
+    hosts: Mapping[str, EntityReport], load: float | None, *, loaded: bool
+) -> Iterable[HostsRow]:
+    """A row of each metric, without a word; none of losses that no host has.
+
+    `load`: `_moved` of this network function. `loaded`: that of any is not None.
+    """
+    by_metric: dict[str, dict[str, EntityRow]] = {}
+    for host, own in sorted(hosts.items()):
+        for row in own.rows:
+            under = _under_load(row, own, load, loaded=loaded)
+            by_metric.setdefault(row.result.metric.id, {})[host] = under
+    for rows in by_metric.values():
+        result = _row(rows)
+        if result is not None:
+            yield result
+
+
+def _neutral(rows: Sequence[HostsRow]) -> tuple[HostsRow, ...]:
+    """Rows where more packets are a merit only if they cost less, or fewer are lost."""
+    words = {row.result.word for row in rows if row.result.metric.id in (*COSTS, *DROPS)}
+    return tuple(
+        replace(row, result=replace(row.result, word=_NEUTRAL[row.result.word]))
+        if row.result.metric.id == "packets_per_s" and row.result.word in _NEUTRAL.keys() - words
+        else row
+        for row in rows
+    )
+
+
+def _under_load(
+    row: EntityRow, own: EntityReport, load: float | None, *, loaded: bool
+) -> EntityRow:
+    """A row where the load moved over hosts: what follows it is neither better nor worse."""
+    metric, is_nf = row.result.metric, own.entity.kind == "nf"
+    if own.full or (load is None if is_nf else not loaded):
+        return row
+    if not is_nf or metric.id in (*PACKETS, *DROPS):
+        return replace(row, result=replace(row.result, metric=replace(metric, good=None)))
+    if row.incomparable[1]:
+        return row
+    return replace(row, incomparable=(load_moved(load or 0.0), "load_moved"))
 
 
 def _row(hosts: Mapping[str, EntityRow]) -> HostsRow | None:
@@ -245,7 +320,7 @@ def _left_out(host: str, row: EntityRow) -> LeftOut | None:
     if code:
         return LeftOut(host, why, code)
     if min(counts) < LEAST_SAMPLES:
-        fewest = f"{min(counts)} samples, {LEAST_SAMPLES} are needed"
+        fewest = f"{min(counts)} sample{'s' * (min(counts) != 1)}, {LEAST_SAMPLES} are needed"
         return LeftOut(host, fewest, "few_samples")
     return None
 
@@ -294,13 +369,14 @@ def _worded(row: HostsRow, tested: int, needed: int) -> HostsRow:
 def _word(row: HostsRow, tested: int, needed: int) -> tuple[Word, str, Code]:
     hosts, change, before = len(row.changes), row.change, row.result.before
     if isinstance(change, Missing) or isinstance(before, Missing) or hosts < HOSTS_NEEDED:
-        return "too few hosts", f"{HOSTS_NEEDED - hosts} more hosts", "few_hosts"
+        more = "1 more host" if hosts == HOSTS_NEEDED - 1 else f"{HOSTS_NEEDED - hosts} more hosts"
+        return "too few hosts", f"at least {more}", "few_hosts"
     least = LEAST_RATIO if row.relative else LEAST_RATIO * abs(before)
     if change == 0 or abs(change) < least:
         return "no difference", "", ""
     if row.p is None or row.q is None:
         differ = sum(item.before != item.after for item in row.changes)
-        why = f"{differ} of {hosts} hosts differ, {HOSTS_NEEDED} are needed"
+        why = f"{differ} of {hosts} hosts differ, at least {HOSTS_NEEDED} are needed"
         return "inconclusive", why, "few_hosts"
     if row.q <= ALPHA + _ROUNDING:
         return direction(row.result.metric, up=change > 0), "", ""

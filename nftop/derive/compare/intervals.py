@@ -120,6 +120,7 @@ class Interval:
 
     def __init__(self) -> None:
         self.things: dict[Entity, EntitySeries] = {}
+        self._tsc_hz = array("d")
         self.ticks = self.first_ns = self.last_ns = 0
         self._began_ns: float | None = None
         self._newest_ns = 0
@@ -127,6 +128,11 @@ class Interval:
         self._misses: dict[str, tuple[float, ...]] = {}
         self._estimates: dict[tuple[Entity, str], Reading] = {}
         self._metered_at_ns: dict[Entity, int] = {}
+
+    @property
+    def tsc_hz(self) -> float:
+        """Frequency of the time stamp counters; NaN if unknown."""
+        return float(np.median(self._tsc_hz)) if self._tsc_hz else np.nan
 
     def take(self, frame: Frame) -> None:
         """Add what sources have read since the previous frame.
@@ -144,6 +150,8 @@ class Interval:
         self._newest_ns = frame.monotonic_ns
         self.last_ns = frame.wall_ns
         self.ticks += 1
+        tsc = frame.cpus.columns["tsc_hz"]
+        self._tsc_hz.extend(tsc.values[tsc.present][:1])
         renewed = self._times.renewed(frame)
         new = {name for name, before_ns in renewed.items() if self._is_inside(before_ns)}
         if self.ticks == 1:
@@ -269,11 +277,7 @@ class EntityRow:
 
 
 def row_of(
-    metric: Metric,
-    a: Floats,
-    b: Floats,
-    why: Missing,
-    context: tuple[Floats, Floats] | None = None,
+    metric: Metric, a: Floats, b: Floats, why: Missing, context: tuple[Floats, Floats] | None = None
 ) -> EntityRow:
     """Compare two samples in the order of time, float64 (n,) and (m,), NaN if absent.
 

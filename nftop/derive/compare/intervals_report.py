@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 import numpy as np
 
 from nftop.derive.compare.comparability import (
+    COSTS,
     DROPS,
     LOSSES,
     PACKETS,
@@ -55,7 +57,8 @@ _ROWS: Mapping[str, tuple[Metric, ...]] = {
 }
 _NO_SAMPLE = Missing(Reason.WARMING, "there is no sample of it in either interval")
 _NO_CLOCK = Missing(Reason.UNDEFINED, "its cycles are counted by another clock")
-_CYCLES = ("cpp", "busy_cpp")
+# Time stamp counters whose measured rates differ by more have different frequencies.
+_SAME_CLOCK_RATIO = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,9 @@ class EntityReport:
         rows: all its metrics.
         word, why: overall result of a network function; "no number" for others.
         notes: further facts, sentences.
+        offered: medians of a network function's offered packets/s in A and B; () if unknown.
+        full: whether its cores were busy all the time in both, so that packets are its capacity.
+        clock: base clock of its cycles; None if there is none, or not the same in both.
     """
 
     entity: Entity
@@ -73,6 +79,14 @@ class EntityReport:
     word: Word = "no number"
     why: str = ""
     notes: tuple[str, ...] = ()
+    offered: tuple[float, ...] = ()
+    full: bool = False
+    clock: str | None = None
+
+    @property
+    def load_moved(self) -> bool:
+        """Whether the load of these cores moved, so that numbers can't be compared."""
+        return any(row.incomparable[1] == "load_moved" for row in self.rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +135,16 @@ def comparison(
     `sides`: names of the two in notes.
     """
     noise = _Context(context)
+    other_tsc: Missing | None = None
+    if not is_same_clock(a.tsc_hz, b.tsc_hz):
+        rates = f"{a.tsc_hz / 1e9:.2f} and {b.tsc_hz / 1e9:.2f} GHz"
+        other_tsc = Missing(Reason.UNDEFINED, f"its cycles are those of clocks of {rates}")
+    report = partial(
+        _nf_report, context=noise, sides=sides, zero_losses=zero_losses, other_tsc=other_tsc
+    )
     both = [entity for entity in ordered(a.things) if entity in b.things]
     nfs = {
-        entity: _nf_report(
-            entity, a.things[entity], b.things[entity], noise, sides, zero_losses=zero_losses
-        )
+        entity: report(entity, a.things[entity], b.things[entity])
         for entity in both
         if entity.kind == "nf"
     }
@@ -142,6 +161,11 @@ def comparison(
         tuple(entity for entity in ordered(a.things) if entity not in b.things),
         tuple(entity for entity in ordered(b.things) if entity not in a.things),
     )
+
+
+def is_same_clock(one_hz: float, other_hz: float) -> bool:
+    """Whether measured rates of clocks may be of one frequency; True if one is NaN."""
+    return not abs(one_hz - other_hz) > _SAME_CLOCK_RATIO * one_hz
 
 
 def ordered(things: Iterable[Entity]) -> list[Entity]:
@@ -166,15 +190,22 @@ def _nf_report(
     entity: Entity,
     a: EntitySeries,
     b: EntitySeries,
+    *,
     context: _Context,
     sides: tuple[str, str],
-    *,
     zero_losses: bool,
+    other_tsc: Missing | None,
 ) -> tuple[EntityReport, float | None]:
-    """A network function, and the change of its load."""
+    """A network function, and the change of its load.
+
+    `other_tsc`: why cycles of time stamp counters can't be compared; None if they can.
+    """
     offered = moved_by(a.of("offered_packets_per_s"), b.of("offered_packets_per_s"))
     full = [_is_full(item) for item in (a, b)]
     clock, notes = _clock(a, b)
+    no_clock = _NO_CLOCK
+    if clock not in (None, "core") and other_tsc is not None:
+        clock, no_clock = None, other_tsc
     rows = []
     for metric in _ROWS["nf"]:
         if metric.id in LOSSES and not zero_losses and not _is_any(metric.id, a, b):
@@ -183,8 +214,8 @@ def _nf_report(
         own = metric.id in (*PACKETS, *DROPS) and offered is not None and full != [True, True]
         used = replace(metric, good=None) if own else metric
         why = _why(metric.id, a, b)
-        if clock is None and metric.id in _CYCLES and _has_numbers(metric.id, a, b):
-            why = _NO_CLOCK
+        if clock is None and metric.id in COSTS and _has_numbers(metric.id, a, b):
+            why = no_clock
         of_a, of_b = (_of_clock(item, metric.id, clock) for item in (a, b))
         row = row_of(used, of_a, of_b, why, context.of(entity, metric.id, clock))
         if own and offered is not None:
@@ -204,7 +235,13 @@ def _nf_report(
     for name, series in zip(sides, (a, b), strict=True):
         if len(series.keys) > 1:
             notes.append(f"it was {len(series.keys)} processes in {name}, one after the other")
-    return EntityReport(entity, tuple(rows), word, why_word, tuple(notes)), offered
+    loads = [item[np.isfinite(item)] for item in (s.of("offered_packets_per_s") for s in (a, b))]
+    report = EntityReport(
+        entity, tuple(rows), word, why_word, tuple(notes),
+        tuple(float(np.median(item)) for item in loads) if all(map(len, loads)) else (),
+        full == [True, True], clock,
+    )  # fmt: skip
+    return report, offered
 
 
 def _bounded(row: EntityRow, full: Iterable[bool | None], clock: str | None) -> EntityRow:
@@ -248,7 +285,7 @@ def _counted_by(series: EntitySeries, clock: str | None) -> Bools:
 def _of_clock(series: EntitySeries, name: str, clock: str | None) -> Floats:
     """A metric of a network function; cycles of this base clock only."""
     values = series.of(name)
-    return np.where(_counted_by(series, clock), values, np.nan) if name in _CYCLES else values
+    return np.where(_counted_by(series, clock), values, np.nan) if name in COSTS else values
 
 
 def _has_numbers(name: str, a: EntitySeries, b: EntitySeries) -> bool:

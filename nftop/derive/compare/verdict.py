@@ -27,14 +27,7 @@ from nftop.model.struct import dataclass, replace
 
 NO_SAMPLE = Missing(Reason.WARMING, "no sample of it yet")
 _NF = {metric.id: metric for metric in NF_METRICS}
-_ROWS = (
-    "packets_per_s",
-    "drop_packets_per_s",
-    "cpp",
-    "busy_cpp",
-    "ipc",
-    "llc_misses_per_packet",
-)
+_ROWS = ("packets_per_s", "drop_packets_per_s", "cpp", "busy_cpp", "ipc", "llc_misses_per_packet")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,7 @@ from nftop.model.ids import Cpu
 from nftop.model.metrics.cpu import FREQUENCY_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import SourceReading
-from nftop.model.sst import (
-    NOT_READ,
-    CpufreqTable,
-    CpuFrequency,
-    CpuSetting,
-    Priority,
-    priorities,
-)
+from nftop.model.sst import NOT_READ, CpufreqTable, CpuFrequency, CpuSetting, Priority, priorities
 from nftop.model.struct import dataclass, field
 from nftop.model.topology import Topology
 

@@ -10,13 +10,7 @@ import numpy as np
 from nftop.derive.cache.ways import cache_of, in_use, ways_of
 from nftop.derive.compare.settling import STILL_RATIO
 from nftop.derive.experiment.engine import ExperimentState
-from nftop.model.footprint import (
-    CacheUse,
-    Footprint,
-    FootprintPlan,
-    FootprintRow,
-    FootprintSubject,
-)
+from nftop.model.footprint import CacheUse, Footprint, FootprintPlan, FootprintRow, FootprintSubject
 from nftop.model.frame import Frame, GroupRow
 from nftop.model.missing import Missing, Reading
 from nftop.model.struct import dataclass

@@ -11,13 +11,7 @@ from datetime import UTC, datetime
 from nftop.derive.findings.inputs import FindingInputs, FindingKey, numbers
 from nftop.derive.findings.rule import SI, Measured, Only, Rule, register
 from nftop.derive.nf.departures import GONE_FOR_S
-from nftop.derive.nf.recent import (
-    KEPT_S,
-    LEAST_PACKETS_PER_S,
-    USUAL_S,
-    RecentPoint,
-    RecentRates,
-)
+from nftop.derive.nf.recent import KEPT_S, LEAST_PACKETS_PER_S, USUAL_S, RecentPoint, RecentRates
 from nftop.model.column import Column, from_readings
 from nftop.model.frame import NfRow
 from nftop.model.metrics.flow_tables import HITS_FELL_BY

@@ -194,10 +194,7 @@ def _interrupts(row: int, cycles: Cycles, times: Mapping[str, Column]) -> Readin
 
 
 def _rated(
-    before: NetdevTable | None,
-    after: NetdevTable,
-    elapsed_s: float,
-    topology: Topology,
+    before: NetdevTable | None, after: NetdevTable, elapsed_s: float, topology: Topology
 ) -> NetdevRates:
     columns = _columns(before, after, elapsed_s, topology)
     old = {} if before is None else {interface.name: interface for interface in before.interfaces}

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from nftop.derive.nf.rates import NfRates
-from nftop.derive.occupants import (
-    Cycles,
-    Occupant,
-    OwnTime,
-    own_clock,
-    own_cycles,
-    own_times,
-)
+from nftop.derive.occupants import Cycles, Occupant, OwnTime, own_clock, own_cycles, own_times
 from nftop.derive.saturation import UNKNOWN, saturation_of, saturation_of_all
 from nftop.model.column import Column
 from nftop.model.frame import Clock, Frame, NfRow
@@ -123,10 +116,7 @@ def _cycles(
 
 
 def _why_not(
-    nf: NfRates,
-    topology: Topology,
-    here: Mapping[int, Occupant],
-    own: Mapping[int, OwnTime | None],
+    nf: NfRates, topology: Topology, here: Mapping[int, Occupant], own: Mapping[int, OwnTime | None]
 ) -> Missing | None:
     if nf.uncounted is not None:
         return nf.uncounted

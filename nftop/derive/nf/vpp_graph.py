@@ -177,10 +177,7 @@ def busy_ratio(
     low, high = (min(clocks * packets_per_clock, 1.0) for clocks in bounds)
     if high - low <= _NEAR_ENOUGH:
         return (low + high) / 2
-    return Missing(
-        Reason.SOURCE,
-        f"busy {low:.0%} to {high:.0%} (VPP can't separate empty polls)",
-    )
+    return Missing(Reason.SOURCE, f"busy {low:.0%} to {high:.0%} (VPP can't separate empty polls)")
 
 
 @lru_cache(maxsize=64)  # nodes of a graph stay

@@ -74,10 +74,7 @@ def with_users(rows: tuple[DeviceRow, ...], nfs: tuple[NfRow, ...]) -> tuple[Dev
 
 
 def _row(
-    port: RootPort,
-    table: PcieTable,
-    rates: BoxRates,
-    rows: Mapping[tuple[int, int, str], int],
+    port: RootPort, table: PcieTable, rates: BoxRates, rows: Mapping[tuple[int, int, str], int]
 ) -> DeviceRow:
     readings: dict[str, Reading] = {item.id: NO_MISSES for item in DEVICE_METRICS}
     estimates = set()

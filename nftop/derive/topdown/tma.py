@@ -11,17 +11,7 @@ from numpy.typing import NDArray
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.counters import COUNTERS, CounterRates, CounterState, step_counters
 from nftop.derive.stage import FoldStage, FoldTick, TopologyChange
-from nftop.model.column import (
-    Block,
-    Bools,
-    Column,
-    Floats,
-    column,
-    missing,
-    ratio,
-    where,
-    withhold,
-)
+from nftop.model.column import Block, Bools, Column, Floats, column, missing, ratio, where, withhold
 from nftop.model.frame import CoreDetail, TmaNode
 from nftop.model.ids import Cpu
 from nftop.model.metrics.core import CORE_METRICS
@@ -162,11 +152,7 @@ def _unknown(parts: Mapping[str, Column], rows: int) -> Division:
 
 
 def _division(
-    parts: Mapping[str, Column],
-    family: NodeFamily,
-    held: Division,
-    newest: Floats,
-    oldest: Floats,
+    parts: Mapping[str, Column], family: NodeFamily, held: Division, newest: Floats, oldest: Floats
 ) -> Division:
     """The division from this tick on: the new one if all its counts have had their turn."""
     known: Bools = np.all([column.present for column in parts.values()], axis=0)
@@ -572,11 +558,7 @@ def _run(state: ShareState, tick: FoldTick) -> tuple[ShareState, Mapping[str, Co
 
 
 TOPDOWN: FoldStage[ShareState, Mapping[str, Column]] = FoldStage(
-    "topdown",
-    ShareState,
-    _run,
-    reset_on=TopologyChange.ROWS,
-    columns=lambda columns: columns,
+    "topdown", ShareState, _run, reset_on=TopologyChange.ROWS, columns=lambda columns: columns
 )
 FOCUS: FoldStage[FocusState, CoreDetail | None] = FoldStage(
     "focus",

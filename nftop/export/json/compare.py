@@ -106,9 +106,15 @@ def _number(reading: Reading) -> float | None:
 
 
 def hosts_json(
-    runs: Sequence[HostRun], left_out: Sequence[LeftOut], result: HostsComparison
+    runs: Sequence[HostRun],
+    left_out: Sequence[LeftOut],
+    files_left_out: Iterable[tuple[str, str]],
+    result: HostsComparison,
 ) -> bytes:
-    """Hosts before and after a change: one line of UTF-8 JSON, without the newline."""
+    """Hosts before and after a change: one line of UTF-8 JSON, without the newline.
+
+    `files_left_out`: recordings that can't be read, each with the reason.
+    """
     lists = {
         name: [_hosts_report(report) for report in result.parts if report.entity.kind == kind]
         for name, kind in _LISTS
@@ -130,6 +136,7 @@ def hosts_json(
             "least": HOSTS_NEEDED,
             "hosts": hosts,
             "left_out": _left_out(left_out),
+            "files_left_out": [{"file": file, "why": why} for file, why in files_left_out],
             **lists,
         }
     )
@@ -143,6 +150,7 @@ def _hosts_report(report: HostsReport) -> dict[str, Any]:
     return {
         **_head(report),
         "left_out": _left_out(report.left_out),
+        "notes": list(report.notes),
         "metrics": {row.result.metric.id: _hosts_row(row) for row in report.rows},
     }
 

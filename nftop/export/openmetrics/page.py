@@ -119,10 +119,7 @@ def _host(sheet: Sheet, frame: Frame) -> None:
     sheet.add(named.INTERVAL, [("", passed)])
     sheet.add(named.NOTICE, [("", float(frame.notice != ""))])
     sheet.add(named.APART, [("", float(frame.apart != ""))])
-    sheet.add(
-        named.FINDING,
-        ((_finding(item), 1.0) for item in frame.findings),
-    )
+    sheet.add(named.FINDING, ((_finding(item), 1.0) for item in frame.findings))
     _incidents(sheet, frame)
 
 
@@ -139,8 +136,7 @@ def _incidents(sheet: Sheet, frame: Frame) -> None:
     """Open incidents; muted ones too, with a label."""
     rows = {labels(id=item.id): item for item in frame.incidents}
     sheet.add(
-        named.INCIDENT,
-        ((f"{mine},{_incident_labels(item)}", 1.0) for mine, item in rows.items()),
+        named.INCIDENT, ((f"{mine},{_incident_labels(item)}", 1.0) for mine, item in rows.items())
     )
     nfs = dict(_nf_labels(frame.nfs))
     sheet.add(

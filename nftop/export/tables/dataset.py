@@ -27,13 +27,7 @@ from typing import IO, TypeVar
 from urllib.parse import quote
 
 from nftop.export.tables.outputs import OutputsError, WriterMaker, unwritable, writer_maker
-from nftop.export.tables.tables import (
-    TABLES,
-    Columns,
-    event_columns,
-    gap_columns,
-    table_of,
-)
+from nftop.export.tables.tables import TABLES, Columns, event_columns, gap_columns, table_of
 from nftop.model.clock import NS_PER_S
 from nftop.model.frame import Frame
 from nftop.model.recording_loss import RecordingLoss
@@ -171,12 +165,7 @@ class Dataset:
     """Appends the frames and events of one interval of a recording."""
 
     def __init__(
-        self,
-        path: Path,
-        tables: Sequence[str],
-        *,
-        owner: Person | None,
-        interval: RecordedInterval,
+        self, path: Path, tables: Sequence[str], *, owner: Person | None, interval: RecordedInterval
     ) -> None:
         """`path`: the folder, created if needed; `tables`: of `TABLES`. Raises OutputsError."""
         self._path = path

@@ -70,12 +70,7 @@ TMA_METRICS: tuple[Metric, ...] = (
         "or for its own units.",
         priority=43,
     ),
-    _node(
-        "retiring",
-        "RET",
-        "Share of slots that did useful work.",
-        priority=44,
-    ),
+    _node("retiring", "RET", "Share of slots that did useful work.", priority=44),
     _node("fetch_latency", "FE.lat", "Empty slots because the next instructions were late."),
     _node("fetch_bandwidth", "FE.bw", "Empty slots because too few instructions came at a time."),
     _node("branch_mispredicts", "BS.misp", "Slots lost to mispredicted branches."),

@@ -41,14 +41,8 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("better, worse", RULE_EVERY_TICK),
     ("more, less", "the same for a metric that is neither good nor bad"),
     ("<", "upper bound: may include empty polls"),
-    (
-        "settling",
-        f"the first {LEAST_S} to {MOST_S} s do not count, until occupancy is stable",
-    ),
-    (
-        "load moved",
-        "the offered load changed, so cycles and misses per packet do not compare",
-    ),
+    ("settling", f"the first {LEAST_S} to {MOST_S} s do not count, until occupancy is stable"),
+    ("load moved", "the offered load changed, so cycles and misses per packet do not compare"),
 )
 _UNITS = {
     Unit.BYTES: "MiB", Unit.BYTES_PER_S: "GB/s", Unit.PACKETS_PER_S: "Mpps",

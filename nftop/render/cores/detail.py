@@ -31,11 +31,7 @@ _AXIS = 13  # cells left of the graph: a label of eight, a number and the axis i
 _LEAST_GRAPH, _MOST_GRAPH = 3, 8  # lines, with the one that says the time
 
 _SHOWN = tuple(metric for metric in CPU_METRICS if metric.priority is not None)
-_SIBLING_WORDS = {
-    "sibling_busy_ratio": "busy",
-    "sibling_ipc": "IPC",
-    "core_ipc": "IPC of the core",
-}
+_SIBLING_WORDS = {"sibling_busy_ratio": "busy", "sibling_ipc": "IPC", "core_ipc": "IPC of the core"}
 _SENT = "generator: its packets are those sent"
 
 
@@ -91,8 +87,7 @@ def detail_line(
     `before`: values before the incident that it is a victim of: those that changed have both.
     """
     head = line(
-        Span(f" cpu {cpus.topology.cpus[row].cpu} ", Tone.STRONG),
-        f"{cpus.thread[row] or ''} ",
+        Span(f" cpu {cpus.topology.cpus[row].cpu} ", Tone.STRONG), f"{cpus.thread[row] or ''} "
     )
     columns = {name: cpus.columns[name][row] for name in _LINE_METRICS}
     cost, rate, clock = (columns[name] for name in ("cpp", "packets_per_s", "frequency_hz"))
@@ -230,12 +225,7 @@ def location_lines(cpus: CpuTable, row: int, width: int) -> tuple[Line, ...]:
 def _flowing(
     info: CpuInfo, group: CacheClass | Missing, set_to: tuple[str, ...], width: int
 ) -> tuple[Line, ...]:
-    numbers = (
-        ("core", info.core),
-        ("package", info.package),
-        ("L3", info.l3),
-        ("node", info.node),
-    )
+    numbers = (("core", info.core), ("package", info.package), ("L3", info.l3), ("node", info.node))
     facts = [f"{name} {value}" for name, value in numbers if value is not None]
     flags = (("isolated", info.isolated), ("nohz_full", info.nohz_full))
     facts += [name for name, holds in flags if holds]

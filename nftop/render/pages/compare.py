@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from nftop.derive.compare.hosts import (
+    HOSTS_NEEDED,
     RULE_HOSTS,
     HostsComparison,
     HostsReport,
@@ -67,21 +68,34 @@ def hosts_text(
     result: HostsComparison,
     left_out: Iterable[LeftOut],
     notes: Mapping[str, Sequence[str]],
-    *,
-    simulated: bool,
+    simulated: Collection[str],
+    unread: Iterable[tuple[str, str]] = (),
 ) -> str:
-    """Hosts before and after a change; `left_out`: hosts that are no pair; `notes`: with hosts."""
-    badge = "  SIMULATED" if simulated else ""
-    hosts = f"{_listed(result.hosts)}{badge}"
-    lines = [*_hanging(f"{len(result.hosts)} hosts  ", hosts)]
+    """Hosts before and after a change.
+
+    Args:
+        result: of all hosts.
+        left_out: hosts that are no pair.
+        notes: each with its hosts.
+        simulated: names of the hosts that are.
+        unread: files that can't be read, and why.
+    """
+    count, few = len(result.hosts), 0 < len(simulated) < len(result.hosts)
+    badge = f"{f'{len(simulated)} ' * few}SIMULATED  " if simulated else ""
+    lines = [*_hanging(f"{count} host{'s' * (count != 1)}  {badge}",
+                       _listed(result.hosts, simulated if few else ()))]  # fmt: skip
+    for file, why in unread:
+        lines += _hanging("not read: ", f"{printable(file)}: {printable(why)}")
     lines += _left_out("left out: ", left_out, 0)
     for note, hosts_of in notes.items():
         lines += _hanging("note: ", f"{_listed(hosts_of)}: {note}")
     for section in result.parts:
         lines += ["", *_hosts_section(section, len(result.hosts))]
-    lines += ["", *_hanging("", f"{RULE_HOSTS}. Tested: {result.tested} numbers; a single one of "
-                            f"them that changes on every host shows from {result.needed} "
-                            "hosts on")]  # fmt: skip
+    tested, needed = result.tested, result.needed
+    shows = f"; a single one of them that changes on every host shows from {needed} hosts on"
+    shows += f", all of them together from {HOSTS_NEEDED} on"
+    numbers = f"{tested} number{'s' * (tested != 1)}{shows * (tested > 0)}"
+    lines += ["", *_hanging("", f"{RULE_HOSTS}. Tested: {numbers}")]
     return "\n".join(lines) + "\n"
 
 
@@ -89,6 +103,7 @@ def _hosts_section(section: HostsReport, hosts: int) -> Iterator[str]:
     word = f": {section.word}" + (f": {section.why}" if section.why else "")
     yield from _hanging("", f"{_name(section.entity)}{word if section.entity.kind == 'nf' else ''}")
     yield from _left_out("left out: ", section.left_out, hosts)
+    yield from (line for note in section.notes for line in _hanging("  ", note))
     shown = [row for row in section.rows if row.changes]
     if shown and section.entity.kind == "class" and all(map(_nothing_on_hosts, shown)):
         yield "  nothing in it, before and after"
@@ -130,10 +145,11 @@ def _left_out(first: str, items: Iterable[LeftOut], hosts: int) -> Iterator[str]
         yield from _hanging("  ", text)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str], simulated: Collection[str] = ()) -> str:
     """The first `_MOST_LISTED` of names, and how many more there are; JSON has all."""
     more = len(names) - _MOST_LISTED
     shown = ", ".join(fit(name, min(cells(printable(name)), _LONGEST_NAME))
+                      + " (SIMULATED)" * (name in simulated)
                       for name in names[:_MOST_LISTED])  # fmt: skip
     return f"{shown} and {more} more" if more > 0 else shown
 

@@ -18,11 +18,7 @@ _GHZ = 1e9
 LETTERS: Mapping[str, str] = MappingProxyType({"high": "H", "low": "L"})
 # Short names of preferences.
 _SHORT: Mapping[str, str] = MappingProxyType(
-    {
-        "performance": "perf",
-        "balance_performance": "bal-perf",
-        "balance_power": "bal-power",
-    }
+    {"performance": "perf", "balance_performance": "bal-perf", "balance_power": "bal-power"}
 )
 MARKS: tuple[tuple[str, str], ...] = (
     ("H L", "SST-BF: cores of high, low base frequency within the package"),
@@ -71,12 +67,7 @@ def span_text(least_hz: float, most_hz: float) -> str:
 
 
 TEXTS: Mapping[str, Callable[[CpuTable, int], str | Missing]] = MappingProxyType(
-    {
-        "sst": priority_text,
-        "limits": limits_text,
-        "governor": governor_text,
-        "cp": class_text,
-    }
+    {"sst": priority_text, "limits": limits_text, "governor": governor_text, "cp": class_text}
 )
 
 

@@ -125,10 +125,7 @@ def timeline_lines(data: TimelineData, width: int, height: int, *, ascii_only: b
     ]
     scale = ClickScale(left, axis.cells, axis.first_ns, axis.last_ns)
     lines = [replace(item, click=item.click or Click("moment", scale=scale)) for item in lines]
-    lines += [
-        *_gap(room.gaps),
-        *_list(data, width, room.rows),
-    ]
+    lines += [*_gap(room.gaps), *_list(data, width, room.rows)]
     if room.then and data.then is not None:
         lines += [*_gap(room.gaps), *_then_and_now(data.then, data.now, width, room.then)]
     if room.hours:

@@ -310,10 +310,7 @@ Past = Callable[[str, Package, int, float], NDArray[np.float32]]
 _LABEL, _CELL, _LEAST_SPARK, _MOST_SPARK = 16, 8, 8, 60
 MARKS: tuple[tuple[str, str], ...] = (
     ("all, hit%", "hits and misses, and the share of hits"),
-    (
-        "0-200, 5 min",
-        "scale and span of the graphs of a section",
-    ),
+    ("0-200, 5 min", "scale and span of the graphs of a section"),
     ("0-20, both", "scale of the bars below: in and out together"),
     ("s0 1.2", "of a device: socket 0, stack 1, root port 2 of it"),
 )

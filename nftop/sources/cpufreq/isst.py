@@ -124,10 +124,7 @@ _AT_ONCE = 64  # CPUs that the first versions took
 _MODEL = re.compile(r"Executing on CPU model:(\d{1,4})\[")
 _MOST_OUTPUT = 200
 _MOST_CLASS = 3
-_NO_TOOL = Missing(
-    Reason.SOURCE,
-    f"{PROGRAM} is not installed: the state of SST is unknown",
-)
+_NO_TOOL = Missing(Reason.SOURCE, f"{PROGRAM} is not installed: the state of SST is unknown")
 
 T = TypeVar("T")
 Ask = Callable[[Sequence[str]], ProgramOutput | Missing]

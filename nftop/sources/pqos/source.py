@@ -19,14 +19,7 @@ from nftop.model.topology import Topology
 from nftop.sources.base import RETRY_AFTER_NS, missing_check
 from nftop.sources.host.topology import read_topology
 from nftop.sources.pqos.library import INSTALL, binding_version
-from nftop.sources.pqos.protocol import (
-    MsrMetered,
-    MsrReply,
-    MsrRequest,
-    MsrState,
-    line,
-    table_of,
-)
+from nftop.sources.pqos.protocol import MsrMetered, MsrReply, MsrRequest, MsrState, line, table_of
 from nftop.sources.resctrl.files import Mount, cpu_flags, find_mount
 from nftop.sources.runtime import helper
 from nftop.sources.runtime.helper import Helper

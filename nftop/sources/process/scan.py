@@ -405,12 +405,7 @@ class Scanner:
         return members
 
     def _see(
-        self,
-        pid: int,
-        tid: int,
-        earlier: _Usages,
-        usage: _NewUsages,
-        process: _Process | None,
+        self, pid: int, tid: int, earlier: _Usages, usage: _NewUsages, process: _Process | None
     ) -> _Seen:
         """A thread compared with its usage `earlier`; its usage now goes into `usage`.
 

@@ -62,13 +62,7 @@ def folders(path: str) -> list[tuple[str, str]]:
     """
     with os.scandir(path) as entries:
         directories = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-    return sorted(
-        (
-            writable_name(item.name),
-            item.path,
-        )
-        for item in directories
-    )
+    return sorted((writable_name(item.name), item.path) for item in directories)
 
 
 def inode(path: str) -> int | None:

@@ -18,13 +18,7 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import EVENTS, ROOT, USAGE, WORDS, Event, IoWays, Limits
 from nftop.model.struct import dataclass
 from nftop.sources.host.sysfs import unreadable
-from nftop.sources.resctrl.files import (
-    TASKS_BYTES,
-    folders,
-    inode,
-    read_optional,
-    read_text,
-)
+from nftop.sources.resctrl.files import TASKS_BYTES, folders, inode, read_optional, read_text
 
 # What a line of schemata is by its name, and the base of its numbers.
 _BASES: Mapping[str, int] = {

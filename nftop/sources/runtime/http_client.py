@@ -126,11 +126,7 @@ class HttpSession:
 
     def _get(self, path: str, headers: Mapping[str, str]) -> HttpAnswer:
         # Imported only if a server listens: it takes long, since it imports the parser of e-mail.
-        from http.client import (  # noqa: PLC0415
-            HTTPConnection,
-            HTTPException,
-            RemoteDisconnected,
-        )
+        from http.client import HTTPConnection, HTTPException, RemoteDisconnected  # noqa: PLC0415
 
         if self._connection is None or self._connection.sock is None:
             connected = _connected(self._address, self._until_ns)

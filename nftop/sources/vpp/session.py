@@ -26,12 +26,7 @@ from nftop.model.struct import dataclass, replace
 from nftop.sources.nf_session import connection
 from nftop.sources.nf_session.connection import LinkError, SocketLink
 from nftop.sources.nf_session.discovery import UnixSocket
-from nftop.sources.nf_session.session import (
-    GIVE_UP_NS,
-    Identity,
-    PeerStatus,
-    SocketSession,
-)
+from nftop.sources.nf_session.session import GIVE_UP_NS, Identity, PeerStatus, SocketSession
 from nftop.sources.process.scan import GONE
 from nftop.sources.process.threads import ThreadFiles, parse_stat
 from nftop.sources.trust import ownership

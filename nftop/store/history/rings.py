@@ -174,11 +174,7 @@ class Ring:
         self._matrices: dict[tuple[str, int, int], _Matrix] = {}
 
     def append(
-        self,
-        time_ns: int,
-        covers_ns: int,
-        row_of: Mapping[Any, int],
-        values: Floats,
+        self, time_ns: int, covers_ns: int, row_of: Mapping[Any, int], values: Floats
     ) -> None:
         """Keep one tick: float64 (metrics, rows), NaN where there is no number.
 

@@ -12,9 +12,15 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from nftop.cli.commands import compare
 from nftop.cli.main import run
+from nftop.derive.compare.hosts import LeftOut
+from nftop.derive.compare.ranksum import least_hosts
 from nftop.model.change import Cell
 from nftop.render.base.text import cells
+from nftop.session import compare as session_compare
+from nftop.session.compare import HostCuts
+from nftop.session.interval import Cut
 from nftop.sim.classes import SimulatedClasses
 from nftop.store.format.encoder import Chunk, Encoder
 from nftop.store.format.zstd import FRAME_END
@@ -156,13 +162,18 @@ def test_a_change_that_helps_half_of_the_hosts_is_no_difference(
     assert run(("compare", "--before", *sides[0], "--after", *sides[1])) == 0
     done = capsys.readouterr()
     lines = done.out.splitlines()
-    assert lines[0].split()[:3] == ["8", "hosts", "edge-0,"] and "SIMULATED" in lines[0]
+    assert lines[0].split()[:4] == ["8", "hosts", "SIMULATED", "edge-0,"]
     start = next(at for at, line in enumerate(lines) if "ovs-vswitchd" in line)
     rows = {line.split()[0]: line for line in lines[start + 2 : start + 10]}
     for name in ("Mpps", "CPP", "IPC"):
         assert rows[name].endswith("no difference") and "-" in rows[name] and "+" in rows[name]
     assert not any(".." in line and line.endswith((" better", " worse")) for line in lines)
-    assert re.findall(r"\d+", done.err)[:2] == ["8", "6"], "the fewest that can give an answer"
+    assert re.findall(r"\d+", done.err) == ["8", "6"], "hosts, and the fewest that are enough"
+    # The last lines: what is tested, a single number that changes, all of them.
+    numbers = re.search(r"Tested: (\d+) .* (\d+) hosts on, .* (\d+) on", " ".join(lines[-5:]))
+    assert numbers is not None
+    tested, single, every = map(int, numbers.groups())
+    assert (single, every) == (least_hosts(tested), 6) and single > every
     assert max(map(cells, lines)) <= 100
 
 
@@ -230,6 +241,51 @@ def test_hostile_names_stay_text(tmp_path: Path, capsys: Captured) -> None:
     assert {item["host"] for item in report["left_out"]} == {names[0], names[-1]}
     assert run(("compare", "--before", sides[0][0], "--after", sides[1][1])) == 2
     assert not set(capsys.readouterr().err) & set("\x1b\u202e\x07\t\x9b")
+
+
+def test_a_recording_that_cannot_be_read_is_named_and_its_host_left_out(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides = [[str(record(tmp_path / f"{name}-{at_s}", name, at_s, ticks=2)) for name in "abcd"]
+             for at_s in (100, 200)]  # fmt: skip
+    (tmp_path / "b-200").write_text("no such thing")
+    sides[0][2] = str(tmp_path / "gone\x1b[2J")
+    sides[1].append(f"{sides[1][0]}@+1h,+2h")
+    arguments = ("--before", *sides[0], "--after", *sides[1])
+    assert run(("compare", "--json", *arguments)) == 4
+    done = capsys.readouterr()
+    report = json.loads(done.out)
+    Draft202012Validator(SCHEMA).validate(report)
+    assert [host["host"] for host in report["hosts"]] == ["a", "d"]
+    assert [(item["host"], item["code"]) for item in report["left_out"]] == [
+        ("b", "only_before"), ("c", "only_after"),
+    ]  # fmt: skip
+    unread = [sides[0][2], sides[1][1], sides[1][0]]
+    assert [item["file"] for item in report["files_left_out"]] == unread
+    assert all(item["why"] for item in report["files_left_out"])
+    assert [line.split(": ")[1] for line in done.err.splitlines()][:3] == [
+        unread[0].replace("\x1b", "?"), *unread[1:],
+    ]  # fmt: skip
+    assert run(("compare", *arguments)) == 4
+    done = capsys.readouterr()
+    assert "b-200: it is no recording" in " ".join(done.out.split()) and "\x1b" not in done.out
+    # Of no host both sides are left.
+    assert run(("compare", "--before", sides[0][1], "--after", sides[1][1])) == 4
+    assert capsys.readouterr().out == ""
+    # Replaced, or unreadable, between the look at all files and its turn.
+    unpatched = session_compare.paired_hosts
+
+    def paired(*cuts: Sequence[Cut]) -> tuple[list[HostCuts], list[LeftOut]]:
+        record(tmp_path / "d-100", "another", 100, ticks=2)
+        return unpatched(*cuts)
+
+    monkeypatch.setattr(compare, "paired_hosts", paired)
+    assert run(("compare", "--json", "--before", *sides[0][::3], "--after", *sides[1][:4:3])) == 4
+    done = capsys.readouterr()
+    report = json.loads(done.out)
+    assert [host["host"] for host in report["hosts"]] == ["a"]
+    assert [(item["host"], item["code"]) for item in report["left_out"]] == [("d", "unreadable")]
+    assert "d-100" in done.err and "replaced" in report["left_out"][0]["why"]
 
 
 def test_exit_codes_are_those_of_two_intervals(tmp_path: Path, capsys: Captured) -> None:

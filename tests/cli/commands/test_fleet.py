@@ -97,8 +97,16 @@ def test_text_has_every_row(folder: Path) -> None:
         assert ended.stdout.isascii()
         rows = [line for line in ended.stdout.splitlines() if line.startswith(("edge-", "core-"))]
         assert len(rows) == 12
-        called("-n", "1", "fleet", "--job", "x", "--prometheus", f"http://127.0.0.1:{peer.port}")
-        assert 'job="x"' in peer.requested[-1]["query"][0]
+
+
+def test_a_job_without_a_target_is_an_error(folder: Path) -> None:
+    with prometheus_peer(three_hosts()) as peer:
+        where = ("--prometheus", f"http://127.0.0.1:{peer.port}")
+        for count in (("-n", "1"), ("--batch",)):
+            ended = called(*count, "fleet", "--job", "x\x1b[2J", *where)
+            assert (ended.returncode, ended.stdout) == (1, "")
+            assert "x?[2J" in ended.stderr and len(ended.stderr.splitlines()) == 1
+        assert 'job="x' in peer.requested[-1]["query"][0]
 
 
 def test_without_a_prometheus_text_fails(folder: Path) -> None:
@@ -143,7 +151,7 @@ def test_a_host_opens_with_the_first_of_its_recording(folder: Path) -> None:
     assert remote.ending() != ""
     assert (folder / "arguments").read_text().split() == [
         "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=5",
-        "-o", "ServerAliveCountMax=3", "--", "root@edge-07",
+        "-o", "ServerAliveCountMax=3", "-o", "LogLevel=ERROR", "--", "root@edge-07",
         "sudo", "-n", "nftop", "record", "-o", "-",
     ]  # fmt: skip
 
@@ -154,6 +162,11 @@ def test_a_host_opens_with_the_first_of_its_recording(folder: Path) -> None:
         ("echo 'Permission denied (publickey).' >&2; exit 255", "Permission denied (publickey)."),
         ("echo 'sudo: a password is required' >&2; exit 1", "sudo: a password is required"),
         ("echo 'sudo: nftop: command not found' >&2; exit 1", "command not found"),
+        # The reason comes first: a line may be too narrow for all of it.
+        (
+            "echo 'ssh: connect to host edge-07 port 22: Connection refused' >&2; exit 255",
+            "Connection refused (edge-07 port 22)",
+        ),
         ("exit 7", "code 7"),
         ("echo Welcome to edge-07; exit 0", "another version"),
         ("head -c 100000 /dev/urandom; echo 'nftop 0.0.1' >&2; exit 1", "another version"),
@@ -253,6 +266,13 @@ class Tmux:
     def press(self, *keys: str) -> None:
         self.run("send-keys", *keys)
 
+    def find(self, text: str) -> None:
+        """Type it into the prompt of `/`; keys that follow at once would go into the prompt too."""
+        self.press("/")
+        self.until(lambda text: "q quit" not in text)
+        self.press(*text, "Enter")
+        self.until(lambda text: "q quit" in text)
+
 
 @pytest.mark.real
 @pytest.mark.skipif(
@@ -295,13 +315,13 @@ def test_three_hosts_and_a_prometheus_in_tmux(folder: Path) -> None:
             assert len([line for line in text.split("\n") if line.startswith("edge-07")]) == 4
         # The operator opens a host, which the mapping names, and comes back.
         small, large = terminals.values()
-        small.press("/", *"edge-07", "Enter")
+        small.find("edge-07")
         small.press("g", "Enter")
         small.until(lambda text: "REPLAY" in text and "[1 Cores]" in text)
         small.press("q")
         small.until(lambda text: "back from edge-07" in text)
         # Of another there is no host of ssh: the line to add is shown.
-        large.press("/", *"core-1", "Enter")
+        large.find("core-1")
         large.press("Enter")
         large.until(lambda text: f'"{targets["core-1"]}" = "HOST"' in text)
         large.press("Escape")

@@ -30,6 +30,7 @@ _ROOT = Path(os.environ.get("NFTOP_SSHD", "/nonexistent"))
 _SERVER = _ROOT / "usr/sbin/sshd"
 _LIBRARIES = sorted(_ROOT.glob("usr/lib/*/libwrap.so.0"))
 _PROGRAMS = [shutil.which(name) for name in ("ssh", "ssh-keygen", "unshare", "mount")]
+BANNER = "Unauthorised use"
 _NAMESPACE = ("unshare", "--mount", "--propagation", "private")
 
 
@@ -106,7 +107,7 @@ def serving(folder: Path) -> Iterator[Server]:
         )
     key = " ".join((folder / "host.pub").read_text().split()[:2])
     (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {key}\n")
-    (folder / "banner").write_bytes(b"\x1b[2JUnauthorised use is \x9b31mforbidden\n")
+    (folder / "banner").write_bytes(b"\x1b[2J%s is \x9b31mforbidden\n" % BANNER.encode())
     (folder / "sshd_config").write_text(_CONFIG.format(port=port, folder=folder))
     (folder / "ssh_config").write_text(_CLIENT.format(port=port, folder=folder, closed=closed))
     user = "sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin\n"
@@ -177,14 +178,14 @@ def test_what_is_killed_meanwhile_is_stated(server: Server, victim: str) -> None
         parent = int(Path(f"/proc/{recorder}/stat").read_text().rpartition(")")[2].split()[1])
         os.kill(recorder if victim == "recorder" else parent, signal.SIGKILL)
         until(lambda: remote.ending() != "")
-        assert remote.ending().isprintable()
+        assert remote.ending().isprintable() and remote.ending() and BANNER not in remote.ending()
         assert data is not None
         until(lambda: not data.grows)
     until(lambda: ended(recorder))
 
 
 def test_hosts_that_are_down_unknown_or_refuse_have_a_reason(server: Server) -> None:
-    assert "Connection refused" in refused("edge-down")
+    assert refused("edge-down").startswith("Connection refused (127.0.0.1 port ")
     assert "Host key verification failed" in refused("edge-stranger")
     assert "resolve" in refused("no-such-host.invalid")
     (server.folder / "user.pub").write_text("")

@@ -243,13 +243,17 @@ def test_an_existing_file_is_refused(stored: Path) -> None:
     assert stored.read_bytes() == before
 
 
-def test_without_a_name_it_goes_into_the_data_folder(tmp_path: Path) -> None:
+@pytest.mark.parametrize("host", ["demo", "edge-07"])
+def test_without_a_name_it_goes_into_the_data_folder(tmp_path: Path, host: str) -> None:
     with mock.patch.dict(os.environ, {"XDG_DATA_HOME": str(tmp_path)}):
         os.environ.pop("SUDO_UID", None)
-        done = called("demo", *FAST, "record", "--duration", "1")
+        named = () if host == "demo" else ("--host-name", host)
+        done = called("demo", *FAST, *named, "record", "--duration", "1")
     assert done.returncode == 0, done.stderr
-    (file,) = tmp_path.glob("nftop/recordings/demo-*Z.nftop")
+    (file,) = tmp_path.glob(f"nftop/recordings/{host}-*Z.nftop")
     result, ended, _ = everything(file)
+    (header,) = (item for item in result if isinstance(item, Header))
+    assert (header.host.name, header.host.simulated) == (host, True)
     ticks = ticks_of(result)
     lasted_ns = ticks[-1].sample.monotonic_ns - ticks[0].sample.monotonic_ns
     assert ended and lasted_ns >= 1_000_000_000

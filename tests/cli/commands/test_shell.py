@@ -15,6 +15,7 @@ from nftop.cli.command_tree import command_tree
 from nftop.cli.commands.completion import SHELLS
 from nftop.cli.commands.man import manual_page
 from nftop.cli.main import build_parser
+from nftop.cli.parsers.common import Parser
 from tests.command import called
 
 TREE = command_tree(build_parser(), build_parser(demo=True))
@@ -39,7 +40,9 @@ CASES = [
 def parsers(
     parser: argparse.ArgumentParser, path: tuple[str, ...] = ("nftop",)
 ) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Every command with its parser, by argparse alone; those of `demo` have one of their own."""
+    """Every command with its parser; those of `demo` have one of their own."""
+    assert isinstance(parser, Parser)
+    parser.complete()
     yield " ".join(path), build_parser(demo=True) if path == ("nftop", "demo") else parser
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):

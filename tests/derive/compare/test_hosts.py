@@ -11,6 +11,7 @@ import pytest
 from nftop.derive.compare.hosts import HostPair, HostsComparison, HostsRow, compare_hosts
 from nftop.derive.compare.intervals import CLASS_COMPARED, Entity, Interval
 from nftop.derive.compare.intervals_report import comparison
+from nftop.derive.compare.window import CLOCKS
 from nftop.model.missing import Missing, Reason
 from tests.derive.compare.test_intervals_report import NF, interval, nf
 
@@ -253,3 +254,105 @@ def test_the_change_of_a_sentence_is_the_estimate_s() -> None:
     row = rows(compare_hosts(pairs))["drop_packets_per_s"]
     assert isinstance(row.change, float) and row.change > 0
     assert isinstance(row.result.change_ratio, Missing)
+
+
+def loaded_pair(number: int, more: float, *, saturated: float, **after: float) -> HostPair:
+    """A host whose load changes by this ratio, less than the noise of its own samples shows."""
+    mpps = 10.0 + number
+    sides = [
+        interval(values, seed=900 + 2 * number + at, noise_ratio=0.06)
+        for at, values in enumerate((
+            nf(mpps, 200, saturated=saturated),
+            nf(mpps * (1 + more), 200, saturated=saturated) | after,
+        ))
+    ]  # fmt: skip
+    return HostPair(f"edge-{number:02}", comparison(sides[0], sides[1], zero_losses=True))
+
+
+@pytest.mark.parametrize("more", [0.018, -0.018])
+def test_a_load_that_moved_on_all_hosts_by_less_than_one_of_them_shows(more: float) -> None:
+    pairs = [loaded_pair(number, more, saturated=IDLE) for number in range(12)]
+    assert sum(not pair.comparison.parts[0].load_moved for pair in pairs) >= 8
+    result = compare_hosts(pairs)
+    of_metric = rows(result)
+    word = "more" if more > 0 else "less"
+    assert of_metric["packets_per_s"].result.word == word, "packets follow what is offered"
+    assert {item.code for item in of_metric["busy_cpp"].left_out} == {"load_moved"}
+    assert result.parts[0].word == "inconclusive" and "load moved" in result.parts[0].why
+    # Lost packets follow the load too.
+    lossy = [loaded_pair(number, more, saturated=IDLE, drop_packets_per_s=5e4)
+             for number in range(12)]  # fmt: skip
+    assert rows(compare_hosts(lossy))["drop_packets_per_s"].result.word == "more"
+
+
+def test_traffic_of_packages_is_neutral_where_the_load_of_hosts_moved() -> None:
+    package, hits = Entity("package", "0"), {"pcie.ddio_hit_ratio": 0.5}
+    pairs = []
+    for number in range(12):
+        sides = []
+        for at, more in enumerate((0.0, 0.018)):
+            nfs = nf((10 + number) * (1 + more), 200, saturated=IDLE)
+            own = interval(nfs, seed=900 + 2 * number + at, noise_ratio=0.06)
+            ratio = {name: value * (1 + at) for name, value in hits.items()}
+            own.things |= interval(ratio, seed=number, value=package).things
+            sides.append(own)
+        pairs.append(
+            HostPair(f"edge-{number:02}", comparison(sides[0], sides[1], zero_losses=True))
+        )
+    kept = [pair for pair in pairs if not pair.comparison.parts[0].load_moved]
+    report = compare_hosts(kept).parts[1]
+    row = next(row for row in report.rows if row.result.metric.id == "pcie.ddio_hit_ratio")
+    assert (len(row.changes), row.result.word) == (len(kept), "more") and len(kept) >= 8
+
+
+def test_more_packets_are_a_merit_only_if_they_cost_less_or_fewer_are_lost() -> None:
+    """Of cores that are busy all the time packets are the capacity, if the cost fell."""
+    plain = compare_hosts([
+        pair(number, nf(10 + number, 200, saturated=FULL), nf(10.5 + number, 200, saturated=FULL))
+        for number in range(10)
+    ])  # fmt: skip
+    assert rows(plain)["packets_per_s"].result.word == "more"
+    assert plain.parts[0].word == "no difference"
+    for lost, cost in ((0.0, 190), (4e5, 200)):
+        result = compare_hosts([
+            pair(number, nf(10 + number, 200, saturated=FULL, drop_packets_per_s=lost),
+                 nf(10.5 + number, cost, saturated=FULL, drop_packets_per_s=0))
+            for number in range(10)
+        ])  # fmt: skip
+        offered = rows(result)["packets_per_s"]
+        assert (offered.result.word, result.parts[0].word) == (
+            ("better", "better") if cost < 200 else ("more", "no difference")
+        )  # a moved load leaves drops out
+
+
+def test_clocks_of_several_frequencies_are_stated() -> None:
+    def pairs(clock: int, hz: float, names: range) -> list[HostPair]:
+        result = []
+        for number in names:
+            sides = [nf(10, cpp, saturated=FULL, clock=float(clock)) for cpp in (200, 180)]
+            a, b = (interval(item, seed=number + at) for at, item in enumerate(sides))
+            result.append(HostPair(f"edge-{number}", comparison(a, b, zero_losses=True), hz))
+        return result
+
+    tsc, core = CLOCKS.index("tsc"), CLOCKS.index("core")
+    same = pairs(tsc, 2.2949e9, range(3)) + pairs(tsc, 2.2951e9, range(3, 8))
+    assert compare_hosts(same).parts[0].notes == ()
+    assert (
+        compare_hosts(pairs(core, 2.1e9, range(4)) + pairs(core, 2.3e9, range(4, 8))).parts[0].notes
+        == ()
+    ), "core cycles are alike"
+    for others in (pairs(tsc, 2.1e9, range(8, 10)), pairs(core, 2.3e9, range(8, 10))):
+        result = compare_hosts([*same, *others])
+        (note,) = result.parts[0].notes
+        assert "on 8 hosts" in note and "on 2 hosts" in note
+        assert rows(result)["cpp"].result.word == "better", "each host has one clock"
+
+
+def test_one_host_is_one_host() -> None:
+    why = rows(compare_hosts(fleet([-0.1] * 5)))["cpp"].result.why
+    assert "1 more host" in why and "1 more hosts" not in why
+    sides = [interval(nf(10, 200, saturated=FULL), seed=at) for at in (1, 2)]
+    sides[0].things[NF].values["cpp"] = array("d", [200.0] + [np.nan] * 59)
+    alone = HostPair("edge-0", comparison(sides[0], sides[1], zero_losses=True))
+    (left_out,) = rows(compare_hosts([alone]))["cpp"].left_out
+    assert left_out.why.startswith("1 sample,")

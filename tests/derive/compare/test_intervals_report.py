@@ -22,15 +22,22 @@ PACKAGE = Entity("package", "0")
 
 
 def interval(
-    values: Mapping[str, float], *, seed: int, value: Entity = NF, keys: tuple[str, ...] = ("one",)
+    values: Mapping[str, float],
+    *,
+    seed: int,
+    value: Entity = NF,
+    keys: tuple[str, ...] = ("one",),
+    noise_ratio: float = 0.002,
+    tsc_hz: float = 2.2e9,
 ) -> Interval:
-    """60 samples of one thing, each with a noise of 0.2 %."""
+    """60 samples of one thing, each with this noise."""
     random = np.random.default_rng(seed)
     results = Interval()
+    results._tsc_hz.append(tsc_hz)
     series = results._series(value)
     series.keys = dict.fromkeys(keys)
     for _ in range(60):
-        noise = 1 + 0.002 * random.standard_normal()
+        noise = 1 + noise_ratio * random.standard_normal()
         exact = ("saturated", "clock")
         series.add({name: v if name in exact else v * noise for name, v in values.items()})
     return results
@@ -206,3 +213,16 @@ def test_why_no_number() -> None:
     component, rows = only(a, b)
     assert {row.word for row in rows.values()} == {"no number"} and component.word == "no number"
     assert rows["busy_cpp"].why == "run as root" and rows["packets_per_s"].before == none
+
+
+def test_cycles_of_time_stamp_counters_of_two_frequencies_are_not_compared() -> None:
+    """200 cycles at 2.3 GHz take as long as 183 at 2.1 GHz."""
+    for clock, comparable in ((CLOCKS.index("tsc"), False), (CLOCKS.index("core"), True)):
+        sides = [
+            interval(nf(10, cpp, saturated=1, clock=float(clock)), seed=seed, tsc_hz=hz)
+            for seed, (cpp, hz) in enumerate(((200, 2.3e9), (183, 2.1e9)))
+        ]
+        _, rows = only(sides[0], sides[1])
+        assert (rows["cpp"].word == "better") is comparable
+        assert (rows["busy_cpp"].word == "no number") is not comparable
+        assert comparable or "2.30 and 2.10 GHz" in rows["cpp"].why

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
+import statistics
 import sys
 
 import pytest
@@ -119,10 +119,11 @@ _SERVER = (
     def frame(*options):
         began = now_ns()
         out = subprocess.run(
-            [{sys.executable!r}, "-m", "nftop", "--batch", "--json", "-n", "4", *options],
+            [{sys.executable!r}, "-m", "nftop", "--batch", "--json", "-n", "12", *options],
             stdout=subprocess.PIPE, text=True,
         ).stdout
-        return [json.loads(out.splitlines()[-1])["packages"], began, now_ns()]
+        frames = [json.loads(line)["packages"] for line in out.splitlines()[3:]]
+        return [frames, began, now_ns()]
     both = [frame("--pcm", url), frame()]
     server.terminate()
     server.wait()
@@ -139,11 +140,13 @@ def test_the_kernels_counters_and_the_server_agree_on_power() -> None:
     of_server, of_kernel = answer(_SERVER, "--model", "skx-7", "--cpus", str(CPUS),
                                   "--freeze", "60")  # fmt: skip
     model = model_of(scenario.load("default"), CPUS)
-    for (packages, began_ns, ended_ns), origin in ((of_server, "pcm"), (of_kernel, None)):
+    for (frames, began_ns, ended_ns), origin in ((of_server, "pcm"), (of_kernel, None)):
         first, last = power_counts(model, began_ns), power_counts(model, ended_ns)
-        for at, row in enumerate(packages):
+        for at, rows in enumerate(zip(*frames, strict=True)):
             for metric, event in (("power_w", "energy_pkg"), ("dram_power_w", "energy_ram")):
                 grown = int(last.packages[event][at]) - int(first.packages[event][at])
                 watts = grown / 2**32 / ((ended_ns - began_ns) / S)
-                assert row[metric] == pytest.approx(watts, rel=0.05), (metric, json.dumps(row))
-                assert row["origins"].get(metric) == origin
+                # What a late answer of the server takes from one frame is in the next.
+                measured = [row[metric] for row in rows if row.get(metric) is not None]
+                assert statistics.median(measured) == pytest.approx(watts, rel=0.05), measured
+                assert {row["origins"].get(metric) for row in rows} == {origin}

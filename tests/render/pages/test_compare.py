@@ -67,7 +67,7 @@ def test_hosts_and_entities_that_nobody_named() -> None:
         a, b = (of(item, occupancy_bytes=value) for value in (1e6, 2e6))
         pairs = [HostPair(f"{name} {at}", comparison(a, b)) for at in range(6)]
         left_out = [LeftOut(name, name, "overlap")]
-        text = hosts_text(compare_hosts(pairs), left_out, {name: [name]}, simulated=True)
+        text = hosts_text(compare_hosts(pairs), left_out, {name: [name]}, [f"{name} 0"])
         assert not set(text) & set("\x1b\u202e\x07\t\x9b\u200b\u05e9")
         assert all(cells(line) <= 100 for line in text.splitlines())
         (row,) = [line for line in text.splitlines() if ".." in line]
@@ -80,7 +80,25 @@ def hosts_of(item: Entity, sides: Sequence[tuple[Mapping[str, float], Mapping[st
         HostPair(f"edge-{at:03}.example.net", comparison(of(item, **a), of(item, **b)))
         for at, (a, b) in enumerate(sides)
     ]
-    return hosts_text(compare_hosts(pairs), [], {}, simulated=False)
+    return hosts_text(compare_hosts(pairs), [], {}, [])
+
+
+def test_the_heading_marks_simulated_hosts() -> None:
+    item = Entity("class", "vpp", "L3 0")
+    values = ({"occupancy_bytes": 1e6}, {"occupancy_bytes": 2e6})
+    a, b = (of(item, **sides) for sides in values)
+    one = comparison(a, b)
+    pairs = [HostPair(f"edge-{at}", one) for at in range(3)]
+
+    def head(count: int, simulated: Sequence[str]) -> str:
+        text = hosts_text(compare_hosts(pairs[:count]), [], {}, simulated)
+        return text.splitlines()[0]
+
+    assert head(3, []) == "3 hosts  edge-0, edge-1, edge-2"
+    assert head(3, ["edge-0", "edge-1", "edge-2"]) == "3 hosts  SIMULATED  edge-0, edge-1, edge-2"
+    mixed = "3 hosts  2 SIMULATED  edge-0 (SIMULATED), edge-1, edge-2 (SIMULATED)"
+    assert head(3, ["edge-0", "edge-2"]) == mixed
+    assert head(1, ["edge-0"]) == "1 host  SIMULATED  edge-0"
 
 
 def test_a_class_has_nothing_in_it_only_if_that_is_measured_on_every_host() -> None:
@@ -113,7 +131,7 @@ def test_a_list_of_many_hosts_is_counted_and_keeps_its_reason() -> None:
     assert "edge-026.example.net and 180 more (no number after)" in text
     # Reasons that all differ are not cut either.
     left_out = [LeftOut(f"edge-{at:03}.example.net", f"reason {at}", "overlap") for at in range(99)]
-    lines = hosts_text(compare_hosts([]), left_out, {}, simulated=False)
+    lines = hosts_text(compare_hosts([]), left_out, {}, [])
     assert "edge-098.example.net (reason 98)" in " ".join(lines.split())
 
 

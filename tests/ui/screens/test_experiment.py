@@ -22,7 +22,12 @@ from tests.ui.harness import Running, running
 
 CPUS = 24
 DEMO = argparse.Namespace(
-    scenario="noisy", simulated_cpus=CPUS, simulated_host="", queue_map={}, interval_s=1.0
+    scenario="noisy",
+    simulated_cpus=CPUS,
+    simulated_host="",
+    host_name=None,
+    queue_map={},
+    interval_s=1.0,
 )
 TENANT = Cell("schemata", "tenant", "L3", 0)
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=["80x24", "120x36"])
