@@ -173,7 +173,7 @@ def test_a_class_names_its_network_function_whole_and_counts_the_others(
     assert listed.startswith((" +1 ", f", {names[1]} ")), row
 
 
-def test_with_twenty_ways_there_is_room_for_traffic_and_cost() -> None:
+def test_twenty_ways_leave_room_for_traffic_and_cost() -> None:
     host = Frozen("noisy", traffic=None)
     frames = [host.tick(0), *(host.tick(S) for _ in range(75))]
     classes = simulated_gates(host.simulated.world).gates[CLASSES].host
