@@ -14,7 +14,7 @@ class Check:
         name: what was checked (`perf`, `perf cycles`, `dpdk nfa`).
         reason: PRESENT when it works.
         text: the result, or why there is none.
-        fix: what to do, if possible a command; "" for nothing.
+        fix: a command for a shell; "" if none helps here. Other advice is in `text`.
         why: why it matters, with its reference; "" if obvious.
         advised: False if it works but is not set as `why` advises.
     """

@@ -12,9 +12,13 @@ from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.struct import dataclass
 
 _SECONDS, _TRACE_SECONDS, _SAMPLES_HZ = 5, 0.1, 999
-_C2C_SINCE, _TRACE_SINCE = (4, 10), (4, 1)
 _INSTALL = "perf is not installed: Debian's package linux-perf, Ubuntu's linux-tools"
 _NO_EVENTS = "the PMU has no event mem-loads here: guests have none, nor have CPUs of other vendors"
+_NO_INTERRUPT = (
+    "the PMU counts here, but does not interrupt, so it samples nothing (perf_event_open: "
+    "EOPNOTSUPP); guests may lack that"
+)
+_NO_SAMPLES = "the kernel samples nothing here, by no PMU and no timer (EOPNOTSUPP)"
 _NO_TRACE = "this CPU, or the hypervisor, offers no Processor Trace (no PMU intel_pt)"
 
 
@@ -24,7 +28,9 @@ class PerfTool:
 
     Attributes:
         version: (6, 1); None: not installed; (0, 0): unknown.
-        cycles: a core PMU counts; else samples are of a timer.
+        cycles: a core PMU counts.
+        samples: the event that a CPU can be sampled by: `cycles` where the PMU interrupts, else
+            `cpu-clock`, a timer; "": none.
         memory_events: it samples loads and stores with their addresses.
         processor_trace: the PMU of Processor Trace is there.
         fault: why it does not run although it is installed; "" if it runs.
@@ -32,6 +38,7 @@ class PerfTool:
 
     version: tuple[int, int] | None
     cycles: bool
+    samples: str
     memory_events: bool
     processor_trace: bool
     fault: str = ""
@@ -52,52 +59,32 @@ def perf_tasks(cpu: Cpu, together: Collection[Cpu], tool: PerfTool) -> tuple[Per
         return (PerfTask("perf", why=_INSTALL),)
     if tool.fault:
         return (PerfTask("perf", why=tool.fault),)
-    event = "cycles" if tool.cycles else "cpu-clock"
     data, lines, trace = (f"cpu{cpu}{suffix}.data" for suffix in ("", "-c2c", "-pt"))
     listed = format_cpu_list(sorted({cpu, *together}))
-    record = f"sudo perf record -C {cpu} -F {_SAMPLES_HZ} -e {event} -g -o {data}"
-    counted = ("cycles", "instructions", "ref-cycles", "cache-misses") if tool.cycles else (event,)
-    return (
-        PerfTask(
-            "its counters, without interrupting it for samples",
-            (f"sudo perf stat -C {cpu} -e {','.join(counted)} -- sleep {_SECONDS}",),
-        ),
-        PerfTask(
-            "where its time goes, by function",
-            (f"{record} -- sleep {_SECONDS}", f"sudo perf report -i {data} --stdio"),
-        ),
-        PerfTask(
-            "each sample by time, for flame graphs",
-            (f"sudo perf script -i {data} -F comm,tid,cpu,time,event,ip,sym",),
-        ),
-        _possible(
-            "lines of cache that it shares with others (c2c)",
-            (
-                f"sudo perf c2c record -- -C {listed} -o {lines} sleep {_SECONDS}",
-                f"sudo perf c2c report -i {lines} --stdio",
-            ),
-            tool,
-            _C2C_SINCE,
-            "" if tool.memory_events else _NO_EVENTS,
-        ),
-        _possible(
-            "every branch it takes (Processor Trace)",
-            (
-                f"sudo perf record -C {cpu} -e intel_pt// -o {trace} -- sleep {_TRACE_SECONDS}",
-                f"sudo perf script -i {trace} --itrace=i1us -F comm,tid,cpu,time,ip,sym",
-            ),
-            tool,
-            _TRACE_SINCE,
-            "" if tool.processor_trace else _NO_TRACE,
-        ),
-    )
-
-
-def _possible(
-    title: str, commands: tuple[str, ...], tool: PerfTool, since: tuple[int, int], why: str
-) -> PerfTask:
-    version = tool.version or (0, 0)
-    if (0, 0) < version < since:
-        too_old = f"perf {version[0]}.{version[1]} is too old: {since[0]}.{since[1]} can"
-        return PerfTask(title, why=too_old)
-    return PerfTask(title, why=why) if why else PerfTask(title, commands)
+    record = f"sudo perf record -C {cpu} -F {_SAMPLES_HZ} -e {tool.samples} -g -o {data}"
+    counted = "cycles,instructions,ref-cycles,cache-misses" if tool.cycles else "cpu-clock"
+    unsampled = "" if tool.samples else _NO_SAMPLES
+    uninterrupted = "" if tool.samples == "cycles" else _NO_INTERRUPT
+    rows: tuple[tuple[str, tuple[int, int], str, tuple[str, ...]], ...] = (
+        ("its counters, without interrupting it for samples", (0, 0), "",
+         (f"sudo perf stat -C {cpu} -e {counted} -- sleep {_SECONDS}",)),
+        ("where its time goes, by function", (0, 0), unsampled,
+         (f"{record} -- sleep {_SECONDS}", f"sudo perf report -i {data} --stdio")),
+        ("each sample by time, for flame graphs", (0, 0), unsampled,
+         (f"sudo perf script -i {data} -F comm,tid,cpu,time,event,ip,sym",)),
+        ("lines of cache that it shares with others (c2c)", (4, 10),
+         uninterrupted if tool.memory_events else _NO_EVENTS,
+         (f"sudo perf c2c record -- -C {listed} -o {lines} sleep {_SECONDS}",
+          f"sudo perf c2c report -i {lines} --stdio")),
+        ("every branch it takes (Processor Trace)", (4, 1),
+         "" if tool.processor_trace else _NO_TRACE,
+         (f"sudo perf record -C {cpu} -e intel_pt// -o {trace} -- sleep {_TRACE_SECONDS}",
+          f"sudo perf script -i {trace} --itrace=i1us -F comm,tid,cpu,time,ip,sym")),
+    )  # fmt: skip
+    tasks = []
+    for title, since, why, commands in rows:
+        too_old = (0, 0) < tool.version < since
+        old = f"perf {tool.version[0]}.{tool.version[1]} is too old: {since[0]}.{since[1]} can"
+        no = old if too_old else why
+        tasks.append(PerfTask(title, () if no else commands, no))
+    return tuple(tasks)

@@ -42,10 +42,20 @@ def sysfs_folders(
     *,
     links: Mapping[str, str] = MappingProxyType({}),
     empty: Collection[str] = (),
+    throttles: Mapping[int, tuple[int, int]] = MappingProxyType({}),
 ) -> tuple[Folder, ...]:
-    """/sys/devices/system/cpu, with these links and empty folders, and .../node of a host."""
+    """/sys/devices/system/cpu, with these links and empty folders, and .../node of a host.
+
+    `throttles`: of a CPU, how often its core and its package were too hot.
+    """
     system = Path("/sys/devices/system")
     cpus = [*_all_cpus(topology), *_every_cpu(topology, machine.tables["sysfs"])]
+    cpus += [
+        (f"cpu{info.cpu}/thermal_throttle/{of}_throttle_count", str(count))
+        for info in topology.cpus
+        if info.online
+        for of, count in zip(("core", "package"), throttles.get(info.cpu, (0, 0)), strict=True)
+    ]
     return (
         Folder(system / "cpu", _as_files(cpus), links, empty),
         Folder(system / "node", _as_files(_nodes(topology))),
@@ -155,7 +165,6 @@ def _every_cpu(topology: Topology, table: Mapping[str, Any]) -> Iterator[tuple[s
         rows = [("online", str(int(info.online)))] if info.cpu else []  # CPU 0 can't be switched
         if info.online:
             rows += [*_location(topology, info), *_caches(topology, info, table)]
-            rows += [(f"thermal_throttle/{of}_throttle_count", "0") for of in ("core", "package")]
         yield from ((f"cpu{info.cpu}/{name}", text) for name, text in rows)
 
 

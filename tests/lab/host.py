@@ -39,7 +39,7 @@ from tests.lab.resctrl.host import host_of
 from tests.lab.resctrl.processes import ProcFolder
 from tests.lab.resctrl.state import Resctrl
 from tests.lab.resctrl.tree import ResctrlTree
-from tests.lab.switches import Switches, cpu_files, sysctls
+from tests.lab.switches import Switches, cpu_files, sysctls, throttles
 from tests.lab.texts import Text, TextTree
 from tests.lab.tree import Tree, failed
 from tests.lab.uncore.boxes import Readers
@@ -212,6 +212,7 @@ def folders(host: LabHost) -> tuple[Folder, ...]:
             host.machine,
             links=cpufreq_tree.links(host.cpufreq),
             empty=cpufreq_tree.folders(host.cpufreq),
+            throttles=host.switches.throttles,
         ),
         Folder(Path("/sys/bus/event_source/devices"), pmus),
         *pci_folders(host),
@@ -312,6 +313,7 @@ def _control(host: LabHost, resctrl: MountPoint, tree: ResctrlTree, perf: PerfTr
                 lambda text: counters.command(tree.state, text),
             ),
             "changes": Text(lambda: f"{tree.changes}\n"),
+            "throttles": throttles(host.switches),
         }
     )
 

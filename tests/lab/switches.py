@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import functools
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nftop.model.ids import format_cpu_list
 from tests.lab.texts import Text
@@ -24,13 +24,32 @@ class Switches:
     Attributes:
         online: CPUs that are.
         watchdog: kernel.nmi_watchdog. paranoid: kernel.perf_event_paranoid.
+        throttles: how often a CPU saw its core and its package too hot, by CPU; else 0.
         changed: is called after every change.
     """
 
     online: frozenset[int]
     watchdog: bool
     paranoid: int
+    throttles: dict[int, tuple[int, int]] = field(default_factory=dict)
     changed: Callable[[], None] = lambda: None
+
+
+def throttles(switches: Switches) -> Text:
+    """A line for each CPU: its number, its core's count and its package's."""
+
+    def write(text: str) -> None:
+        cpu, core, package = map(int, text.split())
+        switches.throttles[cpu] = core, package
+        switches.changed()
+
+    return Text(
+        lambda: "".join(
+            f"{cpu} {core} {package}\n"
+            for cpu, (core, package) in sorted(switches.throttles.items())
+        ),
+        write,
+    )
 
 
 def sysctls(switches: Switches, *, watchdog: bool) -> Mapping[str, Text]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.counters import COUNTERS, CounterRates, tsc_hz
-from nftop.derive.cpu.deltas import difference
 from nftop.derive.package.table import NOT_HERE, PACKAGES, BoxRates, added_up, box_rates
 from nftop.derive.stage import FoldStage, FoldTick, TopologyChange
 from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where, withhold
@@ -131,7 +130,7 @@ def _added_energy(
             for at, package in enumerate(topology.packages):
                 rows = usable & (table.packages == package)
                 if rows.any():
-                    grown = difference(table.values[rows], state.table.values[rows]).sum()
+                    grown = int((table.values[rows] - state.table.values[rows]).sum())
                     begun = 0.0 if np.isnan(known[at]) else known[at]
                     known[at] = begun + grown * ENERGY_J
         result[name] = known

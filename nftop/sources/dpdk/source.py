@@ -149,11 +149,7 @@ class DpdkSource(NfSource[RequestLink[str, Answers], DpdkApp]):
     """Reads all applications within `deadline_s`, and keeps one connection to each."""
 
     name = "dpdk"
-    absent = "no DPDK application with a telemetry socket is running"
-    absent_fix = (
-        "start the application without --no-telemetry, and run nftop as its user or as root"
-    )
-    leftover_fix = "start the application, or remove its folder"
+    absent = "no DPDK application with a telemetry socket (no --no-telemetry) is running"
     search = TelemetrySearch
     _everything = False
 
@@ -183,17 +179,15 @@ class DpdkSource(NfSource[RequestLink[str, Answers], DpdkApp]):
             f"{sample.name or 'an application'} (pid {sample.pid}, {version}{suffix(sample.owner)})"
         )
         if sample.problem is not None:
-            fix = "close other telemetry clients" if sample.problem.reason is Reason.TAKEN else ""
-            return Check(
-                f"dpdk {sample.prefix}",
-                sample.problem.reason,
-                f"{subject}: {sample.problem.message}",
-                fix,
+            fix = (
+                "sudo ss -xp | grep dpdk_telemetry" if sample.problem.reason is Reason.TAKEN else ""
             )
+            text = f"{subject}: {sample.problem.message}"
+            return Check(f"dpdk {sample.prefix}", sample.problem.reason, text, fix)
         advice = busy_advice(sample)
         busy = any(lcore.busy_cycles is not None for lcore in sample.lcores)
-        usage = "busy cycles known" if busy else f"no busy cycles: {advice.why}"
-        fix = "" if busy else advice.fix
+        usage = "no busy cycles: " + "; ".join(filter(None, (advice.why, advice.fix)))
+        usage = "busy cycles known" if busy else usage
         lcores = f"{len(sample.lcores)} lcores" if sample.lcores_told else "lcores unknown"
         text = f"{subject}: {len(sample.ports)} ports, {lcores}, {usage}"
-        return Check(f"dpdk {sample.prefix}", Reason.PRESENT, text, fix)
+        return Check(f"dpdk {sample.prefix}", Reason.PRESENT, text)

@@ -8,6 +8,7 @@ users are polled last, so they can't delay the others.
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -124,8 +125,7 @@ class NfSource(ABC, Generic[L, T]):
 
     Attributes:
         name: of the source; search: its sockets.
-        absent, absent_fix: doctor's text if none is running, and what helps.
-        leftover_fix: what helps if a socket is left over.
+        absent: doctor's text if none is running.
         one_per_folder: a left-over socket next to one in use is not reported.
         check_deadline_s: how long doctor waits; None: as long as a tick.
     """
@@ -133,8 +133,6 @@ class NfSource(ABC, Generic[L, T]):
     name: str
     inline = False
     absent: ClassVar[str]
-    absent_fix: ClassVar[str] = ""
-    leftover_fix: ClassVar[str]
     one_per_folder: ClassVar[bool] = False
     check_deadline_s: ClassVar[float | None] = None
     search: ClassVar[type[SocketSearch]]
@@ -170,7 +168,7 @@ class NfSource(ABC, Generic[L, T]):
                 f"{self.name} {socket.prefix}",
                 Reason.SOURCE,
                 f"{socket.shown_path} is left over: no process listens on it",
-                self.leftover_fix,
+                f"sudo rm {shlex.quote(socket.path)}" if socket.path == socket.shown_path else "",
             )
             for socket in self._left_over()
         ]
@@ -238,7 +236,7 @@ class NfSource(ABC, Generic[L, T]):
         if hidden and _sudo():
             text = f"{self.absent} that this user may read"
             return Check(self.name, Reason.PERMISSION, text, _sudo())
-        return Check(self.name, Reason.SOURCE, self.absent, self.absent_fix)
+        return Check(self.name, Reason.SOURCE, self.absent)
 
 
 def _untrusted(sockets: Iterable[tuple[str, str]]) -> list[str]:

@@ -149,7 +149,6 @@ class OvsSource(NfSource[RequestLink[OvsCall, ControlReplies], OvsSwitch]):
 
     name = "ovs"
     absent = "no ovs-vswitchd is running"
-    leftover_fix = "start OVS"
     one_per_folder = True
     search = ControlSearch
 
@@ -170,8 +169,9 @@ class OvsSource(NfSource[RequestLink[OvsCall, ControlReplies], OvsSwitch]):
         if sample.problem is not None:
             return Check(name, sample.problem.reason, f"{subject}: {sample.problem.message}")
         if not sample.pmds:
-            fix = "only its userspace datapath is read: bridges with datapath_type=netdev"
-            return Check(name, Reason.SOURCE, f"{subject}: no PMD threads", fix)
+            text = f"{subject}: no PMD threads, which bridges of datapath_type=netdev have"
+            fix = "sudo ovs-vsctl --columns=name,datapath_type list bridge"
+            return Check(name, Reason.SOURCE, text, fix)
         queues = sum(len(pmd.queues) for pmd in sample.pmds)
         exact = all(pmd.busy_cycles is not None for pmd in sample.pmds)
         busy = "busy cycles known" if exact else "busy from its queues' shares"

@@ -60,6 +60,9 @@ def notes(address: Address, root: Path | None) -> tuple[str, ...]:
     return () if any(name == _SERVER for _, name in pcm_processes(root)) else (_NOT_HERE,)
 
 
+_START = "sudo env PCM_NO_RDT=1 pcm-sensor-server"
+
+
 def report(
     address: Address, root: Path | None, value: PcmTable | Missing, owner: Owner | None = None
 ) -> tuple[Check, ...]:
@@ -67,7 +70,7 @@ def report(
     if isinstance(value, Missing):
         fix = ""
         if value.reason is Reason.SOURCE:
-            fix = "for power, temperatures and C-states: PCM_NO_RDT=1 pcm-sensor-server"
+            fix = _START
         lines = [Check("pcm", value.reason, value.message, fix)]
     else:
         form = "totals since its start" if value.since_start else "its last second"
@@ -81,7 +84,7 @@ def report(
         for note in value.notes:
             reason, fix = Reason.SOURCE, ""
             if note == HOLDS_RDT:
-                reason, fix = Reason.TAKEN, "PCM_NO_RDT=1 pcm-sensor-server"
+                reason, fix = Reason.TAKEN, _START
             lines.append(Check("pcm", reason, note, fix))
     if root is not None:
         lines += [

@@ -36,7 +36,7 @@ IOC_FLAG_GROUP = 1
 RESERVED_FILES = 64
 
 _DISABLED = 1 << 0
-_WHOLE_CPU = -1  # as a pid: every task
+WHOLE_CPU, THIS_THREAD = -1, 0  # as a pid
 
 _SYSCALL_NUMBERS = {"x86_64": 298, "aarch64": 241}
 
@@ -118,7 +118,7 @@ def close_events(kernel: Kernel, fds: Sequence[int]) -> None:
         kernel.close(fd)
 
 
-def host_kernel(machine: str = "") -> Kernel:
+def host_kernel(machine: str = "", pid: int = WHOLE_CPU) -> Kernel:
     """The running kernel; opens raise ENOSYS if the machine's system call number is unknown."""
     number = _SYSCALL_NUMBERS.get(machine or platform.machine())
     syscall = ctypes.CDLL(None, use_errno=True).syscall
@@ -128,7 +128,7 @@ def host_kernel(machine: str = "") -> Kernel:
     def perf_event_open(attr: PerfEventAttr, cpu: int, group_fd: int) -> int:
         if number is None:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-        fd = int(syscall(number, ctypes.byref(attr), _WHOLE_CPU, cpu, group_fd, FLAG_FD_CLOEXEC))
+        fd = int(syscall(number, ctypes.byref(attr), pid, cpu, group_fd, FLAG_FD_CLOEXEC))
         if fd < 0:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))

@@ -20,7 +20,7 @@ from nftop.model.struct import dataclass, field, replace
 from nftop.model.terminal_text import safe_line
 from nftop.sources.base import SETTLE_S
 from nftop.sources.host.sysfs import comm, entries, link_target
-from nftop.sources.perf import pmu
+from nftop.sources.perf import abi, pmu
 from nftop.sources.perf.abi import READ_HEADER_WORDS, Kernel, close_events, open_next
 from nftop.sources.perf.group import close_group, open_group
 from nftop.sources.perf.problems import (
@@ -425,8 +425,9 @@ _TIMEOUT_S = 5.0
 _FAULT_LIMIT = 160  # characters of perf's message
 
 
-def read_tool(root: Path = Path("/")) -> PerfTool:
-    """What perf and sysfs say. Never raises."""
+def read_tool(root: Path = Path("/"), kernel: Kernel | None = None) -> PerfTool:
+    """What perf, sysfs and the kernel say. Never raises."""
+    kernel = kernel or abi.host_kernel(pid=abi.THIS_THREAD)
     pmus = set(entries(root / _DEVICES))
     core = next((pmu for pmu in ("cpu", "cpu_core") if pmu in pmus), "")
     events = set(entries(root / _DEVICES / core / "events")) if core else set()
@@ -434,10 +435,29 @@ def read_tool(root: Path = Path("/")) -> PerfTool:
     return PerfTool(
         version=version,
         cycles=bool(core),
+        samples=next((name for name, event in _SAMPLED.items()
+                      if (core or name != "cycles") and _samples(kernel, event)), ""),
         memory_events="mem-loads" in events,
         processor_trace="intel_pt" in pmus,
         fault=fault,
-    )
+    )  # fmt: skip
+
+
+# What a CPU can be sampled by: interrupts of the PMU, or a timer (PERF_COUNT_SW_CPU_CLOCK).
+_SAMPLED = {name: Encoding(PERF_TYPES[kind], 0)
+            for name, kind in (("cycles", "hardware"), ("cpu-clock", "software"))}  # fmt: skip
+_RARELY = 1 << 40
+
+
+def _samples(kernel: Kernel, event: Encoding) -> bool:
+    """Whether the kernel can sample an event: it opens one of this thread, which never runs."""
+    attr = abi.attribute(event, leader=True)
+    attr.sample_period = _RARELY
+    try:
+        kernel.close(kernel.open_event(attr, -1, -1))
+    except OSError as error:
+        return error.errno in (errno.EACCES, errno.EPERM)  # sudo may do what this user may not
+    return True
 
 
 def _version() -> tuple[tuple[int, int] | None, str]:

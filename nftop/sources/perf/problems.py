@@ -18,7 +18,7 @@ from nftop.uarch import table as uarch_table
 
 @dataclass(frozen=True, slots=True)
 class CounterProblem:
-    """Why a counter is absent, and the fix as `nftop doctor` prints it; "" if there is none."""
+    """Why a counter is absent, and the command that mends it; "" if none does."""
 
     reason: Reason
     sentence: str
@@ -50,19 +50,18 @@ NO_REGISTER = CounterProblem(
 REGISTER_IGNORED = CounterProblem(
     Reason.HARDWARE,
     "this kernel does not set the register that the event needs (config1), so it would count "
-    "something else",
-    "a later kernel (UOPS_RETIRED.MS of Sapphire Rapids: Linux 5.14)",
+    "something else; a later one sets it (UOPS_RETIRED.MS of Sapphire Rapids: Linux 5.14)",
 )
 NOT_IN_GROUP = CounterProblem(Reason.SOURCE, "the counter group in use does not count it")
 STALLED = CounterProblem(
     Reason.WARMING, "the counter group did not run; the next tick counts with a smaller one"
 )
 
-_GUEST_FIX = "in a guest: have the hypervisor offer a virtual PMU (QEMU: -cpu host,pmu=on)"
+_GUEST = "; guests have no PMU unless the hypervisor offers a virtual one (QEMU: -cpu host,pmu=on)"
 _ROOT_FIX = "sudo nftop"
-STOP_OTHER = "stop the other user of the PMU (perf, pcm, a profiler)"
-_DOCTOR_FIX = f"{STOP_OTHER}; `nftop doctor` looks for it"
-_FILES_FIX = "ulimit -n 65536 (systemd: LimitNOFILE=65536)"
+# The other users of the PMU: perf, a profiler; by registers, as pcm.
+FIND_OTHER = "sudo find /proc -maxdepth 3 -path '*/fd/*' -lname '*perf_event*' -o -lname '*/msr'"
+_FILES_FIX = "sudo sh -c 'ulimit -n 65536 && exec nftop'"
 
 # In sentences, {paranoid} and {files} stand for what the host says.
 _NOT_ALLOWED = (
@@ -71,38 +70,30 @@ _NOT_ALLOWED = (
 )
 _FORBIDDEN = (
     "perf_event_open is forbidden here: CAP_PERFMON is missing (`sudo nftop`), or a container's "
-    "seccomp profile, a security module or lockdown forbids it; kernel.perf_event_paranoid is "
-    "{paranoid}"
+    "seccomp profile, a security module or lockdown forbids it (--cap-add PERFMON and a profile "
+    "that allows it help); kernel.perf_event_paranoid is {paranoid}"
 )
 _TOO_MANY_FILES = (
     "the limit of {files} open files is reached, and counters take one per CPU and event: raise "
-    "`ulimit -n`"
+    "`ulimit -n` (systemd: LimitNOFILE)"
 )
 _BY_ERRNO: dict[int, tuple[Reason, str, str]] = {
     errno.EACCES: (Reason.PERMISSION, _NOT_ALLOWED, _ROOT_FIX),
-    errno.EPERM: (
-        Reason.PERMISSION,
-        _FORBIDDEN,
-        f"{_ROOT_FIX}; in a container: --cap-add PERFMON and a seccomp profile that allows it",
-    ),
-    errno.ENOENT: (
-        Reason.HARDWARE,
-        "this CPU or kernel has no such event; guests often have no PMU at all",
-        _GUEST_FIX,
-    ),
-    errno.EOPNOTSUPP: (Reason.HARDWARE, "this CPU's PMU can't count it", _GUEST_FIX),
-    errno.ENODEV: (Reason.HARDWARE, "this CPU lacks what the event needs", _GUEST_FIX),
+    errno.EPERM: (Reason.PERMISSION, _FORBIDDEN, _ROOT_FIX),
+    errno.ENOENT: (Reason.HARDWARE, f"this CPU or kernel has no such event{_GUEST}", ""),
+    errno.EOPNOTSUPP: (Reason.HARDWARE, f"this CPU's PMU can't count it{_GUEST}", ""),
+    errno.ENODEV: (Reason.HARDWARE, f"this CPU lacks what the event needs{_GUEST}", ""),
     errno.ENXIO: (Reason.HARDWARE, "the PMU of this event has gone", ""),
     errno.ENOSYS: (Reason.HARDWARE, "this kernel has no perf_event_open that nftop knows", ""),
     errno.E2BIG: (Reason.HARDWARE, "this kernel is too old for the event's configuration", ""),
     errno.EINVAL: (Reason.HARDWARE, "the kernel refuses the event, or the group with it", ""),
-    errno.EBUSY: (Reason.TAKEN, "another program has exclusive use of the PMU", STOP_OTHER),
-    errno.ENOSPC: (Reason.TAKEN, "all counters of this kind are in use", STOP_OTHER),
+    errno.EBUSY: (Reason.TAKEN, "another program has exclusive use of the PMU", FIND_OTHER),
+    errno.ENOSPC: (Reason.TAKEN, "all counters of this kind are in use", FIND_OTHER),
     errno.EMFILE: (Reason.ERROR, _TOO_MANY_FILES, _FILES_FIX),
     errno.ENFILE: (
         Reason.ERROR,
         "the host's limit of open files (fs.file-max) is reached",
-        "sysctl fs.file-max",
+        "sudo sysctl fs.file-max=$((2 * $(cat /proc/sys/fs/file-max)))",
     ),
     errno.ESRCH: (Reason.SOURCE, "what was to be counted has ended", ""),
 }
@@ -125,7 +116,7 @@ def never_ran(root: Path = Path("/"), *, fits_with_watchdog: bool = False) -> Co
     when it accepts a group. A group that fits with it is blocked by another program.
     """
     watchdog = sysctl(root, "nmi_watchdog") == "1"
-    holder, fix = "another program holds a counter", _DOCTOR_FIX
+    holder, fix = "another program holds a counter", FIND_OTHER
     if watchdog and fits_with_watchdog:
         holder += ", besides the NMI watchdog"
     elif watchdog:

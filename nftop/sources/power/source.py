@@ -403,9 +403,9 @@ def _throttled(rows: Sequence[_Row]) -> Check:
         return Check("power throttling", Reason.PRESENT, "no core was too hot since the start")
     cores = format_cpu_list(Cpu(row.number) for row in hot["core"])
     most = max(row.value for rows_ in hot.values() for row in rows_)
-    text = f"too hot since the start, up to {most} times: " + "; ".join(
+    text = f"too hot since the start, up to {most} times (see fans and air flow): " + "; ".join(
         filter(None, (f"cores of CPU {cores}" if hot["core"] else "",
                       ", ".join(f"package {row.package}" for row in hot["package"])))
     )  # fmt: skip
-    fix = "sudo dmesg | grep -i -e thermal -e throttl; then fans and air flow"
+    fix = "sudo dmesg | grep -i -e thermal -e throttl"
     return Check("power throttling", Reason.PRESENT, text, fix, advised=False)

@@ -276,6 +276,6 @@ def _check_processes(name: str, result: scan.ScanResult) -> Check:
     roles = sum(thread.role != "" for thread in result.threads)
     text = f"{result.processes} processes, {roles} threads of network functions among them"
     if result.hidden:
-        why = f"{text}; {result.hidden} more are closed to nftop"
-        return Check(name, Reason.PERMISSION, why, "run as root, or mount /proc without hidepid")
+        why = f"{text}; {result.hidden} more are closed to nftop, by hidepid of /proc"
+        return Check(name, Reason.PERMISSION, why, "sudo nftop")
     return Check(name, Reason.PRESENT, text)

@@ -10,6 +10,7 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import os
+import shlex
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +36,8 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "evlist": ("open", "close", "enable", "disable", "compute_metric"),
     "": ("parse_events", "parse_metrics", "metrics"),
 }
-_FIX = "install a linux-perf of Linux 6.18 or later that is built for {python}"
+_FIX = "sudo apt-get install linux-perf"
+_SINCE = "that of Linux 6.18 or later counts"
 
 
 class ModuleCounts(Protocol):
@@ -91,22 +93,22 @@ def load_module(
     `suffix` is that of this Python's object files; files must belong to user `owner`.
     """
     python = f"Python {sys.version_info.major}.{sys.version_info.minor}"
-    fix = _FIX.format(python=python)
     path = _find(root, suffix)
     if path is None:
-        return _absent(root, python, fix)
+        return _absent(root, python)
     unsafe = _unsafe(path.resolve(), root, owner)
     if unsafe:
-        return CounterProblem(
-            Reason.SOURCE, f"{path} is not loaded: {unsafe}", "sudo chown, chmod go-w"
-        )
+        other, why = unsafe
+        name = shlex.quote(str(other))
+        fix = f"sudo chown root {name} && sudo chmod go-w {name}"
+        return CounterProblem(Reason.SOURCE, f"{path} is not loaded: {other} {why}", fix)
     try:
         module = _import(path)
     except (ImportError, OSError, SystemError) as error:
-        return CounterProblem(Reason.ERROR, f"{path} can't be loaded: {error}", fix)
+        return CounterProblem(Reason.ERROR, f"{path} can't be loaded: {error}", _FIX)
     lacks = lacking(module)
     if lacks:
-        return CounterProblem(Reason.SOURCE, f"{path} is too old to count: it has no {lacks}", fix)
+        return CounterProblem(Reason.SOURCE, f"{path} is too old: it has no {lacks}; {_SINCE}")
     return module  # type: ignore[no-any-return]
 
 
@@ -151,7 +153,7 @@ def _find(root: Path, suffix: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _absent(root: Path, python: str, fix: str) -> CounterProblem:
+def _absent(root: Path, python: str) -> CounterProblem:
     others = [
         path for folder in _folders(root) for path in sorted(folder.glob("perf.cpython-*.so"))
     ]
@@ -160,21 +162,21 @@ def _absent(root: Path, python: str, fix: str) -> CounterProblem:
             f"the kernel's module is built for another Python ({others[0]}), not for {python}"
         )
         return CounterProblem(Reason.SOURCE, sentence, "sudo make install PYTHON=/usr/bin/python3")
-    sentence = f"the kernel's Python module perf is not installed for {python}"
-    return CounterProblem(Reason.SOURCE, sentence, fix)
+    sentence = f"the kernel's Python module perf is not installed for {python}; {_SINCE}"
+    return CounterProblem(Reason.SOURCE, sentence, _FIX)
 
 
-def _unsafe(path: Path, root: Path, owner: int) -> str:
-    """Why users other than root can write this file; "" if they can't."""
+def _unsafe(path: Path, root: Path, owner: int) -> tuple[Path, str] | None:
+    """The file or folder by which users other than root can write this file, and why; or None."""
     for parent in (path, *path.parents):
         if not parent.is_relative_to(root.resolve()):
             break
         status = parent.stat()
         if status.st_uid != owner:
-            return f"{parent} belongs to user {status.st_uid}"
+            return parent, f"belongs to user {status.st_uid}"
         if status.st_mode & _OTHERS_MAY_WRITE:
-            return f"others may write to {parent}"
-    return ""
+            return parent, "can be written by others"
+    return None
 
 
 def _import(path: Path) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from nftop.model.check import Check
@@ -34,6 +34,7 @@ from nftop.sources.resctrl.monitor import (
 )
 from nftop.sources.resctrl.tree import Info, Tree, read_info, read_tasks, read_tree
 from nftop.sources.runtime.affinity import Affinity
+from nftop.sources.tuning.inputs import kernel_parameters
 
 # IIO LLC WAYS (MSR 0xC8B of a package): the L3 ways into which devices write (DDIO), one bit per
 # way; 0x600 at power-on of a Skylake-SP. Not in Intel's SDM: A. Farshin et al., "Reexamining Direct
@@ -80,18 +81,16 @@ def absent(why: Missing, root: Path) -> Check:
     """The check of a host where resctrl is not mounted or not available."""
     if why.reason is Reason.SOURCE:
         return Check(_NAME, why.reason, files.NOT_MOUNTED, files.FIX)
-    hidden = [word for flag, word in _FLAGS.items() if flag in files.cpu_flags(root)]
-    return Check(_NAME, why.reason, why.message, _boot(hidden))
+    return _hidden(Check(_NAME, why.reason, why.message), root, _FLAGS)
 
 
 def present(mount: files.Mount, table: ResctrlTable, root: Path) -> tuple[Check, ...]:
     """A mounted resctrl: what it offers and how much of that is in use."""
-    flags = files.cpu_flags(root)
     return (
         _mounted(mount, table),
-        _allocation(table, flags),
-        _bandwidth(table, flags),
-        _monitoring(table, flags),
+        _allocation(table, root),
+        _bandwidth(table, root),
+        _monitoring(table, root),
         *_reads(table),
     )
 
@@ -119,13 +118,12 @@ _IO_ALLOC = {
 }
 
 
-def _allocation(table: ResctrlTable, flags: frozenset[str]) -> Check:
+def _allocation(table: ResctrlTable, root: Path) -> Check:
     name, limits = f"{_NAME} L3", table.limits
     ways = next((domain.ways for domain in table.domains if domain.ways is not None), None)
     if ways is None:
         why = "the kernel offers no allocation of last-level cache"
-        hidden = ["l3cat"] if "cat_l3" in flags else []
-        return Check(name, Reason.HARDWARE, why, _boot(hidden))
+        return _hidden(Check(name, Reason.HARDWARE, why), root, ("cat_l3",))
     io = table.domains[0].io
     ways_of_io = io.message if isinstance(io, Missing) else f"{io.cbm.hex}, {io.provenance}"
     text = f"{ways} ways, masks of {limits.min_bits or 1} at least"
@@ -137,17 +135,17 @@ def _allocation(table: ResctrlTable, flags: frozenset[str]) -> Check:
     return Check(name, Reason.TAKEN if full else Reason.PRESENT, text)
 
 
-def _bandwidth(table: ResctrlTable, flags: frozenset[str]) -> Check:
+def _bandwidth(table: ResctrlTable, root: Path) -> Check:
     name, limits = f"{_NAME} MB", table.limits
     if limits.mba_least is None:
         why = "the kernel offers no limits on memory bandwidth"
-        return Check(name, Reason.HARDWARE, why, _boot(["mba"] if "mba" in flags else []))
+        return _hidden(Check(name, Reason.HARDWARE, why), root, ("mba",))
     step = "" if limits.mba_step is None else f", in steps of {limits.mba_step}"
     least = "" if table.mba_unit == "MBps" else f", {limits.mba_least} at least{step}"
     return Check(name, Reason.PRESENT, f"limits in {table.mba_unit}{least}")
 
 
-def _monitoring(table: ResctrlTable, flags: frozenset[str]) -> Check:
+def _monitoring(table: ResctrlTable, root: Path) -> Check:
     name = f"{_NAME} monitors"
     values = [cache.values for group in table.groups[:1] for cache in group.caches]
     lost = [
@@ -159,16 +157,17 @@ def _monitoring(table: ResctrlTable, flags: frozenset[str]) -> Check:
             for metered in (value[event] for value in values)
         )
     ]
-    hidden = [_FLAGS[_EVENT_FLAGS[event]] for event in lost if _EVENT_FLAGS[event] in flags]
+    hidden = [_EVENT_FLAGS[event] for event in lost]
     metered = [event for event in EVENTS if event not in lost]
     if not metered:
-        return Check(name, Reason.HARDWARE, "the kernel meters no group", _boot(hidden))
+        return _hidden(Check(name, Reason.HARDWARE, "the kernel meters no group"), root, hidden)
     used = len(table.groups) + sum(len(group.monitors) for group in table.groups)
     text = f"{', '.join(metered)}; RMIDs: {_used(used, table.limits.rmids)}"
     text += ", and those in limbo, which the kernel does not report"
     full = table.limits.rmids is not None and used >= table.limits.rmids
     reason = Reason.HARDWARE if lost else Reason.TAKEN if full else Reason.PRESENT
-    return Check(name, reason, text + (f"; no {', '.join(lost)}" if lost else ""), _boot(hidden))
+    text += f"; no {', '.join(lost)}" if lost else ""
+    return _hidden(Check(name, reason, text), root, hidden)
 
 
 def _reads(table: ResctrlTable) -> tuple[Check, ...]:
@@ -188,13 +187,15 @@ def _used(count: int, limit: int | None) -> str:
     return f"{count} of {'an unknown number' if limit is None else limit} in use{none_left}"
 
 
-def _boot(hidden: list[str]) -> str:
-    """Fix for features that the CPU has and the kernel does not offer."""
-    if not hidden:
-        return ""
+def _hidden(check: Check, root: Path, lacks: Iterable[str]) -> Check:
+    """The check, with a fix if the CPU has one of the flags that the kernel does not offer."""
+    flags = files.cpu_flags(root)
+    if flags.isdisjoint(lacks):
+        return check
     # Skylake-SP: CAT always, and monitors up to stepping 4 (arch/x86/kernel/cpu/resctrl/core.c).
-    why = "kernels leave it off where an erratum may make it wrong"
-    return f"this CPU has it ({why}): boot with rdt={','.join(hidden)}"
+    why = "this CPU has it; kernels leave it off where an erratum may make it wrong"
+    words = ",".join(word for flag, word in _FLAGS.items() if flag in flags)
+    return replace(check, why=why, fix=kernel_parameters(root, rdt=words))
 
 
 # Each counter read disturbs a CPU, so there is about one a second however fast the ticks are.

@@ -176,7 +176,7 @@ def _covered(
         sorted({p.program for p in inputs.pollers if p.pinned and p.cpu in missing})
     )
     text = f"polled on by {programs} but not {what}: {cpus(missing)}; {state}"
-    return otherwise(text, kernel_parameters(inputs, **{parameter: wanted}))
+    return otherwise(text, kernel_parameters(inputs.root, **{parameter: wanted}))
 
 
 def _partitions(inputs: CheckInputs) -> tuple[Cpu, ...]:

@@ -496,7 +496,7 @@ def _flaws(inputs: CheckInputs, link: Express, address: str) -> tuple[list[str],
         flaws.append("ASPM is on")
         fixes.append("echo performance | sudo tee /sys/module/pcie_aspm/parameters/policy")
     if link.payload_bytes < _PAYLOAD_BYTES:
-        fixes.append(kernel_parameters(inputs, pci="pcie_bus_perf"))  # ends in a comment
+        fixes.append(kernel_parameters(inputs.root, pci="pcie_bus_perf"))  # ends in a comment
     return flaws, fixes
 
 

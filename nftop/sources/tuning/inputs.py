@@ -102,10 +102,10 @@ def pinning(inputs: CheckInputs, tids: Iterable[int | str], node: int | None = N
 _BOOT_FILE, _ALL_LINES = "/etc/default/grub", "GRUB_CMDLINE_LINUX"
 
 
-def kernel_parameters(inputs: CheckInputs, **values: str) -> str:
+def kernel_parameters(root: Path, **values: str) -> str:
     """The command that sets parameters of the kernel's command line, in place of older values."""
     texts = [f"{name}={value}" for name, value in values.items()]
-    if (inputs.root / "usr/sbin/grubby").exists():
+    if (root / "usr/sbin/grubby").exists():
         return f'sudo grubby --update-kernel=ALL --args="{" ".join(texts)}"  # then reboot'
     older = "|".join(values)
     edit = rf's/ ?\b({older})=[^" ]*//g; s/^{_ALL_LINES}="/&{" ".join(texts)} /'

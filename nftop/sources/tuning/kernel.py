@@ -122,7 +122,7 @@ def iommu(inputs: CheckInputs) -> HostFinding:
             return as_advised(text)
         return otherwise(
             f"{text}, and vfio-pci drives {', '.join(by_vfio)}: no memory is safe from them",
-            kernel_parameters(inputs, intel_iommu="on", iommu="pt"),
+            kernel_parameters(inputs.root, intel_iommu="on", iommu="pt"),
         )
     modes: dict[str, list[str]] = {}
     for nic in devices:
@@ -136,7 +136,7 @@ def iommu(inputs: CheckInputs) -> HostFinding:
     text += f", the kernel's NICs by mode: {listed}" if listed else ""
     if any(mode.startswith("DMA") for mode in modes):
         return otherwise(
-            f"{text}; DMA maps every buffer anew", kernel_parameters(inputs, iommu="pt")
+            f"{text}; DMA maps every buffer anew", kernel_parameters(inputs.root, iommu="pt")
         )
     return as_advised(text)
 

@@ -111,13 +111,12 @@ NO_UNCORE = CounterProblem(
     Reason.HARDWARE,
     "this kernel shows no counters outside the cores: guests have none, and a host needs the "
     "module intel_uncore",
-    "on a host: sudo modprobe intel_uncore",
+    "sudo modprobe intel_uncore",
 )
 _UNNAMED = CounterProblem(
     Reason.HARDWARE,
     "this kernel does not know the units of this CPU (it calls them uncore_type_...), and its "
-    "umask of 8 bits is too short for their events",
-    "a kernel that knows this CPU",
+    "umask of 8 bits is too short for their events: a later kernel knows them",
 )
 
 

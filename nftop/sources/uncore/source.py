@@ -22,7 +22,7 @@ from nftop.sources.base import missing_check
 from nftop.sources.host.pci import PortDevices, ports_with_networks
 from nftop.sources.host.sysfs import SysTree
 from nftop.sources.perf.abi import Kernel, host_kernel
-from nftop.sources.perf.problems import STOP_OTHER, CounterProblem
+from nftop.sources.perf.problems import FIND_OTHER, CounterProblem
 from nftop.sources.uncore.counters import UncoreCounters
 from nftop.sources.uncore.open_counters import OpenBox, shares, turns_of
 from nftop.uarch.sections import Iio, Uncore
@@ -102,7 +102,7 @@ def _never_ran(name: str, unit: Uncore, table: UncoreTable) -> Iterable[Check]:
                 {(p, b) for p, b in zip(table.packages[mine], table.boxes[mine], strict=True)}
             )
             text = _TAKEN.format(events="/".join(turn), boxes=boxes)
-            yield Check(f"{name} {turn[0]}", Reason.TAKEN, text, STOP_OTHER)
+            yield Check(f"{name} {turn[0]}", Reason.TAKEN, text, FIND_OTHER)
 
 
 _CLOSED = CounterProblem(Reason.SOURCE, "the uncore source has been closed")
@@ -251,7 +251,7 @@ _NO_PMU = CounterProblem(
     Reason.HARDWARE,
     "this kernel has no PMU uncore_iio_0: guests have none, and a host needs the module "
     "intel_uncore",
-    "on a host: sudo modprobe intel_uncore",
+    "sudo modprobe intel_uncore",
 )
 _DIES = CounterProblem(Reason.HARDWARE, "stacks of packages with several dies are not told apart")
 _OFF_STACK = Missing(Reason.HARDWARE, "its root bus {bus} belongs to no stack that is counted")
@@ -370,7 +370,7 @@ class IioSource:
             at = zip(counts.packages[idle].tolist(), counts.boxes[idle].tolist(), strict=True)
             listed = ", ".join(f"{stack} of package {package}" for package, stack in sorted({*at}))
             text = f"the counters of stacks {listed} never ran; another program has them"
-            checks.append(Check(f"{self.name} counters", Reason.TAKEN, text, STOP_OTHER))
+            checks.append(Check(f"{self.name} counters", Reason.TAKEN, text, FIND_OTHER))
         why: dict[Missing, list[str]] = {}
         for port in table.ports:
             if port.problem is not None:

@@ -29,7 +29,8 @@ from nftop.sources.vpp.session import SegmentLink, VppSession
 
 _FOLDERS = re.compile("vpp.*")
 _NAME = "stats.sock"
-_NO_NODES_FIX = "for how busy it is: 'per-node-counters on' in the statseg section of startup.conf"
+# VPP joins sections of one name.
+_NO_NODES_FIX = "echo 'statseg { per-node-counters on }' | sudo tee -a /etc/vpp/startup.conf"
 
 
 class StatsSearch(SocketSearch):
@@ -81,7 +82,6 @@ class VppSource(NfSource[SegmentLink, VppInstance]):
 
     name = "vpp"
     absent = "no VPP with a stats socket is running"
-    leftover_fix = "start VPP, or remove it"
     check_deadline_s = 20.0  # a process is started and imports vpp-papi
     search = StatsSearch
     read_by: Callable[[int], SegmentReader] = staticmethod(SegmentReader)
@@ -108,7 +108,7 @@ class VppSource(NfSource[SegmentLink, VppInstance]):
         if bound and unbound:
             where += f" and {unbound} not bound"
         threads = "1 thread" if len(sample.threads) == 1 else f"{len(sample.threads)} threads"
-        counted = "counted" if sample.nodes is not None else "not counted"
+        counted = "counted" if sample.nodes is not None else "not counted (restart after the fix)"
         interfaces = f"{len(sample.interfaces.names)} interfaces"
         text = f"{subject}: {threads} {where}, {interfaces}, graph nodes {counted}"
         return Check(name, Reason.PRESENT, text, "" if sample.nodes is not None else _NO_NODES_FIX)

@@ -73,11 +73,59 @@ def test_energy_is_of_counts_and_power_of_the_counters_own_clock() -> None:
     assert not seen[2].packages[0].origins
 
 
+# A register's unit, 2**-14 J, in counts; and where counters wrap: the register's 32 bits, which the
+# kernel extends, and perf's 64 bits.
+UNIT, REGISTER, COUNTER = 2**18, 2**50, 2**64
+
+
+@pytest.mark.parametrize("end", [REGISTER, COUNTER])
+def test_power_and_energy_are_exact_over_a_wrap(end: int) -> None:
+    begin = end - 100 * JOULE - UNIT
+    at = [begin, begin + 250 * JOULE + 3 * UNIT, begin + 251 * JOULE + 3 * UNIT]
+    assert at[0] < end < at[1]
+    seen = frames(*(energies([value % COUNTER, 7 * JOULE], second * S)
+                    for second, value in enumerate(at, 1)))  # fmt: skip
+    assert [of(frame, "power_w") for frame in seen[1:]] == [250.0 + 3 * 2**-14, 1.0]
+    assert [of(frame, "energy_j") for frame in seen[1:]] == [250.0 + 3 * 2**-14, 251.0 + 3 * 2**-14]
+    assert of(seen[1], "power_w", 1) == 0.0
+
+
+DAY = 86_400 * S
+
+
+@pytest.mark.parametrize(
+    ("grown", "elapsed_ns", "watts"),
+    [
+        (2**63 - 1, 20 * DAY, (2**63 - 1) / JOULE / (20 * 86_400)),
+        (2**63, 20 * DAY, Reason.RESET),  # as much as a step back by that
+        (2**63 - 1, 20 * DAY + 1, Reason.RESET),
+        (2 * COUNTER + 50 * JOULE, 200 * DAY, Reason.RESET),  # two wraps look like 50 J
+    ],
+)
+def test_what_may_have_wrapped_more_than_once_has_a_reason(
+    grown: int, elapsed_ns: int, watts: float | Reason
+) -> None:
+    after = (9 + grown) % COUNTER
+    seen = frames(
+        energies([0, 0], 1), energies([9, 0], S), energies([after, 0], S + elapsed_ns),
+        energies([(after + JOULE) % COUNTER, 0], 2 * S + elapsed_ns),
+    )  # fmt: skip
+    result = of(seen[2], "power_w")
+    known = 9 / JOULE
+    if isinstance(watts, Reason):
+        assert result.reason is watts
+    else:
+        assert result == pytest.approx(watts, rel=1e-12)
+        known += grown / JOULE
+    assert of(seen[3], "power_w") == 1.0
+    assert of(seen[3], "energy_j") == pytest.approx(known + 1.0, rel=1e-12)
+
+
 def test_a_counter_that_steps_back_takes_one_tick_and_no_energy() -> None:
     seen = frames(
         energies([10 * JOULE, 0], 1 * S),
         energies([20 * JOULE, JOULE], 2 * S),
-        energies([5 * JOULE, 2 * JOULE], 3 * S),  # as after a hotplug, or a wrap
+        energies([5 * JOULE, 2 * JOULE], 3 * S),  # as after a hotplug
         energies([6 * JOULE, 3 * JOULE], 4 * S),
     )
     assert of(seen[2], "power_w").reason is Reason.RESET

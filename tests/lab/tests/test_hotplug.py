@@ -123,7 +123,11 @@ def test_a_recording_goes_on_while_cpus_come_and_go(tmp_path: Path) -> None:
     frames = [json.loads(line) for line in replay.stdout.splitlines()]
     assert (replay.returncode, len(frames)) == (0, len(numbers) - 1)
     seen = [[cpu["cpu"] for cpu in frame["cpus"] if not cpu["online"]] for frame in frames]
-    assert [cpus for cpus, _ in itertools.groupby(seen)] == [[], [3], [], [4, 5, 6, 7], []]
+    # Four are switched one by one, and a tick may come in between.
+    partly = [cpus for cpus in seen if 0 < len(cpus) < 4 and cpus != [3]]
+    assert all({*cpus} < {4, 5, 6, 7} for cpus in partly)
+    settled = [cpus for cpus in seen if cpus not in partly]
+    assert [cpus for cpus, _ in itertools.groupby(settled)] == [[], [3], [], [4, 5, 6, 7], []]
     # Nothing but the CPUs' own rows misses, and one that is back has numbers two ticks later.
     for first, second, frame in zip(frames, frames[1:], frames[2:], strict=False):
         for at, cpu in enumerate(frame["cpus"]):

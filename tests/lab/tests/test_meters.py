@@ -10,7 +10,7 @@ import pytest
 
 from nftop.model.uncore import POWER_EVENTS
 from nftop.sim import scenario
-from nftop.sim.model import model_of
+from nftop.sim.model import Model, model_of
 from nftop.sim.power import power_counts
 from tests.lab.tests.labs import answer, needs_lab
 
@@ -61,6 +61,44 @@ def test_what_nftop_reads_is_what_the_model_takes(machine: str, *, with_c3: bool
         assert (reason, abs(grown - expected) <= 2, round(clock_ns / S)) == (0, True, 5), name
         seen.add(name)
     assert seen >= {"energy_pkg", "energy_ram", "package_c6", "core_c6", "core_throttles"}
+
+
+_HOT = (
+    _CLOCK
+    + """
+    from nftop.sources.power.source import PowerSource
+    source = PowerSource(clock_ns=now_ns)
+    def counts():
+        table, result = source.read(), {}
+        for at, event in enumerate(table.event.tolist()):
+            name = table.events[event]
+            if name.endswith("throttles"):
+                number = (table.boxes if name.startswith("core") else table.packages)[at]
+                result[f"{name} {number}"] = int(table.values[at])
+        return result
+    before = counts()
+    with open("/sys/fs/lab/live/ctl/throttles", "w") as file:
+        file.write("3 40 0")
+    with open("/sys/fs/lab/live/ctl/throttles", "w") as file:
+        file.write("0 0 7")
+    clock("step 4")
+    held = counts()
+    clock("step 1")
+    after = counts()
+    (line,) = [check.text for check in source.check() if check.name == "power throttling"]
+    source.close()
+    print(json.dumps([before, held, after, line]))
+    """
+)
+
+
+def test_throttling_of_a_core_and_of_a_package_is_read_every_five_seconds() -> None:
+    before, held, after, line = answer(_HOT, "--model", "icx", "--cpus", str(CPUS),
+                                       "--freeze", "60")  # fmt: skip
+    assert set(before.values()) == {0} and len(before) == CPUS + 2
+    assert held == before
+    assert after == {**before, "core_throttles 3": 40, "package_throttles 0": 7}
+    assert "up to 40 times" in line and "cores of CPU 3; package 0" in line
 
 
 @pytest.mark.skipif(shutil.which("perf") is None, reason="no perf here: apt-get install perf")
@@ -132,10 +170,13 @@ _SERVER = (
 )
 
 
-@pytest.mark.skipif(
+needs_server = pytest.mark.skipif(
     shutil.which("pcm-sensor-server", path="/usr/sbin:/usr/local/sbin") is None,
     reason="no pcm-sensor-server here: apt-get install pcm",
 )
+
+
+@needs_server
 def test_the_kernels_counters_and_the_server_agree_on_power() -> None:
     of_server, of_kernel = answer(_SERVER, "--model", "skx-7", "--cpus", str(CPUS),
                                   "--freeze", "60")  # fmt: skip
@@ -150,3 +191,90 @@ def test_the_kernels_counters_and_the_server_agree_on_power() -> None:
                 measured = [row[metric] for row in rows if row.get(metric) is not None]
                 assert statistics.median(measured) == pytest.approx(watts, rel=0.05), measured
                 assert {row["origins"].get(metric) for row in rows} == {origin}
+
+
+# Ten seconds over the wrap of package 0's register, read as MSR, by nftop of the kernel, and by the
+# server of the MSR.
+_WRAP = (
+    _CLOCK
+    + """
+    import urllib.request
+    from nftop.sources.power.source import PowerSource
+    from tests.ports import free_port
+    url = f"http://127.0.0.1:{free_port()}"
+    told = {"PCM_NO_RDT": "1", "PCM_KEEP_NMI_WATCHDOG": "1", "PCM_USE_UNCORE_PERF": "1"}
+    path = "/usr/sbin:/usr/local/sbin:" + os.environ["PATH"]
+    server = subprocess.Popen(
+        ["pcm-sensor-server", "-p", url.rpartition(":")[2]],
+        env={**os.environ, **told, "PATH": path}, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL,
+    )
+    def joules():
+        asked = urllib.request.Request(url, headers={"Accept": "application/json"})
+        while server.poll() is None:
+            try:
+                with urllib.request.urlopen(asked, timeout=180) as reply:
+                    text = re.sub(r": -?(nan|inf)\\b", ": null", reply.read().decode())
+                    return [package["Uncore"]["Uncore Counters"]["Package Joules Consumed"]
+                            for package in json.loads(text)["Sockets"]]
+            except OSError:
+                time.sleep(0.2)
+        raise AssertionError("the server has ended")
+    def settled(unlike):
+        # It samples once a second: the same twice is after the newest sample.
+        before = joules()
+        while (now := joules()) != before or now == unlike:
+            before = now
+            time.sleep(0.6)
+        return now
+    def register():
+        handle = os.open("/dev/cpu/0/msr", os.O_RDONLY)
+        value = int.from_bytes(os.pread(handle, 8, 0x611), "little")
+        os.close(handle)
+        return value
+    source = PowerSource(clock_ns=now_ns)
+    def seen(unlike=None):
+        of_server, table = settled(unlike), source.read()
+        mine = table.event == table.events.index("energy_pkg")
+        return of_server, table.values[mine].tolist(), register(), now_ns()
+    first = seen()
+    clock("step 10")
+    second = seen(first[0])
+    server.terminate()
+    server.wait()
+    source.close()
+    print(json.dumps([first, second]))
+    """
+)
+
+
+@needs_server
+def test_kernel_and_server_agree_over_a_wrap_of_the_energy_register() -> None:
+    model = model_of(scenario.load("default"), CPUS)
+    wrap_s = _second_of(1 << 50, model)
+    first, second = answer(_WRAP, "--model", "skx-7", "--cpus", str(CPUS),
+                           "--freeze", str(wrap_s - 5))  # fmt: skip
+    assert second[3] - first[3] == 10 * S
+    assert 0 <= second[2] < first[2] < 1 << 32, "the register has wrapped"
+    before, after = (
+        power_counts(model, seen[3]).packages["energy_pkg"] for seen in (first, second)
+    )
+    for package in (0, 1):
+        grown = int(after[package]) - int(before[package])
+        assert second[1][package] - first[1][package] == pytest.approx(grown, abs=2)
+        of_server = second[0][package] - first[0][package]
+        assert of_server == pytest.approx(grown / 2**32, abs=2**-13 + 2e-3), package
+    grown = (second[2] - first[2]) % (1 << 32)
+    assert grown == pytest.approx((int(after[0]) - int(before[0])) / 2**18, abs=1)
+
+
+def _second_of(energy: int, model: Model) -> int:
+    """The first second at whose end package 0 has taken so many counts of energy."""
+    least, most = 0, 1 << 20
+    while least < most:
+        middle = (least + most) // 2
+        if int(power_counts(model, middle * S).packages["energy_pkg"][0]) < energy:
+            least = middle + 1
+        else:
+            most = middle
+    return least

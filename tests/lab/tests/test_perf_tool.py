@@ -21,7 +21,7 @@ from nftop.sim.workloads import INDEX
 from nftop.uarch.table import Encoding, EventSpec, PmuTerms
 from tests.lab import machine as machines
 from tests.lab.tests.events import CPUS, RAW, SOFTWARE, S, model
-from tests.lab.tests.labs import enter, needs_lab
+from tests.lab.tests.labs import answer, enter, needs_lab
 
 pytestmark = [
     needs_lab,
@@ -100,7 +100,7 @@ def test_per_cpu_and_interval(machine: str) -> None:
 
 @pytest.mark.parametrize("machine", machines.names())
 def test_the_counters_that_nftop_hands_over_are_the_models(machine: str) -> None:
-    tool = PerfTool((6, 1), cycles=True, memory_events=True, processor_trace=True)
+    tool = PerfTool((6, 1), cycles=True, samples="cycles", memory_events=True, processor_trace=True)
     (command,) = perf_tasks(Cpu(1), (), tool)[0].commands
     lab = ("--model", machine, "--cpus", str(CPUS), "--no-resctrl", "--")
     ran = enter(*lab, "env", "LC_ALL=C", "sh", "-c", f'sudo() {{ "$@"; }}; {command}')
@@ -112,6 +112,46 @@ def test_the_counters_that_nftop_hands_over_are_the_models(machine: str) -> None
     assert list(seen) == ["cycles", "instructions", "ref-cycles", "cache-misses"]
     for event, count in seen.items():
         check(machine, event, [1], count / float(elapsed[1]), within=0.02)
+
+
+_HANDED = """
+    import dataclasses, subprocess, tempfile
+    from nftop.model.perf_tool import perf_tasks
+    from nftop.sources.perf.probe import read_tool
+    folder = tempfile.TemporaryDirectory()
+    os.chdir(folder.name)
+    tool = read_tool()
+    whole = dataclasses.replace(tool, samples="cycles", memory_events=True, processor_trace=True)
+    def run(command):
+        script = 'sudo() { "$@"; }; ' + command
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True)
+        return [done.returncode, done.stderr]
+    tasks = perf_tasks(1, (1, 5), tool)
+    print(json.dumps([
+        [tool.cycles, tool.samples],
+        [[[run(command) for command in task.commands], task.why] for task in tasks],
+        [run(task.commands[0]) for task in perf_tasks(1, (1, 5), whole)],
+        run("sudo perf record -C 1 -e cpu-clock -o none.data -- sleep 0.1"),
+    ]))
+"""
+
+
+def test_nothing_samples_in_the_lab_which_perf_and_nftop_both_say() -> None:
+    """No interrupt of a PMU is emulated: what samples is refused, and not offered by nftop."""
+    lab = ("--model", "icx", "--cpus", str(CPUS), "--no-resctrl")
+    tool, tasks, whole, timer = answer(_HANDED, *lab)
+    assert tool == [True, ""]
+    (counted, why), *others = tasks
+    assert counted[0][0] == 0 and not why
+    assert all(not commands and reason for commands, reason in others)
+    assert "EOPNOTSUPP" in others[0][1]
+    stat, record, script, lines, trace = whole
+    assert stat[0] == 0
+    for code, errors in (record, timer):
+        assert code and "doesn't support sampling" in errors
+    assert script[0] and "zero-sized data" in script[1], "of what was not recorded"
+    assert lines[0] and "memory events not supported" in lines[1]
+    assert trace[0] and "Cannot find PMU `intel_pt'" in trace[1]
 
 
 def total(machine: str, *arguments: str) -> dict[str, tuple[float, float]]:

@@ -113,8 +113,6 @@ class ToyClient(NfClient[str, Mapping[str, int], Toy]):
 class ToySource(NfSource[RequestLink[str, Mapping[str, int]], Toy]):
     name = "toy"
     absent = "no toy is running"
-    leftover_fix = "start it"
-
     search = ToySearch
 
     def _session(self, socket: UnixSocket) -> DialogueSession[str, Mapping[str, int], Toy]:

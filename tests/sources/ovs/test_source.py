@@ -339,7 +339,7 @@ def test_without_a_userspace_datapath_it_has_no_pmd_threads(stood: Bench, behavi
         switch = stood.switch()
         assert (switch.problem, switch.pmds) == (None, ())
     (check,) = stood.source.check()
-    assert (check.reason, "netdev" in check.fix) == (Reason.SOURCE, True)
+    assert (check.reason, "netdev" in check.text) == (Reason.SOURCE, True)
 
 
 def test_a_datapath_that_comes_later_is_detected_whatever_it_is_called(stood: Bench) -> None:

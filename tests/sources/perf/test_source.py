@@ -144,7 +144,7 @@ def test_an_event_the_host_lacks_leaves_the_rest(tmp_path: Path) -> None:
 def test_without_a_pmu_the_clock_still_counts(tmp_path: Path) -> None:
     bench = Bench(FakeKernel(tmp_path, known=SOFT))
     table = bench.tick()
-    assert "guests often have no PMU" in message(table, "cycles")
+    assert "guests have no PMU unless" in message(table, "cycles")
     assert set(reasons(table, "tsc")) == {Reason.PRESENT}
     (tmp_path / "sys/bus/event_source/devices/msr/type").unlink()
     table = Bench(FakeKernel(tmp_path / "other", known=SOFT)).tick()

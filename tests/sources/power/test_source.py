@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import re
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from nftop.sources.host.topology import read_topology
 from nftop.sources.perf.abi import Kernel, MappedPage, PerfEventAttr
 from nftop.sources.power.source import SLOW_NS, PowerSource
 from tests.sources.trees import PMUS, put
+from tests.sources.tuning.test_checks import FOLDER, needs_trees
 
 S = 10**9
 SCALE = "2.3283064365386962890625e-10"
@@ -289,3 +292,60 @@ def test_a_cpu_that_goes_takes_no_other_core_s_counts(
     counting.now_ns = SLOW_NS
     assert of(source.read(), "core_c6") == dict.fromkeys((0, 2, 3), 2 * SLOW_NS)
     assert len(counting.opens) == before
+
+
+READ = re.compile(
+    r"/cpu/(present|online|possible|cpu\d+/(topology/(\w+_id|\w+_list)|thermal_throttle/\w+_count))$"
+)
+
+
+@needs_trees
+@pytest.mark.parametrize(
+    ("archive", "tree", "packages", "most"),
+    [
+        ("nri-cpuallocator-sysfs-2s4n40c.tar.bz2", "sysfs/2-socket-4-node-40-core", 2, 0),
+        ("nri-sysfs-sample2-112cpu.tar.xz", "sample2", 2, 2577),
+        ("nri-sysfs-sample1-hybrid.tar.xz", "sample1", 1, 15557),
+        ("nri-topologyaware-sysfs-desktop-server-4socket.tar.bz2",
+         "sysfs/4-socket-server-nosnc", 4, 0),
+    ],
+)  # fmt: skip
+def test_throttling_of_real_hosts(
+    tmp_path: Path, counting: Counting, archive: str, tree: str, packages: int, most: int
+) -> None:
+    assert FOLDER is not None
+    with tarfile.open(FOLDER / archive) as packed:
+        wanted = [
+            member for member in packed
+            if member.name.startswith(f"{tree}/") and READ.search(member.name)
+        ]  # fmt: skip
+        packed.extractall(tmp_path, filter="data", members=wanted)
+    root = tmp_path / tree
+    cpus = root / "sys/devices/system/cpu"
+    source = opened(root, counting)
+    table = source.read()
+    lines = {check.name: check for check in source.check()}
+    source.close()
+
+    def counts(kind: str) -> dict[int, int]:
+        files = cpus.glob(f"cpu*/thermal_throttle/{kind}_throttle_count")
+        return {int(file.parts[-3].removeprefix("cpu")): int(file.read_text()) for file in files}
+
+    online = {info.cpu for info in read_topology(root).cpus if info.online}
+    cores = {cpu: count for cpu, count in counts("core").items() if cpu in online}
+    assert of(table, "core_throttles") == cores and len(cores) >= 16
+    # A package's count is that of its first CPU: each counts for itself.
+    first: dict[int, int] = {}
+    for cpu, count in sorted(counts("package").items()):
+        package = int((cpus / f"cpu{cpu}/topology/physical_package_id").read_text())
+        first.setdefault(package, count)
+    assert of(table, "package_throttles") == first and len(first) == packages
+    check = lines["power throttling"]
+    assert check.state == ("tune" if most else "ok")
+    assert not most or f"up to {max(*cores.values(), *first.values())} times" in check.text
+    assert max(*cores.values(), *first.values()) == most
+    # These trees have no PMUs, as guests' have none.
+    assert set(of(table, "energy_pkg").values()) == {Reason.HARDWARE}
+    assert {lines[f"power {name}"].reason for name in ("energy", "package C-states")} == {
+        Reason.HARDWARE
+    }

@@ -14,6 +14,7 @@ import pytest
 from nftop.model.missing import Reason
 from nftop.sources.perf.problems import CounterProblem
 from nftop.sources.pyperf.module import SUFFIX, lacking, load_module, silenced
+from tests.shell import assert_command, run_as_root
 
 DEBIAN = "usr/lib/python3/dist-packages"
 ME = os.getuid()
@@ -39,7 +40,7 @@ def test_a_host_without_it(tmp_path: Path) -> None:
     problem = refused(tmp_path)
     assert problem.reason is Reason.SOURCE
     assert "is not installed" in problem.sentence
-    assert "6.18" in problem.fix
+    assert "6.18" in problem.sentence
 
 
 def test_one_for_another_python_is_named_and_not_loaded(tmp_path: Path) -> None:
@@ -65,7 +66,10 @@ def test_what_others_may_write_is_not_loaded(tmp_path: Path, at: str, mode: int)
     (tmp_path / at).chmod(mode)
     problem = refused(tmp_path)
     assert problem.reason is Reason.SOURCE
-    assert f"others may write to {tmp_path / at}" in problem.sentence
+    assert f"{tmp_path / at} can be written by others" in problem.sentence
+    assert_command(problem.fix)
+    assert run_as_root(problem.fix, tmp_path / "bin").returncode == 0
+    assert "can't be loaded" in refused(tmp_path, owner=0 if ME == 0 else ME).sentence
 
 
 def test_a_link_to_where_others_may_write_is_not_followed(tmp_path: Path) -> None:
@@ -73,7 +77,7 @@ def test_a_link_to_where_others_may_write_is_not_followed(tmp_path: Path) -> Non
     elsewhere.parent.chmod(0o777)
     put(tmp_path, "other")
     (tmp_path / DEBIAN / f"perf{SUFFIX}").symlink_to(elsewhere)
-    assert "others may write" in refused(tmp_path).sentence
+    assert "can be written by others" in refused(tmp_path).sentence
 
 
 def test_what_is_another_user_s_is_not_loaded(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shlex
+import os
+import re
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from nftop.model.check import Check
+from nftop.sources.host.topology import read_topology
 from nftop.sources.tuning.checks import ROWS
-from nftop.sources.tuning.inputs import Poller
+from nftop.sources.tuning.inputs import CheckInputs, Poller, pinning
+from tests.shell import assert_command, run_as_root
 from tests.sources.tuning import test_devices_memory as memory
 from tests.sources.tuning import test_devices_nics as nics
 from tests.sources.tuning import test_kernel as kernel
@@ -118,33 +121,98 @@ def test_a_row_passes_fails_and_has_a_command(name: str, tmp_path: Path) -> None
     broken = [item for item in result_of(name, tmp_path / "fails", fails) if item.state == "tune"]
     assert broken and all(item.why for item in broken)
     for item in broken:
-        assert item.fix
-        parsed = subprocess.run(["bash", "-n", "-c", item.fix], capture_output=True, check=False)
-        assert parsed.returncode == 0, (item.fix, parsed.stderr)
-        assert programs_of(item.fix) <= KNOWN, item.fix
+        assert_command(item.fix)
 
 
-# What a command of a fix may begin with: prose begins with other words.
-KNOWN = frozenset(
-    ("apt-get", "cpupower", "dmesg", "dmidecode", "echo", "grep", "mlc", "numastat", "perf", "sed",
-     "setpci", "sysctl", "systemctl", "taskset", "tee", "update-grub")
+def _smp(root: Path) -> None:
+    """Interrupts as an older kernel shows them: the newer one's effective CPUs follow by itself."""
+    host(root, irq(24, "3", "nvme0q0", effective=False) | irq(31, "1", "eth0", effective=False))
+
+
+ONE_THREAD = {f"{CPUS}/cpu{cpu}/online": "1" for cpu in range(1, 8)}
+AVAILABLE = {f"{CLOCK}/current_clocksource": "hpet", f"{CLOCK}/available_clocksource": "tsc hpet"}
+# Rows whose fix only writes to /proc and /sys; instead of the fixture, a host on which it does.
+WRITTEN: Mapping[str, Fixture | None] = {
+    "turbo": None, "clock source": AVAILABLE, "huge pages": None, "nmi watchdog": None,
+    "interrupts": _smp, "real-time limit": None, "vm statistics": None, "soft lockup": None,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_fix_mends_its_row_as_printed(name: str, tmp_path: Path) -> None:
+    """On a tree in place of /proc and /sys; sysctl writes there as sysctl(8) says."""
+    root = tmp_path / "fails"
+    fixture = WRITTEN[name] or FIXTURES[name][1]
+    (broken,) = (item for item in result_of(name, root, fixture) if item.state == "tune")
+    done = run_as_root(
+        re.sub(r"(?<=[ ])/(?=proc/|sys/)", f"{root}/", broken.fix),
+        tmp_path / "bin",
+        sysctl=f'name="${{1%%=*}}"; echo "${{1#*=}}" > {root}/proc/sys/$(echo "$name" | tr . /)',
+    )
+    assert done.returncode == 0, (broken.fix, done.stderr)
+    assert {check.state for check in result_of(name, root, {})} == {"ok"}
+
+
+def test_siblings_are_taken_offline_as_printed(tmp_path: Path) -> None:
+    root = tmp_path / "fails"
+    fixture = FIXTURES["hyper-threading"][1]
+    assert isinstance(fixture, Mapping)
+    (broken,) = result_of("hyper-threading", root, {**fixture, **ONE_THREAD})
+    done = run_as_root(broken.fix.replace(" /sys/", f" {root}/sys/"), tmp_path / "bin")
+    assert done.returncode == 0, done.stderr
+    off = {cpu for cpu in range(1, 8) if (root / CPUS / f"cpu{cpu}/online").read_text() == "0\n"}
+    assert off == {5, 7}, "siblings of 1 and 3"
+
+
+@pytest.mark.parametrize("name", ["isolation", "tick", "rcu", "iommu"])
+@pytest.mark.parametrize("grubby", [False, True])
+def test_parameters_are_given_to_the_kernel_as_printed(
+    name: str, tmp_path: Path, *, grubby: bool
+) -> None:
+    root = tmp_path / "fails"
+    host(root, {"usr/sbin/grubby": ""} if grubby else {})
+    (broken,) = (item for item in result_of(name, root, FIXTURES[name][1]) if item.fix)
+    boot = tmp_path / "grub"
+    boot.write_text('GRUB_CMDLINE_LINUX="quiet"\n')
+    done = run_as_root(
+        broken.fix.replace("/etc/default/grub", str(boot)),
+        tmp_path / "bin",
+        **{"grubby": f'echo "$2" >> {boot}', "update-grub": "exit 0"},
+    )
+    assert done.returncode == 0, done.stderr
+    wanted = {"isolation": "isolcpus=1-3", "tick": "nohz_full=1-3", "rcu": "rcu_nocbs=1-3",
+              "iommu": "intel_iommu=on iommu=pt"}[name]  # fmt: skip
+    given = f"--args={wanted}\n" if grubby else f'="{wanted} quiet"\n'
+    assert boot.read_text().endswith(given)
+
+
+def test_threads_are_pinned_as_printed(tmp_path: Path) -> None:
+    """A real thread on a CPU of this machine, by taskset(1)."""
+    topology = read_topology(Path("/"))
+    online = [info.cpu for info in topology.cpus if info.online]
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            fix = pinning(CheckInputs(Path("/"), topology), [process.pid])
+            assert run_as_root(fix, tmp_path).returncode == 0
+            (cpu,) = os.sched_getaffinity(process.pid)
+            assert cpu == (online[1] if len(online) > 1 else online[0]), "CPU 0 last"
+        finally:
+            process.kill()
+
+
+# Rows whose fix needs what is not here (a program, hardware, a reboot) or stops a service; of those
+# with other commands it is run above.
+NOT_RUN = frozenset(
+    ("c-states", "governor", "memory channels", "clusters", "nic link", "irqbalance", "smi",
+     "microcode", "memory bandwidth")
 )  # fmt: skip
+RUN = frozenset(
+    (*WRITTEN, "hyper-threading", "isolation", "tick", "rcu", "iommu", "nic", "qemu")
+)  # the last two pin threads
 
 
-def programs_of(command: str) -> set[str]:
-    """The first word of each simple command, and what sudo runs."""
-    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
-    lexer.whitespace_split = True
-    programs, first = set(), True
-    for word in lexer:
-        if word in {";", "|", "&&", "do", "done"}:
-            first = True
-        elif word == "for":
-            first = False
-        elif first and word != "sudo":
-            programs.add(word)
-            first = False
-    return programs
+def test_it_is_known_of_every_row_whether_its_fix_was_run() -> None:
+    assert FIXTURES.keys() == RUN | NOT_RUN and not RUN & NOT_RUN
 
 
 def test_parameters_of_the_kernel_are_replaced(tmp_path: Path) -> None:

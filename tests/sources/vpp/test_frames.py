@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from nftop.derive.fold import FoldState
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
+from nftop.model.metrics.nf import LATENCY_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.vpp import VppTable
 from nftop.model.sample import Sample
@@ -21,7 +23,7 @@ from nftop.store.format.zstd import FRAME_END
 from nftop.store.reading.seekpoint import packed
 from tests.derive.nf_scene import PID, host, vpp_thread
 from tests.derive.scene import START, TSC_HZ, cpu, nf
-from tests.peers.vpp_segment import APART_S, FULL_CALLS, FULL_FRAME, vpp_peer
+from tests.peers.vpp_segment import APART_S, FULL_CALLS, FULL_FRAME, Segment, vpp_peer
 from tests.recordings import everything, joined, same, ticks_of
 from tests.samples import S, fold
 
@@ -73,6 +75,20 @@ def test_a_worker_at_50_kpps(tmp_path: Path) -> None:
     assert missing(sizes["local0"]).reason is Reason.IDLE
     busy = missing(cpu(frame, "busy_ratio"))
     assert busy.reason is Reason.SOURCE and "4% to 37%" in busy.message
+
+
+# Names of a time or of its variation; errors of timers and time-outs are counts of packets.
+TIMES = re.compile(r"laten|delay|jitter|rtt|_ns\b|usec|nsec|microsec")
+
+
+def test_a_captured_segment_has_no_latency_and_a_frame_the_reason(tmp_path: Path) -> None:
+    names = [name for name, *_ in Segment().directory()]
+    assert len(names) > 4000
+    assert not [name for name in names if TIMES.search(name)]
+    frame = fold(START, *samples_of(tmp_path, "second"))[-1]
+    for metric in LATENCY_METRICS:
+        why = missing(nf(frame, metric.id))
+        assert why.reason is Reason.UNDEFINED and "VPP publish no latency" in why.message
 
 
 def test_full_vectors_saturate_a_worker_and_its_cost_is_exact(tmp_path: Path) -> None:

@@ -143,7 +143,9 @@ async def test_a_replay_has_no_doctor() -> None:
 
 
 async def test_commands_of_perf_are_those_of_the_selected_core_and_copied() -> None:
-    tool = PerfTool((6, 1), cycles=True, memory_events=True, processor_trace=False)
+    tool = PerfTool(
+        (6, 1), cycles=True, samples="cycles", memory_events=True, processor_trace=False
+    )
     async with running(frame(8), options=Options(perf_tool=lambda: tool)) as run:
         await run.press("down", "Y")
         assert isinstance(run.app.screen, PerfScreen)
