@@ -22,20 +22,9 @@ from nftop.render.frame.footer import Hint
 # of an experiment: `planned` that it waits for the operator's word, `running`, `measured` that it
 # is over, `offer` that it recommends something.
 Mode: TypeAlias = Literal[
-    "live",
-    "replay",
-    "past",
-    "edits",
-    "records",
-    "pending",
-    "incident",
-    "draft",
-    "mask",
-    "planned",
-    "running",
-    "measured",
-    "offer",
-]
+    "live", "replay", "past", "edits", "records", "pending", "incident", "draft", "mask",
+    "planned", "running", "measured", "offer",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -382,13 +382,9 @@ class MainScreen(BannerScreen[None]):
     def _incident(self, chosen: str = "") -> None:
         """Open the page of an incident by id, or of the worst one."""
         screen = IncidentScreen(
-            self._session,
-            self._options,
-            self.changes,
-            self._rule_control,
-            self._editing,
+            self._session, self._options, self.changes, self._rule_control, self._editing,
             chosen=chosen,
-        )
+        )  # fmt: skip
         self.app.push_screen(screen, self._back)
 
     def _copy(self) -> None:
