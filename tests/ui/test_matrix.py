@@ -172,7 +172,9 @@ async def test_a_change_that_is_not_kept_and_an_experiment_fit() -> None:
 
 @pytest.mark.parametrize("look", LOOKS)
 async def test_the_palette_and_the_commands_of_perf_fit(look: str) -> None:
-    tool = PerfTool((6, 1), samples=True, cycles=True, memory_events=True, processor_trace=False)
+    tool = PerfTool(
+        (6, 1), cycles=True, samples="cycles", memory_events=True, processor_trace=False
+    )
     options = replace(LOOKS[look], perf_tool=lambda: tool)
     async with running(*sick(), size=FULL, options=options) as run:
         for keys, shown in ((("colon", *"baseline"), "baseline"), (("escape", "Y"), "sudo perf ")):
