@@ -20,7 +20,7 @@ NEWER_OVS ?= /var/cache/nftop-tests/ovs
 PROMETHEUS ?= $(CURDIR)/build/prometheus
 # And OpenSSH's server, for the same reason.
 SSHD ?= $(CURDIR)/build/sshd
-# The Debian or Ubuntu of deb-check, units-check and install-check, one or more: bookworm, trixie; noble is untried.
+# The Debian or Ubuntu of deb-check, units-check and install-check, one or more: bookworm, trixie, noble.
 RELEASE ?= bookworm
 # Where these are debootstrapped.
 DEBIAN ?= build/debian
@@ -216,6 +216,7 @@ wheel: $(READY)
 	@rm -rf build/share dist/*.whl
 	@packaging/share.sh $(BIN)/nftop build/share
 	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	@$(BIN)/python packaging/locked.py > dist/constraints.txt
 	@ls dist/*.whl
 
 # Known holes of nftop's dependencies in the versions of .venv, direct and indirect. Fails if the data
@@ -228,12 +229,12 @@ audit: $(READY)
 
 # Of the system's Python, so for the distribution it is made on.
 deb: wheel
-	@PIP=$(BIN)/pip packaging/deb.sh dist/nftop-*.whl dist
+	@PIP=$(BIN)/pip packaging/deb.sh dist/nftop-*.whl dist/constraints.txt dist
 
 # In a debootstrapped $(RELEASE), of its Python. As root, with debootstrap.
 deb-release: wheel
 	@for release in $(RELEASE); do rm -rf dist/$$release; \
-	  packaging/debian.sh $$release $(DEBIAN) dist/$$release build-deb.sh dist/nftop-*.whl CHANGELOG.md LICENSE || exit 1; done
+	  packaging/debian.sh $$release $(DEBIAN) dist/$$release build-deb.sh dist/nftop-*.whl dist/constraints.txt CHANGELOG.md LICENSE || exit 1; done
 
 # Installs, runs and purges that package in a bare $(RELEASE), with its manual pages and completions.
 deb-check: deb-release

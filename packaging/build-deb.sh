@@ -5,4 +5,4 @@ set -eu
 apt-get update -qq
 apt-get install -y -qq --no-install-recommends python3-pip >/dev/null
 cd /in
-PIP="python3 -m pip" packaging/deb.sh nftop-*.whl /out
+PIP="python3 -m pip" packaging/deb.sh nftop-*.whl constraints.txt /out

@@ -1,8 +1,10 @@
 #!/bin/sh
-# Makes a Debian package: deb.sh WHEEL FOLDER. It has nftop and what it needs from PyPI in /usr/lib/nftop,
-# for the system's Python: build it on the distribution it is for.
+# Makes a Debian package: deb.sh WHEEL CONSTRAINTS FOLDER. It has nftop and what it needs from PyPI in
+# /usr/lib/nftop, for the system's Python: build it on the distribution it is for. CONSTRAINTS has the versions
+# that the tests ran with (packaging/locked.py). They have no hashes: the files of a version differ by Python and
+# processor, and nftop keeps no list of all of them.
 set -eu
-wheel=$1 out=$2
+wheel=$1 constraints=$2 out=$3
 python=/usr/bin/python3
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 next=$("$python" -c 'import sys; print("%d.%d" % (sys.version_info[0], sys.version_info[1] + 1))')
@@ -21,7 +23,8 @@ ln -s "$python" "$lib/bin/python3"
 printf 'home = /usr/bin\ninclude-system-site-packages = false\nversion = %s\n' "$version" >"$lib/pyvenv.cfg"
 # shellcheck disable=SC2086 - a command with arguments
 PIP_ROOT_USER_ACTION=ignore ${PIP:-pip} install --quiet --disable-pip-version-check --no-warn-conflicts \
-  --no-compile --python-version "$version" --only-binary :all: --implementation cp --target "$site" "${wheel}[vpp]"
+  --no-compile --python-version "$version" --only-binary :all: --implementation cp --target "$site" \
+  --constraint "$constraints" "${wheel}[vpp]"
 rm -rf "$site/bin" "$site/share"
 find "$site" -type d -name tests -prune -exec rm -rf {} +  # of numpy, a third of all modules
 cat >"$root/usr/bin/nftop" <<'START'

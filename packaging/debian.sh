@@ -68,8 +68,9 @@ done
 
 base=$folder/$release
 if [ ! -e "$base/usr/bin/python3" ]; then
-  about=/usr/share/debootstrap/scripts/$release options=
-  [ -e "$about" ] || { echo "debootstrap knows no release $release"; exit 1; }
+  about=${DEBOOTSTRAP_DIR:-/usr/share/debootstrap}/scripts/$release options=
+  # Ubuntu's releases are links to gutsy there, and a newer one may not have its own yet.
+  [ -e "$about" ] || about=${about%/*}/gutsy
   if grep -q ubuntu.com "$about"; then
     options=--components=main,universe keys=/usr/share/keyrings/ubuntu-archive-keyring.gpg
     if [ ! -e $keys ]; then
@@ -82,7 +83,7 @@ if [ ! -e "$base/usr/bin/python3" ]; then
   rm -rf "$base" "$base.new"
   # shellcheck disable=SC2086 - options without spaces
   debootstrap --variant=minbase --cache-dir="$folder/cache/$release" $options \
-    --include=python3,man-db "$release" "$base.new" >"$folder/$release.log" 2>&1 ||
+    --include=python3,man-db "$release" "$base.new" "" "$about" >"$folder/$release.log" 2>&1 ||
     { tail -n 5 "$folder/$release.log"; exit 1; }
   mkdir -p "$base.new/in" "$base.new/out"
   mv "$base.new" "$base"

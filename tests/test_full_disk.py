@@ -148,7 +148,7 @@ def test_an_export_that_does_not_fit_says_so_and_leaves_nothing(
             disk.fill(room)
             done = called(*command)
             assert done.returncode == 1, (room, done.stdout, done.stderr)
-            assert "No space left on device" in done.stderr
+            assert f"{disk.folder}/" in done.stderr and "No space left on device" in done.stderr
             assert len(done.stderr.splitlines()) == 1
             files = [path for path in disk.folder.rglob("*") if path.is_file()]
             assert sorted(path.name for path in files) == ["ballast", "own.csv"]
@@ -156,6 +156,24 @@ def test_an_export_that_does_not_fit_says_so_and_leaves_nothing(
             disk.free()
         done = called(*command)
         assert done.returncode == 0, done.stderr
+
+
+def test_the_message_on_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    """A failed write has no name of its own: of a profile, a footprint's recording, the journal."""
+    with small_disk(tmp_path, 64 * PAGE) as disk:
+        journal = FileJournal(disk.folder / "journal")
+        with journal.hold():
+            disk.fill(0)
+            with pytest.raises(OSError, match="No space left") as error:
+                apply(furnished("7.2", "masks"), journal, wish("masks", "7.2"), REQUESTED)
+        assert str(error.value.filename).startswith(f"{disk.folder}/journal/")
+        path = disk.folder / "classes.toml"
+        done = called("demo", "cat", "export", "-o", str(path))
+        assert (done.returncode, done.stderr) == (1, f"nftop: {path}: No space left on device\n")
+        assert not path.exists()
+        path = disk.folder / "footprint.nftop"
+        done = called("demo", "cat", "footprint", "--yes", "-o", str(path))
+        assert str(path) in done.stderr and "No space left on device" in done.stderr
 
 
 def test_a_dataset_keeps_what_it_has(recording: Path, tmp_path: Path) -> None:
@@ -209,8 +227,9 @@ def test_settings_of_before_stay_where_new_ones_do_not_fit(
         [path] = [item for item in disk.folder.rglob("*") if item.is_file()]
         before = path.read_bytes()
         disk.fill(0)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match="No space left") as error:
             save(environ, 1.5)
+        assert error.value.filename == str(path)
         assert path.read_bytes() == before
         assert [item.name for item in path.parent.iterdir() if item.is_file()] == [
             *(["ballast"] if path.parent == disk.folder else []), path.name

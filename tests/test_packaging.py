@@ -48,6 +48,65 @@ def test_a_list_of_manual_pages_that_fails_ends_share(tmp_path: Path) -> None:
     assert run(PACKAGING / "share.sh", program, tmp_path / "share").returncode == 7
 
 
+def stub(folder: Path, name: str, program: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{program}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_an_ubuntu_release_without_a_script_uses_that_of_gutsy(
+    tmp_path: Path,
+) -> None:
+    programs, scripts, systems = (tmp_path / name for name in ("bin", "scripts", "systems"))
+    for folder in (programs, scripts, systems):
+        folder.mkdir()
+    stub(programs, "id", "echo 0")
+    stub(programs, "debootstrap", f'printf "%s\\n" "$@" > {tmp_path}/given; exit 1')
+    (scripts / "gutsy").write_text("default_mirror http://archive.ubuntu.com/ubuntu\n")
+    (systems / "ubuntu-archive-keyring.gpg").touch()
+    done = subprocess.run(
+        [PACKAGING / "debian.sh", "noble", systems, tmp_path / "out", "check-deb.sh"],
+        env={"PATH": f"{programs}:/usr/bin:/bin", "DEBOOTSTRAP_DIR": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout
+    given = (tmp_path / "given").read_text().splitlines()
+    assert given[-4:] == ["noble", f"{systems}/noble.new", "", str(scripts / "gutsy")]
+    assert "--components=main,universe" in given
+
+
+def test_a_package_has_the_versions_that_the_tests_ran_with(tmp_path: Path) -> None:
+    stub(tmp_path, "pip", f'printf "%s\\n" "$@" > {tmp_path}/given; exit 9')
+    done = subprocess.run(
+        [PACKAGING / "deb.sh", "nftop-1-py3-none-any.whl", "versions.txt", tmp_path / "out"],
+        env={"PATH": "/usr/bin:/bin", "PIP": str(tmp_path / "pip")},
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 9
+    given = (tmp_path / "given").read_text().splitlines()
+    assert given[given.index("--constraint") + 1] == "versions.txt"
+    makefile, container = (
+        path.read_text() for path in (ROOT / "Makefile", PACKAGING / "Containerfile")
+    )
+    assert "packaging/locked.py > dist/constraints.txt" in makefile
+    assert "--constraint /tmp/constraints.txt" in container
+
+
+def test_the_container_has_what_the_units_have() -> None:
+    """Sockets are reached by /proc/PID/root: a mount of their folders fails where one lacks."""
+    text = (PACKAGING / "Containerfile").read_text()
+    added = {f"CAP_{name}" for name in re.findall(r"--cap-add=(\w+)", text)}
+    units = [path.read_text() for path in (PACKAGING / "systemd").glob("*.service")]
+    bounds = [set(line[1].split()) for unit in units
+              if (line := re.search(r"(?m)^CapabilityBoundingSet=(.*)$", unit))]  # fmt: skip
+    assert bounds == [added, added] and len(added) == 4
+    (limit,) = {line for unit in units for line in re.findall(r"(?m)^LimitNOFILE=(\d+)$", unit)}
+    shared = {f"--{name}=host" for name in ("pid", "network", "uts", "cgroupns")}
+    assert {*shared, "--cap-drop=all", f"nofile={limit}:{limit}"} <= set(text.split())
+    mounts = dict(re.findall(r"-v (\S+?):(\S+)", text))
+    assert mounts.keys() == {"/sys/fs/resctrl", "/var/lib/nftop-recordings"}
+    assert mounts["/sys/fs/resctrl"].endswith(":ro")
+
+
 def test_no_folder_that_root_runs_programs_of_is_where_everybody_may_write() -> None:
     defaults = dict(re.findall(r"(?m)^(\w+) \?= (\S+)", (ROOT / "Makefile").read_text()))
     assert {"NEWER", "NEWER_OVS", "SID"} <= defaults.keys()

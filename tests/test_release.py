@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from tests.release import (
     run_step,
     skipped_tests,
 )
+from tests.waiting import until
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 # Targets that are no test, or a part of `check`.
@@ -70,9 +72,31 @@ def test_a_step_passes_fails_or_is_skipped_with_the_reason(tmp_path: Path) -> No
 def test_a_step_that_does_not_end_is_ended_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = "import os, time; os.fork(); print(os.getpid(), flush=True); time.sleep(600)"
+    program = "import os, time; os.fork(); os.write(1, b'%d\\n' % os.getpid()); time.sleep(600)"
+    log = tmp_path / "a-step.log"
+
+    class Forked(subprocess.Popen[bytes]):
+        """Its time is over when both processes run."""
+
+        def wait(self, timeout: float | None = None) -> int:
+            if timeout is not None:
+                until(lambda: log.read_text().count("\n") == 2)
+                assert all(map(_runs, map(int, log.read_text().split())))
+            return super().wait(timeout)
+
+    monkeypatch.setattr(subprocess, "Popen", Forked)
     result = run_step(step(program, minutes=0), tmp_path)
     assert result.state == "failed" and "0 minutes" in result.why
+    for pid in map(int, log.read_text().split()):
+        until(lambda pid=pid: not _runs(pid))  # type: ignore[misc]
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process exists that has not ended: not even as one that nothing waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_root_is_needed_where_a_step_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

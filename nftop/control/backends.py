@@ -14,19 +14,17 @@ from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.writer import open_resctrl
 from nftop.control.speed_select import backend as speed_select
 from nftop.model.change import ClassAction
-from nftop.model.missing import Missing, Reason
-from nftop.sources.resctrl.files import find_mount
+from nftop.sources.pqos.source import offered
 
 
 def open_classes(root: Path = Path("/")) -> ClassBackend:
-    """resctrl, or the MSRs where the kernel has no resctrl. Raises AbsentError."""
-    mount = find_mount(root)
-    if not isinstance(mount, Missing) or mount.reason is not Reason.HARDWARE:
+    """resctrl, or the MSRs where only these have the CPU's classes. Raises AbsentError."""
+    if not offered(root):
         return open_resctrl(root)
     try:
         return open_pqos(root)
     except AbsentError as error:
-        raise AbsentError(f"{mount.message}; through MSRs: {error}") from None
+        raise AbsentError(f"this kernel has no resctrl; through MSRs: {error}") from None
 
 
 def _open_classes_for_guard(word: str, _folder: Path) -> ClassBackend:

@@ -364,7 +364,7 @@ def _replace(folder: Path, name: str, text: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     handle = os.open(temporary, flags, 0o600)
     try:
-        _write(handle, text.encode())
+        _write(handle, text.encode(), temporary)
     finally:
         os.close(handle)
     temporary.replace(folder / name)
@@ -389,7 +389,7 @@ def _append(path: Path, text: str, acknowledged_bytes: int | None) -> None:
             os.ftruncate(handle, last)
             length = last
         try:
-            _write(handle, data)
+            _write(handle, data, path)
         except OSError:
             # A line that is not acknowledged must not be read later as if it were.
             with contextlib.suppress(OSError):
@@ -402,10 +402,13 @@ def _append(path: Path, text: str, acknowledged_bytes: int | None) -> None:
         os.close(handle)
 
 
-def _write(handle: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(handle, data) :]
-    os.fsync(handle)
+def _write(handle: int, data: bytes, path: Path) -> None:
+    try:
+        while data:
+            data = data[os.write(handle, data) :]
+        os.fsync(handle)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _sync(folder: Path) -> None:

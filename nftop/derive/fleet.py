@@ -84,17 +84,10 @@ def step(state: FleetState, sample: FleetSample) -> tuple[FleetState, FleetFrame
             "labels other than instance, and only the first counts"
         )
     frame = FleetFrame(
-        wall_ns=sample.wall_ns,
-        monotonic_ns=sample.monotonic_ns,
-        evaluated_s=sample.evaluated_s,
-        took_s=sample.took_s,
-        size_bytes=sample.size_bytes,
-        hosts=tuple(hosts.values()),
-        nfs=nfs,
-        incidents=incidents,
-        findings=findings,
-        notes=tuple(notes),
-    )
+        wall_ns=sample.wall_ns, monotonic_ns=sample.monotonic_ns, evaluated_s=sample.evaluated_s,
+        took_s=sample.took_s, size_bytes=sample.size_bytes, hosts=tuple(hosts.values()), nfs=nfs,
+        incidents=incidents, findings=findings, notes=tuple(notes),
+    )  # fmt: skip
     return FleetState(known), frame
 
 

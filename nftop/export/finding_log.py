@@ -11,6 +11,7 @@ from collections import deque
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
+from nftop.export.output import say
 from nftop.model.frame import Finding
 from nftop.render.base.text import printable
 
@@ -50,25 +51,41 @@ class FindingLog:
             self.left_out += 1
             return
         make = _journal_entry if self._kind == "journal" else _syslog_entry
+        if not self.send(make(finding, self._host, wall_ns, self.left_out)):
+            self.left_out += 1
+            return
+        self._sent_ns.append(monotonic_ns)
+        self.left_out = 0
+
+    def send(self, entry: bytes = b"") -> bool:
+        """Send an entry; an empty one only looks for the receiver. Sets `problem`."""
         try:
             if self._socket is None:
                 kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
                 self._socket = socket.socket(socket.AF_UNIX, kind)
                 self._socket.connect(self._path)
-            self._socket.send(make(finding, self._host, wall_ns, self.left_out))
+            if entry:
+                self._socket.send(entry)
         except OSError as error:
             # The receiver may have been restarted: another socket for the next entry.
             self.close()
             self.problem = f"{self._path}: {error.strerror or error}"
-            self.left_out += 1
-            return
-        self._sent_ns.append(monotonic_ns)
-        self.problem, self.left_out = "", 0
+            return False
+        self.problem = ""
+        return True
 
     def close(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+def open_log(kind: LogKind | None, host: str) -> FindingLog | None:
+    """The log of `--log`, with a message if nothing can be logged now; None without one."""
+    log = None if kind is None else FindingLog(kind, host)
+    if log is not None and not log.send():
+        say(f"nftop: no finding can be logged now: {log.problem}; each one tries again")
+    return log
 
 
 def _message(finding: Finding, left_out: int) -> str:

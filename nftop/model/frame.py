@@ -51,6 +51,7 @@ class Finding:
         current: that it is no longer beyond its limit, with its number if it has one; else "".
         since_ns: wall time of the first tick beyond the limit. began_ns: CLOCK_MONOTONIC of it, by
             which ages are computed.
+        is_bound: it may have begun before `since_ns`, with which a replay began after a jump.
         is_note: nothing is wrong; it explains a misleading number.
         is_ending: it is not beyond its limit at this tick, or without a value.
         is_muted: the operator muted its rule for it.
@@ -67,6 +68,7 @@ class Finding:
     began_ns: int = 0
     brief: str = ""
     current: str = ""
+    is_bound: bool = False
 
 
 SCHEMA = "nftop.frame/1"

@@ -216,7 +216,8 @@ class Incident:
         culprit: None if unknown.
         likely: the culprit is the most probable of several; `basis` says why.
         basis: how the culprit was determined (untrusted text); "" if it is in the findings.
-        since_ns: wall time at which its first finding began.
+        since_ns: wall time at which its first finding began. is_bound: or before it, as of
+            `Finding`.
         until_ns: wall time of its end; None while it is open.
         began_ns, ended_ns: CLOCK_MONOTONIC of these two, by which ages are computed: the wall clock
             may be set.
@@ -261,6 +262,7 @@ class Incident:
     traces: tuple[VictimTrace, ...] = ()
     began_ns: int = 0
     ended_ns: int | None = None
+    is_bound: bool = False
 
     def lasted_s(self, now_ns: int) -> float:
         """Seconds from its begin to its end, or to CLOCK_MONOTONIC `now_ns` while it is open."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from nftop.model.frame import Finding, Frame
@@ -26,6 +27,19 @@ class RecordingTrigger:
     rules: frozenset[str]
     before_ns: int
     after_ns: int
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """A recording; `ended` is set in the recorder's thread."""
+
+    began_ns: int  # CLOCK_MONOTONIC
+    findings: int = 0
+    goes_on: bool = False
+    ended: Recording | None = None
+
+    def end(self, done: Recording) -> None:
+        self.ended = done
 
 
 class FindingRecorder:
@@ -53,12 +67,10 @@ class FindingRecorder:
         """
         self._recorder, self._trigger = recorder, trigger
         self._new_sink, self._report = new_sink, report
-        self._began_ns: int | None = None  # of the recording that runs, CLOCK_MONOTONIC
+        self._running: _Run | None = None
+        self._unreported: deque[_Run] = deque()  # in the order of their begin, which is their end's
         self._until_ns = 0
-        self._findings = 0
-        self._goes_on = False
         self._harmful: frozenset[str] = frozenset()
-        self._reported: Recording | None = None
         self.count = self.incomplete = 0
 
     def on_finding(self, finding: Finding, wall_ns: int, monotonic_ns: int) -> None:
@@ -78,39 +90,37 @@ class FindingRecorder:
             for _ in harmful - self._harmful:
                 self._begin(frame.wall_ns, frame.monotonic_ns)
             self._harmful = harmful
-        if self._began_ns is None:
-            self._report_ended()
-            return
-        now_ns = frame.monotonic_ns
-        longest_ns = self._began_ns + MOST_AFTER * self._trigger.after_ns
-        self._goes_on = longest_ns <= now_ns < self._until_ns
-        if now_ns >= min(self._until_ns, longest_ns):
-            self._recorder.stop()
-            self._began_ns = None
-        elif self._recorder.recording is None and self._recorder.last is not self._reported:
-            # It could not be written; the next finding tries again.
-            self._began_ns = None
-            self._report_ended()
+        run = self._running
+        if run is not None:
+            now_ns = frame.monotonic_ns
+            longest_ns = run.began_ns + MOST_AFTER * self._trigger.after_ns
+            run.goes_on = longest_ns <= now_ns < self._until_ns
+            if now_ns >= min(self._until_ns, longest_ns):
+                self._recorder.stop()
+                self._running = None
+            elif run.ended is not None:  # it could not be written; the next finding tries again
+                self._running = None
+        self._report_ended()
 
     def close(self) -> None:
         """End the recording that runs, and wait for its end."""
-        self._recorder.close()
-        self._began_ns = None
+        last = self._recorder.close()
+        if self._unreported and self._unreported[-1].ended is None:
+            self._unreported[-1].ended = last  # a disk that does not answer
         self._report_ended()
 
     def _begin(self, wall_ns: int, monotonic_ns: int) -> None:
         """Begin a recording, or prolong the one that runs."""
-        if self._began_ns is None:
-            self._report_ended()
-            self._recorder.start(self._new_sink(wall_ns), self._trigger.before_ns)
-            self._began_ns, self._findings = monotonic_ns, 0
+        if self._running is None:
+            self._running = run = _Run(monotonic_ns)
+            self._unreported.append(run)
+            self._recorder.start(self._new_sink(wall_ns), self._trigger.before_ns, run.end)
             self.count += 1
-        self._findings += 1
+        self._running.findings += 1
         self._until_ns = monotonic_ns + self._trigger.after_ns
 
     def _report_ended(self) -> None:
-        last = self._recorder.last
-        if last is not None and last is not self._reported:
-            self._reported = last
-            self.incomplete += bool(last.lost or last.problem or not last.ticks)
-            self._report(last, self._findings, self._goes_on)
+        while self._unreported and (done := self._unreported[0].ended) is not None:
+            run = self._unreported.popleft()
+            self.incomplete += bool(done.lost or done.problem or not done.ticks)
+            self._report(done, run.findings, run.goes_on)

@@ -21,6 +21,7 @@ from nftop.store.reading.seek import SeekPosition, last_before, next_position
 from nftop.store.reading.seekpoint import SIZE
 
 _LOOK_S = 0.25
+_FRAMES_BACK = 16
 
 
 def all_markers(data: Readable, news: threading.Event) -> Iterator[Marker | RecordingLoss]:
@@ -72,12 +73,37 @@ def marker_before(data: Readable, wall_ns: int) -> Marker | None:
         earlier = [marker for marker in _markers_of(data, near) if marker.wall_ns < wall_ns]
         if earlier:
             return max(earlier, key=lambda item: item.wall_ns)
-        events = near[0].point.events
-        position = last_before(data, lambda point, most=events - 1: point.events > most)  # type: ignore[misc]
-        near = (
-            [position] if events and position is not None and position.point.events < events else []
-        )
+        near = _earlier(data, near)
     return None
+
+
+def finding_begins(data: Readable, wall_ns: int) -> dict[tuple[str, str], tuple[int, int]]:
+    """Wall time and CLOCK_MONOTONIC of the last begin of findings that are noted up to a time.
+
+    By rule and subject (untrusted). Only the last frames with events are read, so that a jump is
+    not slow. Raises OSError.
+    """
+    begins: dict[tuple[str, str], tuple[int, int]] = {}
+    here = last_before(data, lambda point: point.wall_ns > wall_ns)
+    places = [] if here is None else _near(data, here)
+    for _ in range(_FRAMES_BACK):
+        markers = [item for item in _markers_of(data, places) if item.wall_ns <= wall_ns]
+        for item in sorted(markers, key=lambda item: -item.wall_ns):
+            if item.kind == "finding":
+                match item.detail:
+                    case {"rule": str(rule), "where": str(where), "since_ns": int(since_ns)}:
+                        if 0 < since_ns <= item.wall_ns:
+                            began_ns = item.monotonic_ns - (item.wall_ns - since_ns)
+                            begins.setdefault((rule, where), (since_ns, began_ns))
+        places = _earlier(data, places)
+    return begins
+
+
+def _earlier(data: Readable, places: list[SeekPosition]) -> list[SeekPosition]:
+    """The last frame with an event before these; empty without one."""
+    events = places[0].point.events if places else 0
+    position = last_before(data, lambda point: point.events >= events) if events else None
+    return [] if position is None or position.point.events >= events else [position]
 
 
 def _near(data: Readable, here: SeekPosition) -> list[SeekPosition]:
@@ -105,7 +131,7 @@ def _markers(data: Readable, at: int) -> list[Marker]:
         if item is None or (after is not None and scan.at > after.at):
             break
         if isinstance(item, Marker):
-            markers.append(replace(item, detail={}))  # only time and text are used
+            markers.append(item)
     return markers
 
 

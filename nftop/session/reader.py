@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from nftop.derive.compare.baseline import keep as kept_now
+from nftop.derive.findings.engine import FINDINGS, EarlierFindings, FindingState
 from nftop.derive.fold import FoldState, comparing, step
 from nftop.derive.select import only_cpus
 from nftop.model.baseline import Baselines
@@ -15,6 +16,7 @@ from nftop.model.recording_loss import RecordingLoss
 from nftop.model.rule_settings import RuleSettings
 from nftop.model.struct import dataclass, replace
 from nftop.session.feed import FeedError
+from nftop.session.markers import finding_begins
 from nftop.store.format.records import BASELINE, Header, Marker, Tick, baselines_of
 from nftop.store.reading.bytes import Readable
 from nftop.store.reading.scan import Scan, add_loss
@@ -95,6 +97,7 @@ class Tape:
         self.rules: RuleSettings | None = None  # from the next tick on; None: those of the state
         self._state_at = state_at or (lambda _: None)
         self._resumed: FoldState | None = None
+        self._earlier: EarlierFindings | None = None
         self._began_ns: int | None = None
         self._next: Tick | None = None
         self._remarks: deque[str] = deque(maxlen=_MANY_REMARKS)
@@ -195,6 +198,9 @@ class Tape:
             position = last_before(self._data, lambda point: point.wall_ns > before_ns) or position
             state = self._state_at(position.at)
         self.restart(position, state)
+        if self._earlier is not None:
+            begins = finding_begins(self._data, wall_ns)
+            self._earlier = replace(self._earlier, begins=begins)
         self.reach(wall_ns, nearest=nearest)
         return self.newest
 
@@ -219,6 +225,10 @@ class Tape:
         self._lost.clear()
         whole = state is not None and state.before is not None
         self._warmed = 0 if position.point.number and not whole else None
+        first_ns = position.point.wall_ns
+        self._earlier = None
+        if position.point.number and state is None:
+            self._earlier = EarlierFindings(first_ns, first_ns + WARM_UP_NS)
 
     def reach(self, wall_ns: int, *, nearest: bool) -> bool:
         """Fold on to a tick as `go` means it; False: what there is now ends before it is passed."""
@@ -287,6 +297,9 @@ class Tape:
         if header.uarch not in names():
             self._remarks.append(f"this nftop has no table for {header.uarch}: no top-down")
         self._state = _fresh(header)
+        if self._earlier is not None:
+            stages = {FINDINGS.name: FindingState(earlier=self._earlier)}
+            self._state, self._earlier = replace(self._state, stages=stages), None
         self._compare()
 
     def _fold(self, tick: Tick) -> ReplayedTick | None:

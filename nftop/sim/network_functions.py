@@ -147,20 +147,11 @@ _APPS: Mapping[str, Callable[[Model, Placed, int, Counts], DpdkApp]] = MappingPr
 def _port(order: int, port: int, packets: int, missed: int) -> DpdkPort:
     """A port that sends what it receives, named by a fictitious PCI address."""
     return DpdkPort(
-        port=port,
-        name=f"0000:{nic_bus(order):02x}:{port // 8:02x}.{port % 8}",
-        rx_queues=1,
-        rx_packets=packets,
-        tx_packets=packets,
-        rx_missed=missed,
-        rx_queue_packets=(packets,),
-        rx_bytes=packets * _FRAME_BYTES,
-        link_bits_per_s=_LINK_BITS_PER_S,
-        rx_errors=0,
-        tx_errors=0,
-        rx_nombuf=0,
-        xstats=_xstats(packets, missed),
-    )
+        port=port, name=f"0000:{nic_bus(order):02x}:{port // 8:02x}.{port % 8}", rx_queues=1,
+        rx_packets=packets, tx_packets=packets, rx_missed=missed, rx_queue_packets=(packets,),
+        rx_bytes=packets * _FRAME_BYTES, link_bits_per_s=_LINK_BITS_PER_S, rx_errors=0, tx_errors=0,
+        rx_nombuf=0, xstats=_xstats(packets, missed),
+    )  # fmt: skip
 
 
 def _xstats(packets: int, missed: int) -> Mapping[str, int]:
@@ -186,21 +177,12 @@ def _app(
     pid, start_ticks = identity(order)
     listed = ",".join(str(lcore.lcore) for lcore in lcores)
     return DpdkApp(
-        pid=pid,
-        start_ticks=start_ticks,
-        name=program,
-        prefix=placed.name,
-        socket=f"/var/run/dpdk/{placed.name}/dpdk_telemetry.v2",
-        version=DPDK_VERSION,
-        problem=None,
-        ports=ports,
-        lcores=lcores,
-        lcores_told=True,
-        eal_params=(program, "-l", listed, f"--file-prefix={placed.name}"),
-        app_params=params,
-        read_at_ns=0,
-        took_ns=0,
-    )
+        pid=pid, start_ticks=start_ticks, name=program, prefix=placed.name,
+        socket=f"/var/run/dpdk/{placed.name}/dpdk_telemetry.v2", version=DPDK_VERSION, problem=None,
+        ports=ports, lcores=lcores, lcores_told=True,
+        eal_params=(program, "-l", listed, f"--file-prefix={placed.name}"), app_params=params,
+        read_at_ns=0, took_ns=0,
+    )  # fmt: skip
 
 
 OVS_VERSION = "ovs-vswitchd (Open vSwitch) 3.5.0"
@@ -257,20 +239,12 @@ def _pmd(cpu: Cpu, node: int, position: int, now: Counts, earlier: Counts | None
         queue = OvsQueue(queue.port, queue.queue, enabled=True, used_ratio=share)
         overhead = 0.0  # all it does it does for its queue
     return OvsPmd(
-        core=cpu,
-        numa=node,
-        rx_packets=packets,
-        tx_packets=packets - lost,
-        used_cycles=used,
-        busy_cycles=busy,
-        sleep_us=0,
-        upcalls=upcalls,
-        lost_upcalls=lost,
-        queues=(queue,),
+        core=cpu, numa=node, rx_packets=packets, tx_packets=packets - lost, used_cycles=used,
+        busy_cycles=busy, sleep_us=0, upcalls=upcalls, lost_upcalls=lost, queues=(queue,),
         overhead_ratio=overhead,
         hits={"phwol": 0, "simple": 0, "emc": cached, "smc": 0, "megaflow": megaflow},
         tx_batches=packets // _BURST,
-    )
+    )  # fmt: skip
 
 
 _LOOKUPS = ("emc_hits", "megaflow_hits", "upcalls", "lost_upcalls")
@@ -311,19 +285,11 @@ def _instance(
     pid, start_ticks = identity(order)
     nodes, before = (_nodes(placed, counts) for counts in refreshed)
     return VppInstance(
-        pid=pid,
-        start_ticks=start_ticks,
-        name="vpp",
-        socket=f"/run/{placed.name}/stats.sock",
-        version=VPP_VERSION,
-        problem=None,
-        heartbeat=0,
+        pid=pid, start_ticks=start_ticks, name="vpp", socket=f"/run/{placed.name}/stats.sock",
+        version=VPP_VERSION, problem=None, heartbeat=0,
         threads=_threads(model, placed, nodes, before),
-        interfaces=_interfaces(placed, refreshed[0]),
-        nodes=nodes,
-        read_at_ns=0,
-        took_ns=0,
-    )
+        interfaces=_interfaces(placed, refreshed[0]), nodes=nodes, read_at_ns=0, took_ns=0,
+    )  # fmt: skip
 
 
 def _threads(
@@ -356,16 +322,9 @@ def _interfaces(placed: Placed, counts: Counts) -> VppInterfaces:
         missed[0, port] += counts[cpu, INDEX["missed"]]  # as the main thread reads it from the NIC
     zeros = np.zeros(shape, dtype=np.uint64)
     return VppInterfaces(
-        _INTERFACES,
-        received,
-        sent,
-        missed,
-        dropped,
-        rx_bytes=received * np.uint64(_FRAME_BYTES),
-        rx_no_buffers=zeros,
-        rx_errors=zeros,
-        tx_errors=zeros,
-    )
+        _INTERFACES, received, sent, missed, dropped, rx_bytes=received * np.uint64(_FRAME_BYTES),
+        rx_no_buffers=zeros, rx_errors=zeros, tx_errors=zeros,
+    )  # fmt: skip
 
 
 def _errors(placed: Placed, counts: Counts) -> VppErrors:

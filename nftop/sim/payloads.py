@@ -60,15 +60,9 @@ def focused_table(
     drilled = (always + n for of in uarch.drill.values() for n in range(len(of)))
     turns_of = (*range(always), *drilled)
     counted = _counted(
-        model,
-        t_ns,
-        uarch,
-        (*plan, *uarch.deep_groups),
-        quiet=quiet,
-        cpus=sorted(focus),
-        turns_of=turns_of,
-        skipped=skipped,
-    )
+        model, t_ns, uarch, (*plan, *uarch.deep_groups), quiet=quiet, cpus=sorted(focus),
+        turns_of=turns_of, skipped=skipped,
+    )  # fmt: skip
     return replace(whole, focus=counted)
 
 

@@ -48,12 +48,13 @@ class PrometheusUrl:
 
 
 def parse_prometheus_url(text: str) -> PrometheusUrl:
-    """The URL `http://HOST[:PORT][/PATH]`, or with https. Raises ValueError."""
+    """The URL `http://HOST[:PORT][/PATH]`, or with https, or `HOST:PORT`. Raises ValueError."""
     from urllib.parse import urlsplit  # noqa: PLC0415 - only where a URL is given
 
     parts = urlsplit(text if "://" in text else f"http://{text}")
-    if parts.scheme not in _PORTS:
-        raise ValueError("it takes http://HOST:PORT or https://HOST:PORT")
+    # A bare word is a mistyped URL, not a host.
+    if parts.scheme not in _PORTS or ("://" not in text and parts.port is None):
+        raise ValueError("--prometheus takes http://HOST:PORT or https://HOST:PORT")
     if parts.username is not None or parts.password is not None:
         raise ValueError("no user and password in a URL: --prometheus-token-file has the token")
     if parts.query or parts.fragment:

@@ -23,7 +23,7 @@ import os
 import pwd
 import stat
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -347,13 +347,22 @@ def _named(error: OSError, path: Path) -> OSError:
     return type(error)(error.errno, error.strerror, os.fspath(path))
 
 
-def write_new(path: Path, text: str) -> None:
-    """Create a file that all may read; its owner is as in `Folder.create`.
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Give an OSError within it this path: a failed write, as of a full disk, has no name."""
+    try:
+        yield
+    except OSError as error:
+        raise _named(error, path) from None
 
-    Raises OSError: it exists, or can't be written; nothing is left of it then.
+
+def write_new(path: Path, text: str, mode: int = 0o600) -> None:
+    """Create a file; its owner is as in `Folder.create`.
+
+    Raises OSError with `filename`: it exists, or can't be written; nothing is left of it then.
     """
-    with open_folder(path.parent) as folder:
-        handle = folder.create(path.name, caller(os.environ), 0o644)
+    with open_folder(path.parent) as folder, naming(path):
+        handle = folder.create(path.name, caller(os.environ), mode)
         try:
             with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
                 file.write(text)

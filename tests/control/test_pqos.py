@@ -21,6 +21,7 @@ from nftop.control.transaction import apply, keep
 from nftop.model.change import Action, CreateGroup, MoveCpus, Proposal, SetSchemata
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reason
+from nftop.sources.pqos import source
 from nftop.sources.pqos.library import UnusableError
 from tests.sources.pqos.fake import TOPOLOGY, Fake
 
@@ -196,15 +197,16 @@ def test_what_would_be_written_is_what_pqos_takes(root: Path, snapshot: Snapshot
 
 
 @pytest.mark.parametrize(
-    ("mount", "msr", "words"),
+    ("mount", "flag", "msr", "words"),
     [
-        (Missing(Reason.SOURCE, "resctrl is not mounted"), False, "resctrl is not mounted"),
-        (Missing(Reason.HARDWARE, "no resctrl"), False, "no resctrl; through MSRs: not here"),
-        (Missing(Reason.HARDWARE, "no resctrl"), True, ""),
+        (Missing(Reason.SOURCE, "resctrl is not mounted"), "cqm", True, "resctrl is not mounted"),
+        (Missing(Reason.HARDWARE, "no resctrl"), "cqm", False, "no resctrl; through MSRs: not he"),
+        (Missing(Reason.HARDWARE, "no resctrl"), "sse2", True, "no resctrl$"),
+        (Missing(Reason.HARDWARE, "no resctrl"), "cqm", True, ""),
     ],
 )
-def test_msrs_are_the_choice_only_without_resctrl(
-    mount: Missing, msr: bool, words: str, monkeypatch: pytest.MonkeyPatch, root: Path
+def test_msrs_are_the_choice_only_without_resctrl_and_on_a_cpu_with_classes(
+    mount: Missing, flag: str, msr: bool, words: str, monkeypatch: pytest.MonkeyPatch, root: Path
 ) -> None:
     result = host_of(Fake(), root)
 
@@ -216,7 +218,8 @@ def test_msrs_are_the_choice_only_without_resctrl(
     def unmounted(_root: Path) -> PqosHost:
         raise AbsentError(mount.message)
 
-    monkeypatch.setattr(backends, "find_mount", lambda _: mount)
+    monkeypatch.setattr(source, "find_mount", lambda _: mount)
+    monkeypatch.setattr(source, "cpu_flags", lambda _: {flag})
     monkeypatch.setattr(backends, "open_pqos", opened)
     monkeypatch.setattr(backends, "open_resctrl", unmounted)
     if not words:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.export.finding_log import MOST_PER_MINUTE, FindingLog, LogKind
+from nftop.export.finding_log import MOST_PER_MINUTE, SOCKETS, FindingLog, LogKind, open_log
 from nftop.model.frame import Finding
 from nftop.model.struct import replace
 
@@ -84,6 +84,28 @@ def test_muted_ones_are_not_sent(receiver: socket.socket) -> None:
     receiver.setblocking(False)
     with pytest.raises(BlockingIOError):
         receiver.recv(1)
+
+
+def test_at_the_start_a_missing_receiver_is_reported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert open_log(None, "x") is None
+    monkeypatch.setitem(SOCKETS, "syslog", str(tmp_path / "absent"))
+    sender = open_log("syslog", "x")
+    assert sender is not None and sender.left_out == 0
+    (printed,) = capsys.readouterr().err.splitlines()
+    assert str(tmp_path / "absent") in printed and "No such file" in printed
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(tmp_path / "absent"))
+        listening.setblocking(False)
+        sender = open_log("syslog", "x")
+        assert sender is not None and sender.problem == ""
+        with pytest.raises(BlockingIOError):  # a look for the receiver is no entry
+            listening.recv(1)
+        sender.put(FINDING, WALL_NS, 1)
+        assert b"finding" in listening.recv(1 << 16)
+        sender.close()
+    assert capsys.readouterr().err == ""
 
 
 def test_without_a_receiver_it_says_so_and_goes_on(tmp_path: Path) -> None:

@@ -283,7 +283,14 @@ def test_the_command_writes_a_new_file(recording: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     cut = f"{recording}@+100s,+130s"
     done = called("report", cut, "-o", str(page))
-    assert done.returncode == 0 and not done.stderr
+    assert done.returncode == 0
+    size = page.stat().st_size / 1e6
+    shown = re.fullmatch(
+        rf"nftop: 3[01] ticks, {size:.1f} MB in {page}; incidents: \d+\n", done.stderr
+    )
+    assert shown and not done.stdout
+    # Names of processes and hosts are in it, as in a recording.
+    assert page.stat().st_mode & 0o777 == 0o600
     assert page.read_text().startswith("<!doctype html>")
     assert f": nftop report {cut} -o {page}<" in page.read_text()
     again = called("report", str(recording), "-o", str(page))
@@ -296,6 +303,7 @@ def test_the_command_writes_a_new_file(recording: Path, tmp_path: Path) -> None:
     ticket = called("report", str(recording), "-o", "-")
     assert ticket.returncode == 0 and ticket.stdout.startswith("# SIMULATED")
     assert "cat set --group tenant --l3 0=2" in ticket.stdout
+    assert re.search(r" ticks, \d\.\d MB in standard output; ", ticket.stderr)
     assert called("report", "absent.nftop", "-o", "-").returncode == 1
     assert called("report", f"{recording}@+10m,", "-o", "-").returncode == 2
     assert called("report", str(page), "-o", "-").returncode == 4

@@ -6,7 +6,9 @@ import os
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -99,6 +101,27 @@ def test_findings_meanwhile_prolong_it_up_to_a_limit(tmp_path: Path, session: Ta
     assert [count for _, count, _ in full] == [longest + 1] * 3
     # A flood of 230 incidents is four files.
     assert len(list(tmp_path.iterdir())) == bench.triggered.count == 4
+
+
+def test_recordings_that_end_before_the_next_frame_are_all_reported(
+    tmp_path: Path, session: Taken
+) -> None:
+    """The recorder's thread is held until the third recording was requested."""
+    bench = Bench(tmp_path, session, after_s=1)
+    go_on = Event()
+    bench.recorder._jobs.put(partial(go_on.wait, 60))  # type: ignore[arg-type]
+    for number in range(6):
+        bench.recorder.take(session.samples[number])
+        harmful = {0: ("a",), 2: ("b", "c"), 4: ("d",)}.get(number, ())
+        incidents = tuple(map(incident, harmful))
+        bench.triggered.on_frame(replace(session.frames[number], incidents=incidents))
+    assert not bench.ended
+    go_on.set()
+    bench.triggered.close()
+    assert [findings for _, findings, _ in bench.ended] == [1, 2, 1]
+    names = [done.name for done, _, _ in bench.ended]
+    assert names == sorted(map(str, tmp_path.iterdir())) and len(names) == 3
+    assert [done.ticks > 0 for done, _, _ in bench.ended] == [True] * 3
 
 
 def test_information_and_muted_incidents_begin_none(tmp_path: Path, session: Taken) -> None:

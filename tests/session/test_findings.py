@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from unittest import mock
@@ -15,7 +19,11 @@ from nftop.derive.findings.engine import begun
 from nftop.derive.fold import FoldState
 from nftop.model.frame import Finding, Frame
 from nftop.model.sample import Sample
+from nftop.render.incidents.line import incident_text_lines
+from nftop.session.interval import NamedInterval, opened
+from nftop.session.reader import Tape
 from nftop.session.replay import Replay
+from nftop.session.report_data import collect
 from nftop.store.format.records import Marker
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import FileSink
@@ -122,6 +130,76 @@ def test_one_can_go_to_where_it_begins(session: tuple[Path, tuple[Frame, ...]]) 
     present = next(frames)
     assert present.findings and present.findings == next(f for f in seen if f.findings).findings
     assert feed.position is not None and "cpu 35: " in feed.position.remark
+
+
+@pytest.fixture(scope="module")
+def noisy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, tuple[Frame, ...]]:
+    """A neighbour that begins to stream at tick 61: with notes of findings, without, as seen."""
+    clocked = Clocked(24, scenario="noisy")
+    files = [tmp_path_factory.mktemp("noisy") / name for name in ("noted.nftop", "bare.nftop")]
+    recorders = [Recorder(header_of(clocked)) for _ in files]
+    for recorder, file in zip(recorders, files, strict=True):
+        recorder.start(FileSink(file))
+    frames: list[Frame] = []
+    for _ in range(150):
+        sample = clocked.sample()
+        for recorder in recorders:
+            recorder.take(sample)
+        frame = clocked.fold(sample)
+        for finding in begun(frames[-1].findings if frames else (), frame.findings):
+            recorders[0].record_finding(finding, frame.wall_ns, frame.monotonic_ns)
+        frames.append(frame)
+    for recorder in recorders:
+        recorder.close()
+    return files[0], files[1], tuple(frames)
+
+
+def begins(frame: Frame) -> tuple[dict[str, tuple[int, int]], dict[tuple[str, str], int]]:
+    incidents = {item.id: (item.since_ns, item.began_ns) for item in frame.incidents}
+    return incidents, {(item.rule, item.where): item.since_ns for item in frame.findings}
+
+
+# The warm-up has the begin, or is within the incident.
+@pytest.mark.parametrize("tick", [75, 90, 149])
+def test_after_a_jump_incidents_begin_as_in_the_whole_recording(
+    noisy: tuple[Path, Path, tuple[Frame, ...]], tick: int
+) -> None:
+    file, _, seen = noisy
+    frame = Tape(Bytes(file.read_bytes())).go(seen[tick].wall_ns)[-1].frame
+    assert begins(frame) == begins(seen[tick])
+    assert len(frame.incidents) > 2 and not any(item.is_bound for item in frame.incidents)
+
+
+def test_report_list_and_replay_have_one_begin_of_an_incident(
+    noisy: tuple[Path, Path, tuple[Frame, ...]],
+) -> None:
+    file, _, seen = noisy
+    last = seen[-1].incidents
+    at = datetime.fromtimestamp(seen[140].wall_ns / 1e9, UTC)
+    with closing((cut := opened(NamedInterval(str(file), f"{at:%H:%M:%S}"))).data):
+        report = collect(cut)
+    assert report is not None
+    reported = {item.key: item.begin_ns for item in report.events if item.kind == "incident"}
+    assert reported == {item.id: item.since_ns for item in last}
+    replayed = called("replay", str(file), "--at", f"{at:%H:%M:%S}", "-n", "1", "--json").stdout
+    shown = {item["id"]: item["since"][:19] for item in json.loads(replayed)["incidents"]}
+    utc = {key: f"{datetime.fromtimestamp(ns // S, UTC):%Y-%m-%dT%H:%M:%S}"
+           for key, ns in reported.items()}  # fmt: skip
+    assert shown == utc
+    listed = called("replay", str(file), "--list").stdout
+    assert set(utc.values()) <= set(re.findall(r", since (\S+)Z$", listed, re.MULTILINE))
+
+
+def test_a_begin_before_the_warm_up_that_is_not_noted_is_a_bound(
+    noisy: tuple[Path, Path, tuple[Frame, ...]],
+) -> None:
+    _, file, seen = noisy
+    frame = Tape(Bytes(file.read_bytes())).go(seen[140].wall_ns)[-1].frame
+    assert frame.findings and all(item.is_bound for item in frame.findings)
+    assert frame.incidents and all(item.is_bound for item in frame.incidents)
+    assert all(item.since_ns > seen[70].wall_ns for item in frame.incidents)
+    text = "".join(item.text for item in incident_text_lines(frame, 400))
+    assert text.count("since before ") == len(frame.incidents)
 
 
 def test_markers_are_listed_from_a_file_and_a_pipe(

@@ -184,8 +184,9 @@ def test_urls(text: str, shown: str, tls: bool) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["ftp://x", "http://u:p@x", "http://u@x", "http://", "http://x?query=1", "http://x#a",
-     "http://x:99999", "http://a b", "http://x/a b", "http://x/\x1b", "http://\u202ex", "file:///etc"],
+    ["nonsense", "nonsense/path", "", "ftp://x", "http://u:p@x", "http://u@x", "http://",
+     "http://x?query=1", "http://x#a", "http://x:99999", "http://a b", "http://x/a b",
+     "http://x/\x1b", "http://\u202ex", "file:///etc"],
 )  # fmt: skip
 def test_urls_that_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):

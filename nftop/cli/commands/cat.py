@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from nftop.cli.commands.apply import BADGE, Planned, change, ending
-from nftop.cli.compose.classes_host import processes, table_of, wants_json
+from nftop.cli.compose.classes_host import (
+    known_numbers,
+    processes,
+    resolve_group,
+    table_of,
+    wants_json,
+)
 from nftop.cli.compose.gates import classes_gate
 from nftop.cli.confirmation import EndedError, agreed
 from nftop.cli.parsers.cat_actions import (
@@ -50,7 +56,8 @@ def imported(options: argparse.Namespace, gate: ClassGate, ask: Callable[[str], 
     text = _read(options.file)
     parse = PARSERS[options.profile or form_of(options.file, text)]
     state, rules = gate.host.state(), gate.host.rules()
-    fitted = fit(parse(text), state, rules)
+    numbers = known_numbers(options)
+    fitted = fit(parse(text), state, rules, numbers)
     seen = {text}
     while offered := [problem for problem in fitted.problems if problem.edits]:
         accepted = _accepted(offered, text, (lambda _: True) if options.fix else ask)
@@ -58,7 +65,7 @@ def imported(options: argparse.Namespace, gate: ClassGate, ask: Callable[[str], 
         if not accepted or text in seen:
             break
         seen.add(text)
-        fitted = fit(parse(text), state, rules)
+        fitted = fit(parse(text), state, rules, numbers)
     _print_problems(problem for problem in fitted.problems if not problem.edits)
     words = ["cat", "import", options.file, *["--fix"] * options.fix]
     commands = (f"{gate.program} {shlex.join(words)}",)
@@ -81,7 +88,8 @@ def _wanted(options: argparse.Namespace, gate: ClassGate) -> TrialWish:
         raise UsageError("a PROFILE or --group, not both")
     text = _read(options.file)
     parse = PARSERS[options.profile or form_of(options.file, text)]
-    fitted = fit(parse(text), gate.host.state(), gate.host.rules())
+    numbers = known_numbers(options)
+    fitted = fit(parse(text), gate.host.state(), gate.host.rules(), numbers)
     _print_problems(fitted.problems)
     if any(problem.fatal for problem in fitted.problems):
         raise EndedError(f"{options.file} does not fit: see above", FAILURE)
@@ -137,13 +145,16 @@ def exported(options: argparse.Namespace, gate: ClassGate, badge: str) -> None:
     state = gate.host.state()
     groups = [cell.group for cell in state if cell.kind == "group"]
     rules = replace(gate.host.rules(), tasks=gate.host.tasks(groups, ()))
-    profile = export_profile(state, rules)
+    profile = export_profile(state, rules, known_numbers(options))
     head = f"# {badge}: no real host's classes\n" if badge else ""
-    text = head + WRITERS[options.profile or form_of(options.output or "", "")](profile)
+    try:
+        text = head + WRITERS[options.profile or form_of(options.output or "", "")](profile)
+    except ValueError as error:
+        raise EndedError(str(error), FAILURE) from None
     if options.output is None:
         put(sys.stdout, text)
         return
-    write_new(Path(options.output), text)
+    write_new(Path(options.output), text, 0o644)
     notes = [f"  not in it: {note}" for note in profile.notes]
     lines = [f"written: {options.output}", *notes]
     put(sys.stdout, "".join(f"{printable(line)}\n" for line in lines))
@@ -164,6 +175,7 @@ def _read(name: str) -> str:
 
 
 def cat(options: argparse.Namespace) -> int:
+    resolve_group(options)
     if options.deed == "show" or getattr(options, "io_deed", "") == "show":
         with ending(options) as ended:
             _show(options)

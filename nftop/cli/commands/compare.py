@@ -169,12 +169,15 @@ def _read_host(pair: HostCuts) -> tuple[HostRun, bool] | LeftOut | int:
 
 
 def _say_if_short(name: str, cut: Cut) -> None:
-    """Report before reading that an interval is too short to detect a difference."""
+    """Report before reading that an interval is too short to detect a difference.
+
+    How many samples it lacks is known, and reported, only after that: ticks may be missing.
+    """
     samples = cut.expected_samples
     if samples is not None and samples < SAMPLES_NEEDED:
         say(
             f"nftop: {name} has {samples} samples at most, and a difference needs "
-            f"{SAMPLES_NEEDED}, more where noise persists: {SAMPLES_NEEDED - samples} more"
+            f"{SAMPLES_NEEDED}, more where noise persists"
         )
 
 

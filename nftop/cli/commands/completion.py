@@ -69,19 +69,11 @@ def _script(tree: CommandSpec, shell: _Dialect) -> str:
                 replies.append(f"        {flags}) {reply} ;;")
     # One walk through the words before the cursor, one table of what may follow.
     return _template("completion.sh.in").format(
-        head=shell.head.format(version=__version__),
-        declarations=shell.declarations,
-        before=shell.before,
-        commands=_pattern(_paths(tree)),
-        values=_pattern(_valued(tree)),
-        previous=shell.previous,
-        replies="\n".join(replies),
-        words="\n".join(words),
-        show=shell.show,
-        files=_pattern(files),
-        more_files=shell.more_files,
-        tail=shell.tail,
-    )
+        head=shell.head.format(version=__version__), declarations=shell.declarations,
+        before=shell.before, commands=_pattern(_paths(tree)), values=_pattern(_valued(tree)),
+        previous=shell.previous, replies="\n".join(replies), words="\n".join(words),
+        show=shell.show, files=_pattern(files), more_files=shell.more_files, tail=shell.tail,
+    )  # fmt: skip
 
 
 def fish(tree: CommandSpec) -> str:

@@ -36,6 +36,7 @@ from nftop.model.struct import dataclass, replace
 from nftop.render.base.text import printable
 from nftop.render.experiment.footprint import footprint_plan_text, footprint_text, row_text
 from nftop.render.experiment.text import end_text, visit_lines
+from nftop.render.frame.header import recorded
 from nftop.session.experiment import FootprintResult, run_footprint
 from nftop.store.recording.recorder import Recorder
 
@@ -107,7 +108,8 @@ def _measured(options: argparse.Namespace) -> int:
         done = [item.close() for item in recorder]
     for recording in done:
         if recording is not None:
-            say(f"nftop: {printable(recording.name)}: {recording.ticks} ticks")
+            problem = f"; {recording.problem}" * bool(recording.problem)
+            say(f"nftop: {recorded(recording.name, recording.ticks, recording.size)}{problem}")
     return _code(result)
 
 

@@ -20,7 +20,7 @@ from nftop.cli.compose.recorders import default_path, default_sink, header_of, w
 from nftop.cli.config import ConfigError, open_rules
 from nftop.cli.signals import stopping
 from nftop.derive.findings.rules import rule_called
-from nftop.export.finding_log import MOST_PER_MINUTE, FindingLog
+from nftop.export.finding_log import MOST_PER_MINUTE, FindingLog, open_log
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
 from nftop.model.frame import Finding, Focus, Frame
 from nftop.model.recording_loss import RecordingLoss
@@ -78,7 +78,7 @@ def record(options: argparse.Namespace) -> int:
     if options.on is not None:
         flight = FlightRecorder(longest_ns=_before_ns(options) + _SEGMENT_NS)
     recorder = Recorder(header_of(here, options, book.begun), flight=flight)
-    log = None if options.log is None else FindingLog(options.log, here.host.name)
+    log = open_log(options.log, here.host.name)
     on_finding = recorder.record_finding
     triggered = None
     if options.on is None:
@@ -286,12 +286,19 @@ def _list(options: argparse.Namespace) -> int:
                     say(f"nftop: {marker.sentence}")
                     code = BAD_RECORDING if marker.damage else code
                 else:
-                    when = datetime.fromtimestamp(marker.wall_ns // 10**9, UTC)
-                    put(sys.stdout, f"{when:%Y-%m-%dT%H:%M:%SZ} {marker.kind:<8}"
-                                    f"{printable(marker.text)}".rstrip() + "\n")  # fmt: skip
+                    begin_ns = marker.detail.get("since_ns") if marker.kind == "finding" else None
+                    since = ""  # of the file, so it may be anything
+                    if isinstance(begin_ns, int) and 0 < begin_ns <= marker.wall_ns:
+                        since = f", since {_second(begin_ns)}"
+                    put(sys.stdout, f"{_second(marker.wall_ns)} {marker.kind:<8}"
+                                    f"{printable(marker.text)}{since}".rstrip() + "\n")  # fmt: skip
         except FeedError as error:
             return fail(f"{printable(options.file)}: {error}", BAD_RECORDING)
     return code
+
+
+def _second(wall_ns: int) -> str:
+    return f"{datetime.fromtimestamp(wall_ns // 10**9, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def replay(options: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
 from nftop.export.report.content import report_blocks
 from nftop.export.report.pages import html_report, markdown_report
 from nftop.render.base.text import printable
+from nftop.render.frame.header import recorded
 from nftop.session.interval import NamedInterval, opened
 from nftop.session.reader import NoMomentError, NoRecordingError
 from nftop.session.report_data import collect
@@ -52,6 +53,10 @@ def report(options: argparse.Namespace) -> int:
         say(f"nftop: {cut.unfinished}")
     text = html_report(blocks) if form == "html" else markdown_report(blocks)
     code = _put(options.output, text)
+    if code == OK:
+        name = "standard output" if options.output == "-" else options.output
+        count = sum(item.kind == "incident" for item in data.events)
+        say(f"nftop: {recorded(name, data.ticks, len(text.encode()))}; incidents: {count}")
     return BAD_RECORDING if code == OK and cut.damaged else code
 
 

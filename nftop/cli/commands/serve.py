@@ -9,7 +9,7 @@ from nftop.cli.compose.baselines import open_book
 from nftop.cli.compose.hosts import OpenHost, open_requested
 from nftop.cli.config import open_rules
 from nftop.cli.signals import stopping
-from nftop.export.finding_log import FindingLog
+from nftop.export.finding_log import open_log
 from nftop.export.http.request import Board
 from nftop.export.http.server import Serving
 from nftop.export.output import FAILURE, OK, USAGE, fail, say
@@ -57,6 +57,7 @@ def _frames(
     settings: tuple[Baselines | None, RuleSettings, FocusTarget | None],
 ) -> int:
     baselines, rules, target = settings
+    log = open_log(options.log, here.host.name)
     feed = here.feed(
         interval_s=options.interval_s,
         cpus=options.cpu_list,
@@ -64,7 +65,7 @@ def _frames(
         baselines=baselines,
         rules=rules,
         soon_s=_SOON_S,
-        on_finding=None if options.log is None else FindingLog(options.log, here.host.name).put,
+        on_finding=None if log is None else log.put,
     )
     focus = Focus(traffic=options.traffic)
     with stopping(feed.stop) as ended:

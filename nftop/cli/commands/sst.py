@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from nftop.cli.commands.apply import Planned, change, ending
-from nftop.cli.compose.classes_host import wants_json
+from nftop.cli.compose.classes_host import resolve_group, wants_json
 from nftop.cli.compose.gates import classes_gate, frequencies_gate, isst_gate
 from nftop.cli.compose.hosts import open_requested
 from nftop.cli.parsers.cat_actions import GoneError, TrialWish
@@ -44,6 +44,7 @@ _LOOK_S = 0.5
 
 
 def sst(options: argparse.Namespace) -> int:
+    resolve_group(options)
     if options.deed == "show":
         with ending(options) as ended:
             _show(options)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,7 @@ from nftop.cli.parsers.cat_actions import Threads, UsageError
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.writer import threads_of
 from nftop.model.missing import Missing
-from nftop.model.rdt.rdt import ResctrlTable
+from nftop.model.rdt.rdt import ResctrlTable, class_name
 from nftop.sources.base import Source
 from nftop.sources.host.topology import read_topology
 from nftop.sources.pqos.source import PqosSource, offered
@@ -33,6 +35,27 @@ def table_of(options: argparse.Namespace) -> ResctrlTable | Missing:
     table: ResctrlTable | Missing = source.read()
     source.close()
     return table
+
+
+def known_numbers(options: argparse.Namespace) -> dict[str, int]:
+    """The hardware's class by group, where the host shows it. Raises UsageError."""
+    table = table_of(options)
+    groups = () if isinstance(table, Missing) else table.groups
+    return {group.name: group.clos for group in groups if group.clos is not None}
+
+
+def resolve_group(options: argparse.Namespace) -> None:
+    """Replace `--group COSn` by the group that `cat show` prints beside this number.
+
+    A directory called `COSn` is that group, whatever its number.
+    """
+    name = getattr(options, "group", None)
+    if name is not None and re.fullmatch(r"COS[0-9]{1,5}", name):
+        with contextlib.suppress(UsageError):  # invalid options of the demo: reported later
+            known = known_numbers(options)
+            shown = [group for group, clos in known.items() if name == f"COS{clos}"]
+            if shown and name not in known:
+                options.group = class_name(shown[0])
 
 
 def simulated(options: argparse.Namespace) -> SimulatedHost:

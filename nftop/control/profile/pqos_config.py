@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count, islice
 
 from nftop.control.profile.profile import (
     MOST_CLASSES,
@@ -313,12 +314,20 @@ _UNITS: Mapping[str, MbaUnit] = {"mba": "percent", "mba_max": "MBps"}
 def pqos_text(profile: ExportedProfile) -> str:
     """A profile in the format of `pqos -f`; what that can't express is in comments.
 
-    pqos knows classes by number only. A group with another name than `COS1` gets the next free
-    number and a comment with its name, by which nftop recognizes the group again.
+    pqos knows classes by number only. A group has the number of its class in the hardware, as
+    `nftop cat show` prints it; one whose number the kernel does not show, and whose name is not
+    `COSn`, gets the next free one. A comment has its name, by which nftop recognizes it again.
+    Raises ValueError if a number is ambiguous.
     """
     statements = profile.statements
-    numbers = _class_numbers(dict.fromkeys(str(item.class_id) for item in statements))
+    groups = dict.fromkeys(str(item.class_id) for item in statements)
+    numbers, assigned = _class_numbers(groups, profile.numbers)
     lines = [f"# {note}" for note in profile.notes]
+    if assigned:
+        lines.append(
+            "# the kernel does not show the classes' numbers (mount resctrl with -o debug)"
+        )
+        lines.append("# nftop chose those below: do not use them with pqos --iface=msr")
     lines += [NAMED.format(number, group) for group, number in numbers.items()
               if number and group != PQOS_GROUP.format(number)]  # fmt: skip
     for statement in statements:
@@ -342,21 +351,32 @@ def pqos_text(profile: ExportedProfile) -> str:
     return "".join(f"{line}\n" for line in short)
 
 
-def _class_numbers(groups: Iterable[str]) -> dict[str, int]:
-    """Class number of each group: 0 for the root group, n for `COSn`, else the next free one."""
-    numbers = {ROOT: 0}
-    rest = []
+def _class_numbers(
+    groups: Iterable[str], known: Mapping[str, int]
+) -> tuple[dict[str, int], list[str]]:
+    """Class number of each group, and the groups whose number was chosen here.
+
+    0 for the root group, else the known one, n for `COSn`, the next free one.
+    """
+    numbers, rest = {ROOT: 0}, []
     for group in groups:
-        digits = group.removeprefix("COS")
-        plain = digits != group and digits.isascii() and digits.isdigit()
-        if plain and digits == str(int(digits)) and len(digits) <= 4 and int(digits):
-            numbers[group] = int(digits)
-        elif group != ROOT:
+        named = re.fullmatch(r"COS([1-9][0-9]{0,3})", group)
+        by_name = int(named[1]) if named else None
+        number = known.get(group, by_name)
+        if group == ROOT:
+            continue
+        if number is None:
             rest.append(group)
-    free = (number for number in range(1, len(rest) + len(numbers) + 1)
-            if number not in numbers.values())  # fmt: skip
-    taken = dict(zip(rest, list(free), strict=False))
-    return numbers | taken
+        elif by_name not in (None, number) or number in numbers.values():
+            of = next((name for name, taken in numbers.items() if taken == number), group)
+            raise ValueError(
+                f"for pqos the number of group {group} is ambiguous: it has class {number} of the "
+                f"hardware{f', as {of} has' * (of != group)}; export as TOML (--profile toml)"
+            )
+        else:
+            numbers[group] = number
+    free = (number for number in count(1) if number not in numbers.values())
+    return numbers | dict(zip(rest, list(islice(free, len(rest))), strict=True)), rest
 
 
 def _at(domains: tuple[int, ...] | None) -> str:

@@ -120,10 +120,12 @@ class ExportedProfile:
     Attributes:
         statements: of every group, the root group first; a mask in all domains names none.
         notes: messages on state of the host that a profile can't contain.
+        numbers: the hardware's class by group, as far as known.
     """
 
     statements: tuple[Statement, ...]
     notes: tuple[str, ...]
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
 
 def mended(text: str, problems: Iterable[ProfileProblem]) -> str:

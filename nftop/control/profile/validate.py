@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TypeVar
 
 from nftop.control.profile.pqos_config import NAMED, PQOS_GROUP
@@ -34,7 +35,7 @@ from nftop.model.change import (
     parts,
 )
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.rdt.rdt import EXCLUSIVE, LOCKED, MB, OWN_PREFIX, ROOT, MbaUnit
+from nftop.model.rdt.rdt import EXCLUSIVE, LOCKED, MB, OWN_PREFIX, ROOT, MbaUnit, class_name
 from nftop.model.struct import dataclass, field
 
 _T = TypeVar("_T")
@@ -58,6 +59,7 @@ class Fitted:
 class _Fitting:
     state: State
     rules: Rules
+    numbers: Mapping[str, int]
     groups: dict[ClassId, str] = field(default_factory=dict)
     values: dict[tuple[str, str], dict[int, int]] = field(default_factory=dict)
     cpus: dict[Cpu, str] = field(default_factory=dict)
@@ -70,9 +72,14 @@ class _Fitting:
         self.problems.append(ProfileProblem(span.line, text, known, fatal))
 
 
-def fit(listing: Listing, state: State, rules: Rules) -> Fitted:
-    """Actions of a profile on a host with this state and these rules; nothing is written."""
-    fitting = _Fitting(state, rules)
+def fit(
+    listing: Listing, state: State, rules: Rules, numbers: Mapping[str, int] = MappingProxyType({})
+) -> Fitted:
+    """Actions of a profile on a host with this state and these rules; nothing is written.
+
+    `numbers`: the hardware's class by group, as far as known, for messages.
+    """
+    fitting = _Fitting(state, rules, numbers)
     _name_groups(fitting, listing)
     for statement in listing.statements:
         group = fitting.groups[statement.class_id]
@@ -107,13 +114,17 @@ def _name_groups(fitting: _Fitting, listing: Listing) -> None:
         fitting.groups[class_id] = group
         if group in existing or group.startswith(OWN_PREFIX):
             continue
+        is_now = next((f"; {group} of the hardware is group {class_name(name)}"
+                       for name, number in fitting.numbers.items()
+                       if PQOS_GROUP.format(number) == group), "")  # fmt: skip
         if named:
-            fitting.wrong(span, f"there is no group {group}, and nftop makes {OWN_PREFIX}NAME only")
+            text = f"there is no group {group}, and nftop makes {OWN_PREFIX}NAME only{is_now}"
+            fitting.wrong(span, text)
         else:
             own = f"{OWN_PREFIX}cos{class_id}"
             edit = Edit(None, NAMED.format(class_id, own))
             text = f"class {class_id} has no group here ({group}); nftop can make {own} for it"
-            fitting.wrong(span, text, edit)
+            fitting.wrong(span, text + is_now, edit)
 
 
 def _mask(fitting: _Fitting, mask: MaskStatement, group: str) -> None:
@@ -209,8 +220,13 @@ def _by_group(places: Mapping[_T, str]) -> dict[str, list[_T]]:
     return groups
 
 
-def export_profile(state: State, rules: Rules) -> ExportedProfile:
-    """The profile of a host; `rules` with the threads of its groups, to add a note on them."""
+def export_profile(
+    state: State, rules: Rules, numbers: Mapping[str, int] = MappingProxyType({})
+) -> ExportedProfile:
+    """The profile of a host; `rules` with the threads of its groups, to add a note on them.
+
+    `numbers`: the hardware's class by group, as far as known.
+    """
     statements: list[Statement] = []
     notes: list[str] = []
     for group in sorted({ROOT, *(cell.group for cell in state if cell.kind == "group")}):
@@ -237,7 +253,7 @@ def export_profile(state: State, rules: Rules) -> ExportedProfile:
     inside = sum(parts(where)[0] != ROOT for where in rules.tasks.values())
     if inside:
         notes.append(f"{inside} threads that are in groups of their own: they end, a profile stays")
-    return ExportedProfile(tuple(statements), tuple(notes))
+    return ExportedProfile(tuple(statements), tuple(notes), numbers)
 
 
 def _masks(state: State, group: str) -> Iterator[Statement]:

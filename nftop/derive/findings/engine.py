@@ -33,7 +33,7 @@ from nftop.model.column import Bools, Column, Floats
 from nftop.model.frame import Finding, Frame
 from nftop.model.missing import Reason
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
-from nftop.model.struct import dataclass, field
+from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
 
 # Least number of ticks beyond the limit, whatever the interval.
@@ -85,13 +85,29 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierFindings:
+    """When findings began that a fold meets at its begin after a jump in a recording.
+
+    Attributes:
+        from_ns, to_ns: wall time of the first sample, and the latest at which a finding that began
+            before it may be met.
+        begins: wall time and CLOCK_MONOTONIC of the last begin by rule and subject, as recorded.
+    """
+
+    from_ns: int = 0
+    to_ns: int = 0
+    begins: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class FindingState:
-    """State of each rule by id, the topology and tick it is of, and functions that left."""
+    """State of each rule by id, the topology and tick it is of, functions that left, the past."""
 
     topology: Topology | None = None
     monotonic_ns: int = 0
     watched: Mapping[str, Watched] = field(default_factory=dict)
     gone: DepartureState = field(default_factory=DepartureState)
+    earlier: EarlierFindings = field(default_factory=EarlierFindings)
 
 
 class _Tick(NamedTuple):
@@ -121,7 +137,7 @@ def step_findings(
     passed_s = (frame.monotonic_ns - state.monotonic_ns) / 1e9
     known = state.topology is frame.topology or state.topology == frame.topology
     if not known or passed_s < 0:
-        state = FindingState()
+        state = FindingState(earlier=state.earlier)
         passed_s = pace_s
     gap = passed_s > max(_GAP_TICKS * pace_s, _GAP_AT_LEAST_S)
     tick = _Tick(frame.wall_ns, frame.monotonic_ns, pace_s if gap else passed_s, gap)
@@ -137,7 +153,18 @@ def step_findings(
         now = _step(state.watched.get(rule.id, _NOTHING), rule, limits, measured, tick)
         watched[rule.id] = now
         findings += _findings(rule, now, [] if nfs is None else nfs, settings)
-    return FindingState(frame.topology, frame.monotonic_ns, watched, gone), tuple(findings)
+    after = FindingState(frame.topology, frame.monotonic_ns, watched, gone, state.earlier)
+    return after, tuple(_with_begin(item, state.earlier) for item in findings)
+
+
+def _with_begin(item: Finding, earlier: EarlierFindings) -> Finding:
+    """A finding that was met at the begin of a fold, with its recorded begin if that is known."""
+    if not earlier.from_ns <= item.since_ns <= earlier.to_ns:
+        return item
+    since_ns, began_ns = earlier.begins.get((item.rule, item.where), (0, 0))
+    if not since_ns:
+        return replace(item, is_bound=True)
+    return replace(item, since_ns=since_ns, began_ns=began_ns) if since_ns < item.since_ns else item
 
 
 def begun(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Finding, ...]:

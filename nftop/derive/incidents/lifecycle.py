@@ -372,12 +372,11 @@ def _follow(
         traces=follow_traces(old.traces if old else (), traced, inputs.recent, first, frame),
         # A loss that is not muted is never hidden with its cause.
         muted=muted,
+        is_bound=first.is_bound,
     )
     incident = _with_evidence(incident, cause, old, inputs, began_ns)
     # Its worst tick, or the last one with its cause where nothing is lost.
-    is_worst = worst_ns == frame.wall_ns or (
-        not any(cost_of_price(worst)) and not _is_ending(cause)
-    )
+    is_worst = worst_ns == frame.wall_ns or not (any(cost_of_price(worst)) or _is_ending(cause))
     shown, title = (
         (harmed, cause.title) if is_worst or known is None else (known.harmed, known.title)
     )
@@ -420,13 +419,13 @@ def _before(
 def _begin(known: Followed | None, cause: Cause) -> tuple[str, Begin]:
     """Id and begin."""
     first = min(cause.findings, key=lambda item: item.began_ns)
-    begin = Begin(first.since_ns, first.began_ns)
+    begin = Begin(first.since_ns, first.began_ns, first.is_bound)
     if known is None:
         digest = _digest(f"{cause.key.kind} {cause.key.subject} {first.since_ns}")
         return f"{cause.kind}-{digest:08x}", begin
     old = known.incident
     if cause.is_over or old.began_ns <= first.began_ns:
-        begin = Begin(old.since_ns, old.began_ns)
+        begin = Begin(old.since_ns, old.began_ns, old.is_bound)
     return old.id, begin
 
 

@@ -398,10 +398,11 @@ _MOST_TRACES = 4
 
 
 class Begin(NamedTuple):
-    """Wall time of an incident's begin, and CLOCK_MONOTONIC."""
+    """Wall time of an incident's begin, and CLOCK_MONOTONIC; `is_bound` as of `Incident`."""
 
     since_ns: int
     began_ns: int
+    is_bound: bool = False
 
 
 def follow_traces(

@@ -23,6 +23,8 @@ ENERGY_J = 2.0**-32  # of a count
 UNREAD = Missing(Reason.SOURCE, "no source of this session reads the kernel's counters of it")
 _BEGUN = Missing(Reason.WARMING, "needs two readings")
 _JOULES = {"energy_j": "energy_pkg", "dram_energy_j": "energy_ram"}
+# Counts of 2**-32 J, modulo 2**64, move by half of that in this time at 1.2 kW.
+_WRAPS_NS = 20 * 86_400 * 10**9
 _WATTS = {"power_w": "energy_pkg", "dram_power_w": "energy_ram"}
 _PACKAGE_STATES = {f"c{state}_ratio": f"package_c{state}" for state in (2, 3, 6)}
 _CORE_STATES = {f"c{state}_ratio": f"core_c{state}" for state in (3, 6)}
@@ -75,7 +77,7 @@ def step_power(
         kept = after_absence(state, PowerState(joules=state.joules), why)
         return kept, PowerOutput(columns, _with(packages, absent, {}))
     table, at_ns = value, reading.read_at_ns
-    rates = box_rates(state.table, state.rates, table)
+    rates = _energy_once(box_rates(state.table, state.rates, table), state.table, table)
     changed_ns = np.full(len(table.values), float(at_ns))
     if state.table is not None and len(state.changed_ns) == len(changed_ns):
         same = table.enabled_ns == state.table.enabled_ns
@@ -116,6 +118,20 @@ def _awake(counted: CounterRates) -> Column:
     """C0 of each CPU: reference cycles advance with the TSC while it is not halted."""
     share = ratio(counted.rate("ref_cycles"), counted.rate("tsc"))
     return Column(np.minimum(share.values, 1.0), share.reasons, share.details, share.by_reason)
+
+
+def _energy_once(rates: BoxRates, before: UncoreTable | None, after: UncoreTable) -> BoxRates:
+    """Rates; RESET for energy between readings so far apart that it may have wrapped twice."""
+    if before is None or len(before.values) != len(after.values):
+        return rates
+    events = [after.events.index(name) for name in _JOULES.values() if name in after.events]
+    energy = np.isin(after.event, events)
+    unsure = energy & (rates.why == 0) & (after.enabled_ns > before.enabled_ns + _WRAPS_NS)
+    return replace(
+        rates,
+        per_s=np.where(unsure, np.nan, rates.per_s),
+        why=np.where(unsure, np.uint8(Reason.RESET), rates.why),
+    )
 
 
 def _added_energy(

@@ -29,9 +29,6 @@ NOT_HERE = Missing(Reason.SOURCE, "no box of this package counts it")
 # the newest that is known of it. It is held as long as its turn may yet come: so many rounds, and a
 # second for a source whose round is about to change.
 HELD_ROUNDS, HELD_AT_LEAST_NS = 2, 1_000_000_000
-# Counts are taken modulo 2**64. Those of energy, in 2**-32 J, move by half of that in this time at
-# 1.2 kW; how often they wrapped in a longer one is not known.
-_WRAPS_NS = 20 * 86_400 * 10**9
 # Numbers that are counted in some ticks only, and for how long one is held.
 ON_DEMAND = frozenset({"mmio.read_per_s", "mmio.write_per_s", "mmio.combined_write_per_s"})
 HELD_SAMPLE_NS = 15_000_000_000
@@ -60,19 +57,19 @@ class BoxRates:
 
 
 def box_rates(before: UncoreTable | None, known: BoxRates | None, after: UncoreTable) -> BoxRates:
-    """Rates between two tables; `known` are those of the older one. RESET also after 20 days."""
+    """Rates between two tables; `known` are those of the older one."""
     rows, why = len(after.values), after.reasons.copy()
     if before is None or not _same_rows(before, after):
         why[why == 0] = Reason.WARMING
         return BoxRates(np.full(rows, np.nan), np.zeros(rows, np.bool_), why, after.enabled_ns)
     enabled = difference(after.enabled_ns, before.enabled_ns)
     running = difference(after.running_ns, before.running_ns)
+    # Modulo 2**64: counts of energy wrap there.
     counted = (after.values - before.values).astype(np.int64)
     stepped_back: Bools = (
         (counted < 0)
         | (after.enabled_ns < before.enabled_ns)
         | (after.running_ns < before.running_ns)
-        | (enabled > _WRAPS_NS)
     )
     for holds, reason in (
         (before.reasons > 0, Reason.WARMING),  # it has counted since an unknown time

@@ -84,6 +84,7 @@ def incident_object(incident: Incident) -> dict[str, Any]:
             "basis": incident.basis,
             "victims": [_victim(item) for item in incident.victims],
             "since": rfc3339(incident.since_ns),
+            "since_is_bound": incident.is_bound,
             "until": None if incident.until_ns is None else rfc3339(incident.until_ns),
             "price": _price(incident.price),
             "worst": {**_price(incident.worst), "at": rfc3339(incident.worst_ns)},
@@ -352,6 +353,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
             {
                 **picked(item, "rule metric where text"),
                 "since": rfc3339(item.since_ns),
+                "since_is_bound": item.is_bound,
                 "muted": item.is_muted,
             }
             for item in frame.findings

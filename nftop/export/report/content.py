@@ -186,7 +186,7 @@ def _incidents(data: ReportData) -> Iterator[ReportBlock]:
         )
         end = "open at the end" if event.end_ns is None else f"to {clock_of(event.end_ns)}"
         worst = event.worst_drops_per_s
-        lines = [f"{clock_of(event.begin_ns)} {end}"]
+        lines = [f"{'before ' * incident.is_bound}{clock_of(event.begin_ns)} {end}"]
         if not isinstance(worst, Missing) and worst > 0:
             lines.append(
                 f"dropped up to {_si(worst)} packets/s at {clock_of(event.worst_ns)}, "

@@ -209,15 +209,9 @@ PER_PACKET_METRICS: tuple[Metric, ...] = (
 
 def _utilisation(name: str, label: str, meaning: str, formula: str, origin: str) -> Metric:
     return Metric(
-        id=f"utilisation.{name}_ratio",
-        label=label,
-        unit=Unit.RATIO,
-        scope="package",
-        meaning=meaning,
-        formula=formula,
-        origin=origin,
-        good="low",
-    )
+        id=f"utilisation.{name}_ratio", label=label, unit=Unit.RATIO, scope="package",
+        meaning=meaning, formula=formula, origin=origin, good="low",
+    )  # fmt: skip
 
 
 _OF_MEMORY = (

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from nftop.model.clock import clock_of
+from nftop.model.frame import Finding
+from nftop.model.incident import Incident
 from nftop.model.metrics.metric import BOUND, Unit
 from nftop.model.missing import Missing, Reading, Reason
 
@@ -218,3 +221,8 @@ def duration_text(seconds: float) -> str:
     if whole < 86_400:
         return f"{whole // 3600}h{whole // 60 % 60:02d}m"
     return f"{whole // 86_400}d{whole // 3600 % 24:02d}h"
+
+
+def since_text(item: Finding | Incident) -> str:
+    """When it began, or the time before which it began."""
+    return f"since {'before ' * item.is_bound}{clock_of(item.since_ns)}"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from nftop.derive.findings.rules import rule_called
-from nftop.model.clock import clock_of
 from nftop.model.frame import Finding, Frame
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, base_name
+from nftop.render.base.format import since_text
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph, selected
 from nftop.render.base.text import printable
 from nftop.render.frame.header import badge_lines, time_of_day
@@ -27,7 +27,7 @@ def finding_text_lines(frame: Frame, width: int) -> list[Line]:
         for finding in frame.findings
         if not finding.is_muted
         for item in paragraph(
-            f"{finding.where}: {finding.text} [{finding.rule}, since {clock_of(finding.since_ns)}]",
+            f"{finding.where}: {finding.text} [{finding.rule}, {since_text(finding)}]",
             width,
             lead=_lead(finding),
         )

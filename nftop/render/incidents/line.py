@@ -7,14 +7,13 @@ from collections.abc import Iterator
 
 from nftop.derive.findings.rule import si
 from nftop.derive.findings.rules import all_rules
-from nftop.model.clock import clock_of
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import Incident, Party, Severity, Victim
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import replace
-from nftop.render.base.format import duration_text
+from nftop.render.base.format import duration_text, since_text
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, printable
 
@@ -106,7 +105,7 @@ def incident_text(incident: Incident) -> str:
     """One incident in a sentence of any length, with its id and begin."""
     effects = _effects(incident, 1 << 20, 1 << 20)
     text = f"{culprit_text(incident)} {title_text(incident)} {effects}".rstrip()
-    return f"{text} [{incident.id}, since {clock_of(incident.since_ns)}]"
+    return f"{text} [{incident.id}, {since_text(incident)}]"
 
 
 def incident_text_lines(frame: Frame, width: int) -> list[Line]:

@@ -30,7 +30,7 @@ from nftop.model.remedy import DraftMask, Remedy
 from nftop.model.struct import dataclass, field
 from nftop.model.usual import NEW_NORMAL_AFTER_S
 from nftop.render.base import format as fmt
-from nftop.render.base.format import duration_text
+from nftop.render.base.format import duration_text, since_text
 from nftop.render.base.graph import line_rows
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.text import cells, fit, printable
@@ -182,12 +182,12 @@ def absent_incident_lines(frame: Frame, incident: Incident, width: int) -> list[
 def _title(view: IncidentView, width: int) -> Line:
     incident = view.incident
     tone = TONES[incident.severity]
-    since = f"since {clock_of(incident.since_ns)}"
-    lasted = duration_text(incident.lasted_s(view.frame.monotonic_ns))
+    lasted = duration_text(incident.lasted_s(view.frame.monotonic_ns)) + "+" * incident.is_bound
     state = "open" if incident.until_ns is None else f"ended {clock_of(incident.until_ns)}"
     marks = [name for name, is_so in (("muted", incident.muted), ("seen", incident.acknowledged))
              if is_so]  # fmt: skip
-    tail = f"  {since}  {', '.join((lasted, state, *marks))}  {view.number} of {view.total} "
+    facts = ", ".join((lasted, state, *marks))
+    tail = f"  {since_text(incident)}  {facts}  {view.number} of {view.total} "
     head = f"{culprit_name(incident)} {title_text(incident)}"
     badge = f" {GLYPHS[incident.severity]}"
     if width >= _TWO_COLUMNS_FROM:

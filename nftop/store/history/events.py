@@ -179,15 +179,9 @@ class EventHistory:
         """The time before a moment; `cursor_ns` is the moment shown, `whole` as `Strip` has it."""
         first_ns = last_ns - span_ns
         return Strip(
-            first_ns,
-            last_ns,
-            self.series("drops_per_s", first_ns, last_ns),
-            self._unknown,
-            self.events(first_ns, last_ns),
-            cursor_ns,
-            whole,
-            self.scanned_ns,
-        )
+            first_ns, last_ns, self.series("drops_per_s", first_ns, last_ns), self._unknown,
+            self.events(first_ns, last_ns), cursor_ns, whole, self.scanned_ns,
+        )  # fmt: skip
 
     def next_event(self, wall_ns: int, step: int) -> TimelineEvent | None:
         """The first event that begins after this time (`step` 1), or the last before it (-1)."""
@@ -215,15 +209,9 @@ class EventHistory:
         if key is not None and self._events.get(key, _NONE).changes:
             return
         event = TimelineEvent(
-            "change",
-            f"change@{item.wall_ns}",
-            item.wall_ns,
-            None,
-            EventState.IN_FORCE,
-            changes=item.changes,
-            since_ns=item.since_ns,
-            at_ns=item.at_ns,
-        )
+            "change", f"change@{item.wall_ns}", item.wall_ns, None, EventState.IN_FORCE,
+            changes=item.changes, since_ns=item.since_ns, at_ns=item.at_ns,
+        )  # fmt: skip
         self._add_change(event)
 
     def _add_change(self, event: TimelineEvent) -> None:
@@ -285,16 +273,9 @@ def _of_incident(item: Incident, before: TimelineEvent | None) -> TimelineEvent:
         worst, worst_ns = before.worst_drops_per_s, before.worst_ns
     state = EventState.OPEN if item.until_ns is None else EventState.ENDED
     return TimelineEvent(
-        "incident",
-        item.id,
-        item.since_ns,
-        item.until_ns,
-        state,
-        severity=item.severity,
-        incident=item,
-        worst_drops_per_s=worst,
-        worst_ns=worst_ns,
-    )
+        "incident", item.id, item.since_ns, item.until_ns, state, severity=item.severity,
+        incident=item, worst_drops_per_s=worst, worst_ns=worst_ns,
+    )  # fmt: skip
 
 
 def _known(reading: Reading) -> float:

@@ -116,6 +116,9 @@ class Recording:
     before_s: float = 0.0
 
 
+OnEnd: TypeAlias = Callable[[Recording], None]
+
+
 class Recorder:
     """Takes every sample of a session: into the flight recorder, and into a recording.
 
@@ -139,6 +142,7 @@ class Recorder:
         self._dropped = 0
         self._before_ns = 0
         self._sink: Sink | None = None
+        self._on_end: OnEnd = lambda _: None  # of the sink
         self._reported_lost = 0  # part of the sink's `lost` that is in gaps
         self._since_ns = self._newest_ns = 0
         self._last: tuple[Sink, Recording] | None = None
@@ -212,9 +216,13 @@ class Recorder:
 
         self._jobs.put(noted)
 
-    def start(self, sink: Sink, past_ns: int | None = None) -> None:
-        """Record into this from now on, and first so much of the past; None: the default."""
-        self._jobs.put(lambda: self._begin(sink, self._past_ns if past_ns is None else past_ns))
+    def start(self, sink: Sink, past_ns: int | None = None, on_end: OnEnd = lambda _: None) -> None:
+        """Record into this from now on, and first so much of the past; None: the default.
+
+        `on_end` is called in the recorder's thread when this recording has ended.
+        """
+        past_ns = self._past_ns if past_ns is None else past_ns
+        self._jobs.put(lambda: self._begin(sink, past_ns, on_end))
 
     def keep(self, sink: Sink, past_ns: int, done: Callable[[Recording], None]) -> None:
         """Write so much of the past as a recording of its own, whatever is being recorded.
@@ -388,11 +396,11 @@ class Recorder:
             if self._sink.broken is not None:
                 self._end()
 
-    def _begin(self, sink: Sink, past_ns: int) -> None:
+    def _begin(self, sink: Sink, past_ns: int, on_end: OnEnd) -> None:
         self._end()
         since_ns = max(self._newest_ns - past_ns, 0)
         chunks = () if self._flight is None or past_ns <= 0 else self._flight.chunks(since_ns)
-        self._sink, self._reported_lost = sink, 0
+        self._sink, self._on_end, self._reported_lost = sink, on_end, 0
         self._since_ns = self._before_ns = 0
         for chunk in chunks:
             sink.write(chunk)
@@ -421,19 +429,14 @@ class Recorder:
             sink.finish()
             self._last = sink, self._state(sink)
             self._sink = self._own = None
+            self._on_end(self._last[1])
 
     def _state(self, sink: Sink) -> Recording:
         covered_ns = self._newest_ns - self._since_ns if self._since_ns else 0
         return Recording(
-            sink.name,
-            max(covered_ns, 0) / 1e9,
-            sink.ticks,
-            sink.size,
-            sink.lost,
-            sink.problem,
-            over=sink.broken is not None,
-            before_s=max(self._before_ns, 0) / 1e9,
-        )
+            sink.name, max(covered_ns, 0) / 1e9, sink.ticks, sink.size, sink.lost, sink.problem,
+            over=sink.broken is not None, before_s=max(self._before_ns, 0) / 1e9,
+        )  # fmt: skip
 
 
 def _first_ns(chunk: Chunk) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nftop.model.terminal_text import safe_line
-from nftop.store.folders import Folder, Person, caller, open_file, open_folder
+from nftop.store.folders import Folder, Person, caller, naming, open_file, open_folder
 
 _MOST_BYTES = 1 << 20
 MOST_CONFIG_BYTES = 1 << 18  # of config.toml: 3,000 hosts of a fleet
@@ -52,7 +52,7 @@ def replace_file(path: Path, data: bytes, owner: Person | None) -> None:
 
     `owner`: of new files and folders; None: the process' user.
     """
-    with open_folder(path.parent, make_for=owner, make=True) as folder:
+    with open_folder(path.parent, make_for=owner, make=True) as folder, naming(path):
         temporary = f".{path.name}.{os.getpid()}"
         folder.remove(temporary)
         handle = folder.create(temporary, owner)

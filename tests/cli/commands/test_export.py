@@ -65,12 +65,18 @@ def test_intervals_of_one_recording_are_compared(stored: Path, capsys: Captured)
 def test_intervals_that_are_too_short_are_reported_as_before_they_are_read(
     stored: Path, capsys: Captured
 ) -> None:
-    """10 and 20 ticks of a second, where 23 samples are needed."""
+    """10 and 20 ticks of a second, where 23 samples are needed; the ticks say how many lack."""
     assert run(("compare", f"{stored}@,+9s", f"{stored}@+10s", "--json")) == 0
     message = capsys.readouterr().err.splitlines()
     assert [[int(word) for word in re.findall(r"\b\d+\b", line)] for line in message] == [
-        [9, 23, 14], [19, 23, 4]
+        [9, 23], [19, 23]
     ]  # fmt: skip
+    # Between two ticks it begins, and has one sample less than its length says.
+    assert run(("compare", f"{stored}@+0.5s,+9.5s", f"{stored}@+9.6s,+18.6s")) == 0
+    both = capsys.readouterr()
+    assert "9 samples at most" in both.err and "more in" not in both.err
+    lacking = set(re.findall(r"(\d+) more in [AB]", both.out))
+    assert "15" in lacking and "14" not in lacking
 
 
 def test_number_of_lacking_samples_is_reported(stored: Path, capsys: Captured) -> None:

@@ -210,19 +210,58 @@ def test_what_a_profile_does_not_hold_is_reported() -> None:
         assert any(printed in note for note in notes)
 
 
-def test_classes_by_name_have_numbers_for_pqos_and_are_matched_again() -> None:
+def classes(*names: str) -> tuple[State, Rules]:
+    """Groups in this order, each with a mask of one way: its position."""
     state, rules = small()
-    for number, name in enumerate(("ovs", "COS1", "vpp"), 20):
+    for number, name in enumerate(names):
         state = {
             **state,
-            Cell("group", name): str(number),
+            Cell("group", name): str(number + 20),
             Cell("mode", name): "shareable",
-            Cell("schemata", name, "L3", 0): f"{1 << number - 20:x}",
+            Cell("schemata", name, "L3", 0): f"{1 << number:x}",
         }
-    text = pqos_text(export_profile(state, rules))
+    return state, rules
+
+
+def test_classes_of_unknown_number_have_the_next_free_one_and_are_matched_again() -> None:
+    text = pqos_text(export_profile(*classes("ovs", "COS1", "vpp")))
     assert "# nftop: COS 2 is group ovs\n# nftop: COS 3 is group vpp\n" in text
     assert "alloc-class-set: llc:3=0x4\n" in text
     assert pqos_config.parse(text).groups == {2: "ovs", 3: "vpp"}
+    assert "do not use them with pqos --iface=msr" in text
+
+
+def test_classes_have_the_numbers_of_the_hardware_for_pqos() -> None:
+    state, rules = classes("vpp", "COS2", "ovs", "dpdk")
+    numbers = {ROOT: 0, "vpp": 1, "COS2": 2, "ovs": 3, "dpdk": 7}
+    text = pqos_text(export_profile(state, rules, numbers))
+    assert pqos_config.parse(text).groups == {1: "vpp", 3: "ovs", 7: "dpdk"}
+    masks = [line for line in text.splitlines() if line.startswith("alloc-class-set")]
+    assert sorted(masks) == [
+        f"alloc-class-set: llc:{number}={bits}"
+        for number, bits in ((0, "0xff"), (1, "0x1"), (2, "0x2"), (3, "0x4"), (7, "0x8"))
+    ]
+    assert "--iface" not in text
+
+
+@pytest.mark.parametrize("numbers", [{"COS2": 3}, {"COS2": 1, "vpp": 1}, {"vpp": 2}, {"vpp": 0}])
+def test_an_ambiguous_number_is_refused(numbers: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="ambiguous"):
+        pqos_text(export_profile(*classes("vpp", "COS2"), numbers))
+
+
+@pytest.mark.parametrize(
+    "listing",
+    [
+        pqos_config.parse("alloc-class-set: llc:1=0xf"),
+        formats.parse_toml_profile(
+            'schema = "nftop.profile/1"\n[[class]]\ngroup = "COS1"\nl3 = "f"\n'
+        ),
+    ],
+)
+def test_a_missing_group_is_named_by_the_number_of_the_hardware(listing: Listing) -> None:
+    (problem,) = fit(listing, *classes("vpp"), {"vpp": 1}).problems
+    assert "COS1 of the hardware is group vpp" in problem.text
 
 
 def test_toml_has_values_by_domain_and_makes_what_is_missing() -> None:

@@ -127,6 +127,7 @@ def test_json_has_findings_as_they_stand(frames: list[Frame]) -> None:
             "where": "cpu 1,5",
             "text": "IPC 1.45 of the core",
             "since": "2026-01-01T00:00:00.250Z",
+            "since_is_bound": False,
             "muted": False,
         }
     ]
