@@ -271,16 +271,11 @@ class IncidentScreen(BannerScreen[int | None]):
         mask, other = plan.mask, self.changes.experiment.other_width
         listed = [item.id for item in incidents_of(frame)]
         view = IncidentView(
-            frame,
-            incident,
-            plan,
-            listed.index(incident.id) + 1,
-            len(listed),
-            self._trend(frame, incident, trend_points(width)),
-            self._class_before(incident),
+            frame, incident, plan, listed.index(incident.id) + 1, len(listed),
+            self._trend(frame, incident, trend_points(width)), self._class_before(incident),
             ascii_only=self._options.ascii_only,
             swept="" if mask is None else other(mask.group, mask.l3, mask.new),
-        )
+        )  # fmt: skip
         return incident_page_lines(view, width, height)
 
     def _remedy(self, frame: Frame, incident: Incident) -> Remedy:

@@ -517,13 +517,9 @@ class MainScreen(BannerScreen[None]):
 
     def _layout(self, width: int, height: int) -> MainLayout:
         return MainLayout(
-            width,
-            height,
-            self.query_one(HeaderLines),
-            self.query_one(CpuTableView),
-            self.query_one(Panels),
-            self.query_one(CpuDetail),
-        )
+            width, height, self.query_one(HeaderLines), self.query_one(CpuTableView),
+            self.query_one(Panels), self.query_one(CpuDetail),
+        )  # fmt: skip
 
     def _request_focus(self) -> None:
         """Request counting of what the view shows, and of nothing else."""
