@@ -41,9 +41,9 @@ def _order(run: Running) -> list[int]:
     start = next(at for at, text in enumerate(lines) if re.match(r" *CPU[▲▼ ]", text))
     cpus = []
     for text in lines[start + 1 :]:
-        if not re.match(r" *\d+ ", text[:5] + " "):
+        if not re.match(r" *\d+ ", text[:6] + " "):
             break
-        cpus.append(int(text[:5]))
+        cpus.append(int(text[:6]))
     return cpus
 
 
@@ -306,7 +306,7 @@ async def test_every_key_of_the_help_is_bound_and_every_hint_is_in_the_footer() 
             footer = (await run.press("escape")).rsplit("\n", 1)[-1]
             shown = hints(row.view.KEYS, ["live"])
             assert all(f"{hint.key} {hint.word}" in footer for hint in shown)
-            assert footer.startswith("? help") and footer.endswith("q quit")
+            assert footer.startswith(" ? help") and footer.endswith("q quit")
 
 
 @pytest.mark.parametrize("key", ["q", "f10", "ctrl+c"])
@@ -385,7 +385,7 @@ async def test_only_changed_lines_are_drawn_again(monkeypatch: pytest.MonkeyPatc
         drawn: list[int] = []
 
         def counted(line: Line, width: int, ink: Ink) -> LineStrip:
-            cpu = line.text[:5].strip()
+            cpu = line.text[:6].strip()
             if cpu.isdigit():  # a row of the table
                 drawn.append(int(cpu))
             return LineStrip(line, width, ink)

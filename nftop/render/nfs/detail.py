@@ -34,6 +34,7 @@ from nftop.render.base import format as fmt
 from nftop.render.base.bars import bars
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (
+    EDGE,
     TableColumn,
     by_reason,
     fit_columns,
@@ -50,7 +51,7 @@ from nftop.render.nfs.table import MARKS, class_text
 from nftop.render.pages.help import aged, section, source_facts
 
 T = TypeVar("T")
-_BAR, _LONG_BAR, _LONG_FROM = 10, 20, 120
+_BAR, _LONG_BAR, _LONG_FROM = 10, 20, 120 - EDGE
 _MPPS = Unit.PACKETS_PER_S
 
 

@@ -258,9 +258,7 @@ def test_rows_out_of_view_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_sibling_that_takes_its_share_is_marked(busy: Reading, marked: bool) -> None:
     shown = with_cells(frame(8), "sibling_busy_ratio", {1: busy})
-    row = next(
-        line.text for line in table_lines(shown.cpus, CpuView(), 120) if "worker1" in line.text
-    )
-    header = header_line(columns_for(120, shown.cpus), CpuView()).text
+    header, *rows = (line.text for line in table_lines(shown.cpus, CpuView(), 120))
+    row = next(text for text in rows if "worker1" in text)
     at = header.index(" SMT") + 3
     assert row[at : at + 2] == f"5{'!' if marked else ' '}"

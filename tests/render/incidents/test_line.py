@@ -59,7 +59,7 @@ def test_machine_and_pid_come_before_further_victims_and_the_first_before_them(
     snapshot: SnapshotAssertion,
 ) -> None:
     culprit = replace(CULPRIT, container="")
-    heads = ((96, "tenant (vm gw1, pid 4242)"), (88, "tenant (vm gw1)"), (80, "tenant"))
+    heads = ((96, "tenant (vm gw1, pid 4242)"), (88, "tenant (vm gw1)"))
     for width, head in heads:
         [item] = incident_lines(frame_with(incident()), width, 1)
         assert item.text.startswith(f" ● {head} 48.0 GB/s")
@@ -75,8 +75,20 @@ def test_machine_and_pid_come_before_further_victims_and_the_first_before_them(
 
 def test_in_80_columns_culprit_worst_victim_and_price_are_left() -> None:
     [item] = incident_lines(frame_with(incident()), 80, 1)
-    for text in ("tenant", "48.0 GB/s through 6 shared ways", "fwd", "7.23M drop/s"):
+    for text in ("tenant (vm gw1) 48.0 GB/s  ", "→ fwd -9%", "7.23M drop/s"):
         assert text in item.text
+
+
+def test_a_title_ends_with_a_clause_before_its_culprit_loses_a_name() -> None:
+    for title, shown in (
+        ("ran beside cpu 23, its hyper-thread 90% busy", "ran beside cpu 23"),
+        ("had 60% of its memory on another socket (sockets 0, 1)",
+         "had 60% of its memory on another socket"),
+    ):  # fmt: skip
+        [item] = incident_lines(frame_with(incident(title=title, victims=(victim(),))), 92, 1)
+        assert item.text.startswith(f" ● tenant (vm gw1) {shown} ")
+    [item] = incident_lines(frame_with(incident()), 40, 1)
+    assert item.text.startswith(" ● tenant 48.0 GB/s ")
 
 
 def test_the_last_line_counts_the_rest_and_muted_ones_are_not_shown() -> None:

@@ -36,8 +36,8 @@ def marked(run: Running) -> str:
         for row in run.rows
         if row and run.has_ground(row[0][1], Tone.SELECTION)
     ]
-    assert len(rows) == 1
-    return rows[0]
+    assert len(rows) == 1 and rows[0].startswith(" ")
+    return rows[0][1:]
 
 
 def colours(run: Running) -> set[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
+from textual.screen import Screen
 
 from nftop.control.resctrl.remedy import remedy
 from nftop.control.simulated import simulated_gates
@@ -17,6 +19,7 @@ from nftop.model.remedy import Remedy
 from nftop.model.struct import replace
 from nftop.store.user.rules import rules_file
 from nftop.ui.options import Options
+from nftop.ui.screens.experiment import ExperimentScreen
 from nftop.ui.screens.incident import IncidentScreen
 from tests.command import lines_with
 from tests.frames import WALL_NS
@@ -61,7 +64,7 @@ async def test_the_whole_page(noisy: tuple[Frozen, Frame], snapshot: SnapshotAss
     async with running(frame, size=(120, 44), options=Options(ascii_only=True)) as run:
         text = await run.press("tab")
         assert text.isascii()
-        assert run.footer == snapshot
+        assert text == snapshot
 
 
 async def test_the_command_is_copied_and_the_draft_opens_in_the_editor(
@@ -256,3 +259,20 @@ async def test_the_page_stays_with_its_incident_at_every_moment(
         session.past = None
         await run.press("k")
         assert title(run).startswith(" i ")
+
+
+async def test_the_sweep_of_a_mask_is_offered_and_opened_where_it_is_the_mend(
+    noisy: tuple[Frozen, Frame],
+) -> None:
+    host, frame = noisy
+    gate = simulated_gates(host.simulated.world)
+    async with running(frame, size=(80, 24), options=Options(gate=gate, rw=True)) as run:
+        text = await run.press("tab")
+        assert "T sweep" in text.splitlines()[-1]
+        await run.press("n")
+        assert "T sweep" not in run.text.splitlines()[-1]
+        opened: list[type[Screen[Any]]] = []
+        for keys in (("T",), ("p", "T"), ("escape",)):
+            await run.press(*keys)
+            opened.append(type(run.app.screen))
+        assert opened == [IncidentScreen, ExperimentScreen, IncidentScreen]

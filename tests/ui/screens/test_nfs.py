@@ -34,13 +34,13 @@ def demo() -> tuple[Frame, ...]:
 def rows(run: Running) -> list[str]:
     """The lines of the table."""
     lines = run.text.split("\n")
-    head = next(at for at, line in enumerate(lines) if line.startswith("NF") and "Mpps in" in line)
-    end = next(at for at, line in enumerate(lines) if line.startswith(("──", "--")))
+    head = next(at for at, line in enumerate(lines) if line.startswith(" NF") and "Mpps in" in line)
+    end = next(at for at, line in enumerate(lines) if line.startswith((" ──", " --")))
     return [line for line in lines[head + 1 : end] if line.strip()]
 
 
 def title(run: Running) -> str:
-    return next(line for line in run.text.split("\n") if line.startswith(("──", "--")))
+    return next(line for line in run.text.split("\n") if line.startswith((" ──", " --")))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50), (40, 8)])
@@ -124,7 +124,7 @@ async def test_enter_opens_one_and_enter_or_escape_leads_back() -> None:
 
 
 def title_or_none(run: Running) -> str:
-    return next((line for line in run.text.split("\n") if line.startswith("──")), "")
+    return next((line for line in run.text.split("\n") if line.startswith(" ──")), "")
 
 
 async def test_sort_filter_and_pause_carry_over(snapshot: SnapshotAssertion) -> None:

@@ -82,7 +82,7 @@ async def test_a_key_that_a_page_does_not_know_is_named(key: str) -> None:
         before = await run.press("F")
         text = await run.press(key)
         assert pages(run) == 1 and text.splitlines()[:-1] == before.splitlines()[:-1]
-        assert text.splitlines()[-1].startswith(f"{key} does nothing here")
+        assert text.splitlines()[-1].startswith(f" {key} does nothing here")
 
 
 async def test_search_on_a_page() -> None:

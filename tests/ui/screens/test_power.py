@@ -22,7 +22,7 @@ def body(run: Running) -> list[str]:
     lines = run.text.split("\n")
     head = next(at for at, line in enumerate(lines) if "CPU" in line and "HEADROOM" in line[20:]
                 and "C0" in line and "PC0" not in line)  # fmt: skip
-    return [line for line in lines[head + 1 :] if line[:5].strip().isdecimal()]
+    return [line for line in lines[head + 1 :] if line[:6].strip().isdecimal()]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (40, 8)])
