@@ -229,12 +229,22 @@ def _nf_report(
         if metric.id in OTHER_LOSSES and row.result.word == "better":
             # It may have had fewer packets to lose.
             row = replace(row, result=replace(row.result, word="less"))
+        elif metric.id in OTHER_LOSSES and row.result.word == "worse":
+            per_packet = row_of(used, _per_packet(of_a, a), _per_packet(of_b, b), why)
+            if per_packet.result.word != "worse":
+                row = replace(row, result=replace(row.result, word="more"))
         rows.append(_bounded(row, full, clock))
     results = [row.result for row in rows]
     word, why_word = summed(results, offered if full != [True, True] else None)
     for name, series in zip(sides, (a, b), strict=True):
         if len(series.keys) > 1:
             notes.append(f"it was {len(series.keys)} processes in {name}, one after the other")
+        for metric in _ROWS["nf"]:
+            lost = series.of(metric.id) if metric.id in DROPS else np.empty(0)
+            lost = lost[np.isfinite(lost)]
+            if lost.any() and not np.median(lost):
+                few = "losses in fewer than half of the samples"
+                notes.append(f"{metric.label} {name}: {few}, so that the median is 0")
     loads = [item[np.isfinite(item)] for item in (s.of("offered_packets_per_s") for s in (a, b))]
     report = EntityReport(
         entity, tuple(rows), word, why_word, tuple(notes),
@@ -248,6 +258,12 @@ def _bounded(row: EntityRow, full: Iterable[bool | None], clock: str | None) -> 
     """With the sides marked whose cost may have empty polls in it."""
     was, now = (is_bound(row.result.metric, saturated=item, clock=clock) for item in full)
     return replace(row, result=replace(row.result, bounds=(was, now)))
+
+
+def _per_packet(losses: Floats, series: EntitySeries) -> Floats:
+    """Losses for each packet that was forwarded, float64 (n,); NaN without packets."""
+    packets = series.of("packets_per_s")
+    return np.divide(losses, packets, out=np.full(len(losses), np.nan), where=packets > 0)
 
 
 def _is_any(name: str, a: EntitySeries, b: EntitySeries) -> bool:
