@@ -122,6 +122,9 @@ def test_a_wrong_mapping_is_an_error_of_the_configuration(folder: Path) -> None:
     ended = called("-n", "1", "fleet", "--prometheus", "http://127.0.0.1:1")
     assert ended.returncode == 2
     assert "fleet.hosts" in ended.stderr
+    config.write_text("x = = 1")
+    ended = called("-n", "1", "fleet", "--prometheus", "http://127.0.0.1:1")
+    assert (ended.returncode, ended.stderr.count("config.toml")) == (2, 1)
     config.write_text('[fleet.hosts]\n"edge-07:9739" = "root@edge-07"\n')
     shown = called("config", "--show")
     assert '[fleet.hosts]\n"edge-07:9739" = "root@edge-07"\n' in shown.stdout
