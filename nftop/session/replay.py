@@ -287,6 +287,8 @@ class Replay:
 
     Attributes:
         unfinished: message that the recording has no end, once all was shown; else "".
+        remote: how the connection ended over which another host's recording comes, "" while it
+            has not; None: it comes over none. What precedes the recording is no loss then.
     """
 
     def __init__(
@@ -349,6 +351,7 @@ class Replay:
         self._events: EventHistory | None = None
         self._first_ns = at_ns
         self.unfinished = ""
+        self.remote: Callable[[], str] | None = None
 
     @property
     def position(self) -> Position | None:
@@ -443,7 +446,11 @@ class Replay:
             raise
         if here is None:
             return False
-        self._banner.position = here._replace(paused=self._paused)
+        is_remote = self.remote is not None
+        self._banner.position = here._replace(paused=self._paused, remote=is_remote)
+        start = next_position(self._data, self._data.first) if is_remote else None
+        if start is not None and start.at > self._data.first:
+            self._tape.restart(start)
         self._banner.measure(self._data)
         if self._start is not None:
             self._first_ns = beginning_ns(self._data, self._start, self._banner.position)
@@ -507,6 +514,8 @@ class Replay:
         waited_s = self._pace.waited_ns(now_ns) / 1e9
         long = waited_s > _LONG_TICKS * max(self.interval_s, 1.0) and not self._data.piped
         message = self._tape.end_message(over=over, long=long) or position.remark
+        if self.unfinished and self.remote is not None and (ending := self.remote()):
+            message = f"connection lost: {ending}"
         self._banner.turn(waiting=not over, ended=over, remark=message)
         self._banner.measure(self._data)
         if not over:

@@ -44,6 +44,8 @@ _MOST_TOKEN_BYTES = 1 << 14
 _TEXT_WIDTH = 160
 # A host that sends nothing for so long is given up; it is looked at so often.
 _OPENS_WITHIN_S, _LOOK_S = 60.0, 0.2
+# What comes without the begin of a recording for so long is none.
+_BEGINS_WITHIN_S = 15.0
 _GIVEN_UP = "given up"
 _NO_GATE = "another host can't be changed from here"
 
@@ -154,6 +156,7 @@ class RemoteHost:
             self._recorder = started
             self.data = PipeBytes(started.output, MUCH, more=self._news.set)
             self.feed = Replay(self.data, news=self._news)
+            self.feed.remote = started.ending
 
     def wait(self) -> str:
         """Wait for the recording's begin and the header; see `RemoteAttempt`."""
@@ -169,6 +172,7 @@ class RemoteHost:
         if self.feed is None or self.data is None:
             return self._problem
         deadline_s = time.monotonic() + _OPENS_WITHIN_S
+        garbage_s = time.monotonic() + _BEGINS_WITHIN_S
         scan, opened = Scan(self.data), False
         while not self._cancelled:
             self._news.clear()
@@ -184,6 +188,9 @@ class RemoteHost:
                 break
             if not self.data.grows:
                 return self._unreadable()
+            if not opened and self.data.size and time.monotonic() > garbage_s:
+                self.close()
+                return "what it sends is no recording of nftop's"
             if time.monotonic() > deadline_s:
                 self.close()
                 return f"nothing came over ssh for {_OPENS_WITHIN_S:.0f} s"

@@ -48,6 +48,8 @@ from nftop.ui.widgets.prompt import Prompt
 
 # Ages are drawn anew so often.
 _AGES_S = 1.0
+# Opening a host without any data for so long is stated.
+_NO_DATA_NS = 15_000_000_000
 # Lines of incidents: of the height, between these.
 _LEAST_INCIDENTS, _MOST_INCIDENTS = 2, 6
 
@@ -140,6 +142,7 @@ class FleetScreen(BannerScreen[None]):
         self._at, self._page_rows = 0, 1
         self._search, self._ended = "", ""
         self._attempt: OpenedHost | None = None
+        self._opened_ns = 0
         self._message, context.memory.message = context.memory.message, ""
         self._acts: Mapping[str, Callable[[int], object]] = {
             "open": lambda _: self._open(),
@@ -418,6 +421,7 @@ class FleetScreen(BannerScreen[None]):
             text = partial(unmapped_lines, row.host, str(hosts.path), to_add, hosts.unread)
             self._show_page(lambda: text, "enter", to_add)
             return
+        self._opened_ns = self._fleet.clock_ns()
         opened = self._attempt = OpenedHost(row.host, self._fleet.open_remote(destination))
         self.run_worker(lambda: self._wait(opened), name="remote", thread=True, exit_on_error=False)
 
@@ -464,7 +468,9 @@ class FleetScreen(BannerScreen[None]):
     def _shown_message(self) -> str:
         if self._message or self._attempt is None:
             return self._message
-        return f"opening {self._attempt.host.name} over ssh; Esc gives up"
+        waits = self._fleet.clock_ns() - self._opened_ns > _NO_DATA_NS
+        none = ": no data yet" * waits
+        return f"opening {self._attempt.host.name[:40]} over ssh{none}; Esc gives up"
 
     def _table(self, frame: FleetFrame, width: int, height: int, now_ns: int) -> list[Line]:
         """Rows in view."""

@@ -183,6 +183,28 @@ def test_why_a_host_does_not_open(folder: Path, script: str, text: str) -> None:
     assert why.isprintable()
 
 
+def test_a_banner_before_the_recording_is_no_loss(folder: Path) -> None:
+    fake_ssh(folder, f"echo Welcome to edge-07; {RECORDS}")
+    remote = RemoteHost("edge-07")
+    try:
+        assert remote.wait() == ""
+        assert remote.feed is not None
+        next(remote.feed.frames())
+        position = remote.feed.position
+        assert position is not None
+        assert (position.remote, position.remark) == (True, "")
+    finally:
+        remote.close()
+
+
+def test_what_goes_on_without_a_recording_is_given_up(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nftop.cli.commands.fleet._BEGINS_WITHIN_S", 0.0)
+    fake_ssh(folder, "while :; do echo garbage; sleep 0.1; done")
+    assert waited(RemoteHost("edge-07")) == "what it sends is no recording of nftop's"
+
+
 def test_a_host_that_is_silent_can_be_given_up(folder: Path) -> None:
     fake_ssh(folder, "exec sleep 600")
     remote = RemoteHost("edge-07")
@@ -320,7 +342,7 @@ def test_three_hosts_and_a_prometheus_in_tmux(folder: Path) -> None:
         small, large = terminals.values()
         small.find("edge-07")
         small.press("g", "Enter")
-        small.until(lambda text: "REPLAY" in text and "[1 Cores]" in text)
+        small.until(lambda text: "REMOTE" in text and "[1 Cores]" in text)
         small.press("q")
         small.until(lambda text: "back from edge-07" in text)
         # Of another there is no host of ssh: the line to add is shown.
@@ -363,5 +385,6 @@ def test_a_broken_connection_is_stated_on_the_way_back(folder: Path) -> None:
         terminal.until(lambda text: "1 host" in text and "q quit" in text)
         terminal.press("Enter")
         terminal.until(lambda text: "END" in text.split("\n")[0])
+        terminal.until(lambda text: "> connection lost: Connection closed." in text)
         terminal.press("q")
         terminal.until(lambda text: "edge-07: Connection closed." in text)
