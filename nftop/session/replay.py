@@ -213,10 +213,8 @@ class Approach:
         return not grows or (data.full and self._position is not None)
 
 
-# A longer way on is a jump, whose warm-up is shorter.
-_FOLDED_ON_NS = 90_000_000_000
-# How many ticks a remark stays.
-_REMARK_TICKS = 8
+_FOLDED_ON_NS = 90_000_000_000  # a longer way is a jump, whose warm-up is shorter
+_REMARK_TICKS = 8  # so long a remark stays
 # An answer to a key goes with the next.
 _ANSWER_TICKS = 2
 
@@ -276,8 +274,7 @@ class Banner:
             self.turn(last_ns=start.point.wall_ns)
 
 
-# Interval between checks whether a file has grown.
-_LOOK_S = 0.25
+_LOOK_S = 0.25  # between checks whether a file has grown
 # A file that did not grow for so many ticks may have been left without its end; a pipe signals it.
 _LONG_TICKS = 3
 
@@ -287,9 +284,10 @@ class Replay:
 
     Attributes:
         unfinished: message that the recording has no end, once all was shown; else "".
-        remote: how the connection ended over which another host's recording comes, "" while it
-            has not; None: it comes over none. What precedes the recording is no loss then.
+        remote: how the connection to another host ended, "" while it has not; None: there is none.
     """
+
+    remote: Callable[[], str] | None = None
 
     def __init__(
         self,
@@ -351,7 +349,6 @@ class Replay:
         self._events: EventHistory | None = None
         self._first_ns = at_ns
         self.unfinished = ""
-        self.remote: Callable[[], str] | None = None
 
     @property
     def position(self) -> Position | None:
@@ -430,8 +427,6 @@ class Replay:
         finally:
             self._data.close()
 
-    # Opening
-
     def open(self) -> bool:
         """Check the available data; returns whether the recording's start has arrived.
 
@@ -446,11 +441,9 @@ class Replay:
             raise
         if here is None:
             return False
-        is_remote = self.remote is not None
-        self._banner.position = here._replace(paused=self._paused, remote=is_remote)
-        start = next_position(self._data, self._data.first) if is_remote else None
-        if start is not None and start.at > self._data.first:
-            self._tape.restart(start)
+        self._banner.position = here._replace(paused=self._paused, remote=self.remote is not None)
+        if self.remote is not None and (start := next_position(self._data, self._data.first)):
+            self._tape.restart(start)  # what precedes it, such as a banner, is no loss
         self._banner.measure(self._data)
         if self._start is not None:
             self._first_ns = beginning_ns(self._data, self._start, self._banner.position)
@@ -478,8 +471,6 @@ class Replay:
                 return self._tape.newest
             self._clock.wait(self._news, _LOOK_S)
         return ()
-
-    # What comes next
 
     def _next(self) -> tuple[Frame, ...]:
         """The next frame once due, or those of a request; empty if neither is available."""

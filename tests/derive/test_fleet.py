@@ -23,15 +23,14 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.struct import replace
 from nftop.render.fleet import (
     COLUMNS,
-    FleetOrder,
     FleetStatus,
     explain_fleet_lines,
     fleet_columns,
     fleet_findings_lines,
     fleet_header,
     fleet_lines,
-    fleet_rows,
 )
+from nftop.render.fleet_rows import FleetOrder, fleet_rows
 from tests.fleet import WALL_S, host_frame, page_of, sample_of, three_hosts
 
 S = 1_000_000_000
@@ -181,8 +180,9 @@ def test_a_host_that_is_down_has_no_numbers_of_before() -> None:
                 for row in good.series["up"])  # fmt: skip
     frame = frame_of(replace(good, series={**good.series, "up": ups}))
     assert [host.name for host in frame.hosts if host.state == "down"] == ["edge-07:9739"]
-    rows = (*frame.nfs, *frame.incidents, *frame.findings)
-    assert {row.host.instance for row in rows} == {"core-1:9739", "edge-08:9739"}
+    hosts = [row.host for row in frame.nfs] + [row.host for row in frame.incidents]
+    hosts += [row.host for row in frame.findings]
+    assert {host.instance for host in hosts} == {"core-1:9739", "edge-08:9739"}
 
 
 def test_victims_are_known_by_more_than_their_names() -> None:

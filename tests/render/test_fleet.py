@@ -14,8 +14,6 @@ from nftop.render.base.line import Click, Line, Tone
 from nftop.render.base.text import ascii_only, cells
 from nftop.render.fleet import (
     COLUMNS,
-    FleetOrder,
-    FleetRow,
     FleetStatus,
     explain_fleet_lines,
     fleet_columns,
@@ -24,13 +22,12 @@ from nftop.render.fleet import (
     fleet_incidents,
     fleet_lines,
     fleet_order_line,
-    fleet_rows,
     fleet_table_header,
     fleet_text,
-    matches,
     unmapped_lines,
     waiting_header,
 )
+from nftop.render.fleet_rows import FleetOrder, FleetRow, fleet_rows, matches
 from tests.fleet import sample_of, three_hosts
 from tests.frames import HOSTILE
 
@@ -182,7 +179,9 @@ def test_losses_and_information_are_never_no_harm() -> None:
         replace(nf, readings={**nf.readings, "drop_packets_per_s": 3.0}) for nf in well.nfs
     ))  # fmt: skip
     (text,) = (item.text for item in fleet_incidents(losing, 80, 1))
-    assert text.strip() == f"\u25b2 {len(well.nfs)} network functions with losses, no incident of them"
+    assert (
+        text.strip() == f"\u25b2 {len(well.nfs)} network functions with losses, no incident of them"
+    )
     note = replace(frame().incidents[0], host=well.hosts[0], severity=Severity.INFO)
     noted = fleet_incidents(replace(well, incidents=(note,)), 80, 2)
     assert not any(span.tone is Tone.GOOD for item in noted for span in item.spans)

@@ -171,8 +171,7 @@ class RemoteHost:
     def _wait(self) -> str:
         if self.feed is None or self.data is None:
             return self._problem
-        deadline_s = time.monotonic() + _OPENS_WITHIN_S
-        garbage_s = time.monotonic() + _BEGINS_WITHIN_S
+        began_s = time.monotonic()
         scan, opened = Scan(self.data), False
         while not self._cancelled:
             self._news.clear()
@@ -188,15 +187,19 @@ class RemoteHost:
                 break
             if not self.data.grows:
                 return self._unreadable()
-            if not opened and self.data.size and time.monotonic() > garbage_s:
+            if why := self._overdue(time.monotonic() - began_s, opened=opened):
                 self.close()
-                return "what it sends is no recording of nftop's"
-            if time.monotonic() > deadline_s:
-                self.close()
-                return f"nothing came over ssh for {_OPENS_WITHIN_S:.0f} s"
+                return why
             self._news.wait(_LOOK_S)
         self.close()
         return _GIVEN_UP
+
+    def _overdue(self, waited_s: float, *, opened: bool) -> str:
+        """Why the host is given up after so long; "" if it is not."""
+        if not opened and self.data is not None and self.data.size and waited_s > _BEGINS_WITHIN_S:
+            return "what it sends is no recording of nftop's"
+        late = waited_s > _OPENS_WITHIN_S
+        return f"nothing came over ssh for {_OPENS_WITHIN_S:.0f} s" if late else ""
 
     def _unreadable(self) -> str:
         """Why what came is no recording."""

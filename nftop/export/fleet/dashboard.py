@@ -135,7 +135,11 @@ def _panel(table: _Table, metric: Metric) -> Json:
     expr = f"{family.sample}{{{_HOSTS}{table.chosen}}}"
     if family.kind == "counter":
         expr = f"rate({expr}[$__rate_interval])"
-    packets = metric.unit is Unit.PER_S and metric.id in ("drop_packets_per_s", *DROP_PARTS, *OTHER_LOSSES)
+    packets = metric.unit is Unit.PER_S and metric.id in (
+        "drop_packets_per_s",
+        *DROP_PARTS,
+        *OTHER_LOSSES,
+    )
     unit = "pps" if packets else _UNITS.get(metric.unit)
     defaults: Json = {"unit": unit} if unit else {"custom": {"axisLabel": metric.unit.value}}
     legend = " ".join(f"{{{{{name}}}}}" for name in ("instance", *table.labels, "badge"))

@@ -21,7 +21,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import IO, TypeVar
 from urllib.parse import quote
@@ -215,13 +215,16 @@ class Dataset:
         from nftop.export.tables.parquet import row_times  # noqa: PLC0415 - an extra
 
         first, last = (_day(item) for item in (self._interval.from_ns, self._interval.to_ns))
-        name = next((name for name in _EVERY_TICK if name in self._tables), None)
+        names = [name for name in _EVERY_TICK if name in self._tables][:1]
         times = set[int]()
-        for days in range((last - first).days + 1) if name is not None else ():
+        for name, days in product(names, range((last - first).days + 1)):
             path = self._folder(name, self._interval.host.name, first + timedelta(days=days))
-            with contextlib.suppress(FileNotFoundError), open_folder(path) as folder:
-                with os.fdopen(folder.open_file(f"{self._interval.stem}.parquet"), "rb") as file:
-                    times |= row_times(file)
+            with (
+                contextlib.suppress(FileNotFoundError),
+                open_folder(path) as folder,
+                os.fdopen(folder.open_file(f"{self._interval.stem}.parquet"), "rb") as file,
+            ):
+                times |= row_times(file)
         return sorted(times)
 
     def _is_kept(self, wall_ns: int, before: Sequence[int]) -> bool:

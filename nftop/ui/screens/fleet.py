@@ -18,8 +18,6 @@ from nftop.render.base.table import TableColumn, scroll
 from nftop.render.base.text import printable
 from nftop.render.fleet import (
     COLUMNS,
-    FleetOrder,
-    FleetRow,
     FleetStatus,
     explain_fleet_lines,
     fleet_columns,
@@ -27,12 +25,11 @@ from nftop.render.fleet import (
     fleet_header,
     fleet_lines,
     fleet_order_line,
-    fleet_rows,
     fleet_table_header,
-    matches,
     unmapped_lines,
     waiting_header,
 )
+from nftop.render.fleet_rows import FleetOrder, FleetRow, fleet_rows, matches
 from nftop.session.fleet import LEAST_FLEET_S, MOST_FLEET_S, FleetFeed, RemoteAttempt
 from nftop.store.user.fleet_hosts import FleetHosts
 from nftop.ui.change_control import ChangeControl

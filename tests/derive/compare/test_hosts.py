@@ -110,8 +110,8 @@ def test_hosts_that_change_in_both_directions_are_no_difference() -> None:
 def test_hosts_that_changed_by_themselves_are_in_the_heading() -> None:
     result = compare_hosts(fleet([0, 0, 0, 0, 0.1, 0.1, 0.1]))
     assert rows(result)["cpp"].result.word == "no difference"
-    (part,) = result.parts
-    assert (part.word, part.why) == (
+    (report,) = result.parts
+    assert (report.word, report.why) == (
         "inconclusive", "3 of 7 hosts worse: edge-4, edge-5, edge-6",
     )  # fmt: skip
 
@@ -119,12 +119,15 @@ def test_hosts_that_changed_by_themselves_are_in_the_heading() -> None:
 def test_other_losses_that_rise_as_packets_do_are_no_fault() -> None:
     def hosts(old: tuple[float, float], new: tuple[float, float]) -> HostsComparison:
         """Packets and errors before and after, by these factors."""
-        return compare_hosts([
-            pair(number, *(nf((10 + number) * packets, 200 / packets, saturated=FULL,
-                              offered_packets_per_s=30e6, error_drops_per_s=4000 * errors)
-                           for packets, errors in (old, new)))
-            for number in range(10)
-        ])  # fmt: skip
+        pairs = []
+        for number in range(10):
+            before, after = (
+                nf((10 + number) * packets, 200 / packets, saturated=FULL,
+                   offered_packets_per_s=30e6, error_drops_per_s=4000 * errors)
+                for packets, errors in (old, new)
+            )  # fmt: skip
+            pairs.append(pair(number, before, after))
+        return compare_hosts(pairs)
 
     for new, words in (((1.2, 1.2), ("more", "better")), ((1.2, 3), ("worse", "inconclusive"))):
         result = hosts((1, 1), new)

@@ -97,7 +97,7 @@ def test_losses_decide_where_packets_and_cycles_are_the_same() -> None:
     assert rows["drop_packets_per_s"].word == "no difference"
 
 
-def test_other_losses_are_judged_for_each_packet() -> None:
+def test_other_losses_are_judged_per_packet() -> None:
     old, new, worse = (nf(mpps, 2000 / mpps, saturated=1, offered_packets_per_s=12e6,
                           error_drops_per_s=lost)
                        for mpps, lost in ((10, 4000), (12, 4800), (12, 9000)))  # fmt: skip

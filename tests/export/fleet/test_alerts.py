@@ -188,7 +188,10 @@ def test_lost_packets_name_host_culprit_and_victims(known: bool, tmp_path: Path)
     info = 'id="x",kind="neighbour",culprit="tenant",victims="vpp, ovs"'
     series = [f'nftop_incident_severity{{{own},id="x"}}']
     if known:
-        series += [f'nftop_host_info{{{own},host="edge-1"}}', f"nftop_incident_info{{{own},{info}}}"]
+        series += [
+            f'nftop_host_info{{{own},host="edge-1"}}',
+            f"nftop_incident_info{{{own},{info}}}",
+        ]
     summary = "edge-1: vpp, ovs loses packets, culprit tenant" if known else "a:1: packets are lost"
     alert = {
         "exp_labels": {"job": "nftop", "instance": "a:1", "id": "x", "severity": "critical"},
