@@ -497,8 +497,8 @@ def unmapped_lines(
     """
     why = (
         f"{_cut(host.name)} can't be opened: the configuration names no host of ssh for the "
-        f"target {_cut(host.instance)}. Names from Prometheus are never given to ssh. Add, with the "
-        f"host's name in place of HOST, to the table fleet.hosts of {path}:"
+        f"target {_cut(host.instance)}. Names from Prometheus are never given to ssh. Add, with "
+        f"the host's name in place of HOST, to the table fleet.hosts of {path}:"
     )
     return [
         *paragraph(why, width),
