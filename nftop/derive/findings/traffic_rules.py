@@ -364,7 +364,7 @@ def noisy_neighbour(inputs: FindingInputs) -> Measured:
         messages.append(others[0].message if others else "")
         names.append(_nfs(inputs, places))
     values = from_readings(traffic, len(keys), Missing(Reason.SOURCE))
-    return Measured(keys, values, words={"nf": names, "who": messages})
+    return Measured(keys, values, words={"nf": names, "neighbour": messages})
 
 
 register(
@@ -379,7 +379,7 @@ register(
         clear=1.5e9,
         form="{:.1f} GB/s",
         scale=1e-9,
-        text="{value} of memory traffic by {who}",
+        text="{value} of memory traffic by {neighbour}",
         detail=", {beyond} {limit} (beside {nf})",
         source=f"{RDT}, Tables 9, 14 and 19, with a memtester and without CAT against neither: "
         "64-byte packets per second unchanged in all three (within 0.002 %), 256 bytes 3.7 % and "
