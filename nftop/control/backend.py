@@ -23,7 +23,7 @@ from nftop.model.struct import dataclass
 # known only once it is read back.
 KERNELS = ""
 # Number of a directory that does not exist yet; the kernel chooses it.
-UNBORN = KERNELS
+UNASSIGNED = KERNELS
 # Key of the backend of cache classes, by resctrl or by MSRs.
 CLASSES = ""
 StepT = TypeVar("StepT")

@@ -117,7 +117,11 @@ class GuardedChange:
 
 
 class GuardedSeries(GuardedChange):
-    """Settings that the guard tries in turn; whatever ends it, the state before is restored."""
+    """Settings that the guard tries in turn.
+
+    The guard restores the first state when the series ends for any reason; if the guard itself is
+    killed, `nftop recover` does.
+    """
 
     def try_setting(self, number: int) -> Receipt:
         """Put a setting on the host; any outcome but `applied` is the final one."""

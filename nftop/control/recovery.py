@@ -15,7 +15,7 @@ from functools import partial
 
 from nftop.control.backend import (
     KERNELS,
-    UNBORN,
+    UNASSIGNED,
     AnyBackend,
     LockedError,
     RefusedError,
@@ -77,7 +77,7 @@ def plan_revert(host: AnyBackend, entry: Entry, unseen: tuple[str, ...] = ()) ->
     way = revert_target(state, known_change, tasks_inside)
     back = changes_between(state, way.target)
     # Numbers of directories that were created before a crash are known only now.
-    remade = {cell: number or state.get(cell, UNBORN) for cell, number in entry.remade.items()
+    remade = {cell: number or state.get(cell, UNASSIGNED) for cell, number in entry.remade.items()
               if number or cell not in way.foreign}  # fmt: skip
     earlier = entry.left if entry.reverting else unseen  # else `left` is about earlier changes
     others = (*left_alone(way.foreign, state), *displaced_messages(way.displaced, way.target))
@@ -90,7 +90,7 @@ def plan_revert(host: AnyBackend, entry: Entry, unseen: tuple[str, ...] = ()) ->
         left=tuple(dict.fromkeys(left)),
         reverting=True,
         offline=tuple(sorted({*before, *way.offline})),
-        remade={**remade, **{item.cell: UNBORN for item in back if item.new == UNBORN}},
+        remade={**remade, **{item.cell: UNASSIGNED for item in back if item.new == UNASSIGNED}},
     )
     return RevertPlan(written, way.target, bool(others or (earlier and not before)))
 
@@ -136,7 +136,7 @@ def perform_revert(host: AnyBackend, way: RevertPlan) -> State | str:
 
 def with_numbers(entry: Entry, reads: State) -> Entry:
     """The entry for the history, with the numbers of directories that were created again."""
-    numbers = {cell: number or reads.get(cell, UNBORN) for cell, number in entry.remade.items()}
+    numbers = {cell: number or reads.get(cell, UNASSIGNED) for cell, number in entry.remade.items()}
     return replace(entry, remade=numbers)
 
 

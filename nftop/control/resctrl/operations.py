@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from nftop.control.backend import KERNELS, UNBORN, advance, goal
+from nftop.control.backend import KERNELS, UNASSIGNED, advance, goal
 from nftop.model.change import Cell, Change, State, group_path, parts
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import EXCLUSIVE, MB, ROOT, SHAREABLE, cache_of_line
@@ -140,9 +140,9 @@ def by_cache(state: State) -> Mapping[tuple[str, int], Sequence[Cell]]:
 def _delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
     here = group_path(step.group, step.monitor)
     if step.deed == "mkdir" and step.monitor:
-        return {Cell("monitor", step.group, step.monitor): UNBORN}
+        return {Cell("monitor", step.group, step.monitor): UNASSIGNED}
     if step.deed == "mkdir":
-        return {Cell("group", step.group): UNBORN, Cell("mode", step.group): SHAREABLE}
+        return {Cell("group", step.group): UNASSIGNED, Cell("mode", step.group): SHAREABLE}
     if step.deed == "rmdir":
         return _left(state, step)
     if step.deed == "cpus":

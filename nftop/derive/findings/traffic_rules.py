@@ -316,7 +316,7 @@ def memory_per_packet(inputs: FindingInputs) -> Measured:
         keys.append(FindingKey(class_text(group, cache), group.clos))
         parts.append(places)
         names.append(_nfs(inputs, places))
-        mixed = _strangers(inputs, group.name, cache.l3, _QUIET_RATIO)
+        mixed = _other_busy_cpus(inputs, group.name, cache.l3, _QUIET_RATIO)
         traffic[index] = _MIXED if mixed else cache.readings["mbm_total_bytes_per_s"]
     packets = summed(inputs.packets, parts)
     moved = from_readings(traffic, len(keys), Missing(Reason.SOURCE))
@@ -429,7 +429,7 @@ class Neighbour:
 def neighbours(inputs: FindingInputs, group: GroupRow, cache: GroupCacheRow) -> Iterator[Neighbour]:
     """Others in the class itself, and classes that may fill some of the same ways."""
     mine = ways_of(cache)
-    others = _strangers(inputs, group.name, cache.l3, _BUSY_RATIO)
+    others = _other_busy_cpus(inputs, group.name, cache.l3, _BUSY_RATIO)
     if others:
         mask = 0 if mine is None else mine.bits
         traffic = cache.readings["mbm_total_bytes_per_s"]
@@ -458,7 +458,7 @@ def polled_classes(inputs: FindingInputs) -> Iterator[tuple[GroupRow, GroupCache
                 yield group, cache, places[group.name, cache.l3]
 
 
-def _strangers(inputs: FindingInputs, name: str, l3: L3Domain, busy_ratio: float) -> list[int]:
+def _other_busy_cpus(inputs: FindingInputs, name: str, l3: L3Domain, busy_ratio: float) -> list[int]:
     """CPUs of a class behind a cache that are so busy, and no network function polls there."""
     table = inputs.frame.cpus
     ran = table.columns["cpu_time_ratio"]
