@@ -264,7 +264,9 @@ def _masks(state: State, group: str) -> Iterator[Statement]:
                 yield MaskStatement(group, resource, cdp, domains, bits, NOWHERE)
 
 
-def _group_by_value(state: State, group: str, line: str) -> Iterator[tuple[tuple[int, ...] | None, str]]:
+def _group_by_value(
+    state: State, group: str, line: str
+) -> Iterator[tuple[tuple[int, ...] | None, str]]:
     """Values of a line with their domains; None if all are the same."""
     by_value: dict[str, list[int]] = {}
     for cell in sorted(item for item in state if item.kind == "schemata"):

@@ -458,7 +458,9 @@ def polled_classes(inputs: FindingInputs) -> Iterator[tuple[GroupRow, GroupCache
                 yield group, cache, places[group.name, cache.l3]
 
 
-def _other_busy_cpus(inputs: FindingInputs, name: str, l3: L3Domain, busy_ratio: float) -> list[int]:
+def _other_busy_cpus(
+    inputs: FindingInputs, name: str, l3: L3Domain, busy_ratio: float
+) -> list[int]:
     """CPUs of a class behind a cache that are so busy, and no network function polls there."""
     table = inputs.frame.cpus
     ran = table.columns["cpu_time_ratio"]

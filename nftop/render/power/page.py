@@ -130,7 +130,7 @@ def package_lines(
     if frame.packages:
         lines += _packages(frame.packages, shown, past, points, interval_s)
     else:
-        lines.append(line(Span("the topology names no package", Tone.DIM)))
+        lines.append(line(Span("the topology names no package", Tone.MUTED)))
     lines += alert_lines(frame.apart, width=width)
     lines += placement_lines(frame, width)
     lines += host_lines(frame, width)
@@ -140,7 +140,7 @@ def package_lines(
     lines += source_lines(frame, "pcm", _pcm_contents(frame, columns), width)
     state, here = frame.sources.get("pcm"), not (frame.host.simulated or frame.host.remote)
     if here and (state is None or state.reason is Reason.SOURCE):
-        lines += paragraph(START, width, tone=Tone.DIM)
+        lines += paragraph(START, width, tone=Tone.MUTED)
     return [crop(item, width) for item in lines]
 
 

@@ -174,7 +174,7 @@ def paper_lines(width: int) -> tuple[Line, ...]:
         f"{min(read):.2f}-{max(read):.2f} lines, memory {min(memory):.1f}-{max(memory):.1f} bytes; "
         f"equations 23, 24: {equations[0]:.2f}, {equations[1]:.2f} lines"
     )
-    return tuple(paragraph(text, width, tone=Tone.DIM))
+    return tuple(paragraph(text, width, tone=Tone.MUTED))
 
 
 def _others(frame: Frame, width: int) -> list[Line]:
@@ -378,7 +378,7 @@ def traffic(frame: Frame, width: int, past: PackagePast, interval_s: float) -> T
             lines = _box_lines(band, boxes, numbers, shape)
             drawn += zip(lines, (None, *[boxes.row(number) for number in numbers]), strict=False)
     if not frame.packages:
-        drawn.append((line(Span("the topology names no package", Tone.DIM)), None))
+        drawn.append((line(Span("the topology names no package", Tone.MUTED)), None))
     below = (*accelerator_lines(frame, width), *absence_lines(frame, width))
     drawn += [(item, None) for item in below]
     return TrafficLines(
