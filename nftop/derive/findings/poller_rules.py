@@ -18,7 +18,7 @@ from nftop.derive.findings.rule import (
     register,
 )
 from nftop.model.column import Column, column, from_readings, missing, where
-from nftop.model.metrics.core import PAPER
+from nftop.model.metrics.probes import PAPER
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.kinds import POLLING_RATIO
 

@@ -22,7 +22,7 @@ from nftop.derive.findings.rule import (
 from nftop.model.column import Column, from_readings, ratio, where
 from nftop.model.frame import BoxTraffic, GroupCacheRow, GroupRow, PackageRow
 from nftop.model.ids import L3Domain, format_cpu_list
-from nftop.model.metrics.core import PAPER
+from nftop.model.metrics.probes import PAPER
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass

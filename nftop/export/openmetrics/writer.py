@@ -16,12 +16,12 @@ import numpy as np
 
 from nftop.model.column import Column
 from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS, CPU_METRICS, cpu_metric
-from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.nodes import NODE_METRICS
+from nftop.model.metrics.probes import CORE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 from nftop.render.base.text import printable

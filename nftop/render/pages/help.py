@@ -9,7 +9,6 @@ from typing import NamedTuple
 from nftop.model.frame import DeviceRow, Frame
 from nftop.model.ids import Cpu
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
-from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound
@@ -17,6 +16,7 @@ from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.metrics.power import COUNTED_POWER_PACKAGE_METRICS
+from nftop.model.metrics.probes import CORE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.perf_tool import PerfTask
 from nftop.render.base import format as fmt

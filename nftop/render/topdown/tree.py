@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from nftop.model.frame import CoreDetail, CpuTable, Frame, TmaNode
 from nftop.model.metrics.catalogue import EXPLAINED, cpu_metric
-from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound
+from nftop.model.metrics.probes import CORE_METRICS
 from nftop.model.metrics.tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.papers.printed import printed_tables
