@@ -182,7 +182,7 @@ def _incidents(
         # Their order in this label is by their losses; a name may have ", " in it.
         known, names = victims.get(key, []), labels.victims.split(", ")
         place = names.index if {item.name for item in known} <= {*names} else labels.victims.find
-        known = sorted(known, key=lambda item: place(item.name))  # noqa: B023 - used at once
+        known = sorted(known, key=lambda item: place(item.name))
         result.append(
             FleetIncident(
                 host=hosts[labels.instance],

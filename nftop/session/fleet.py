@@ -14,7 +14,7 @@ from nftop.model.missing import Missing
 from nftop.model.struct import replace
 
 LEAST_FLEET_S, MOST_FLEET_S = 2.0, 3600.0
-# A slow Prometheus has half a reading's time between two, twice that after each failure, up to this.
+# The least pause is half a reading's time, doubled by each failure in a row, at most this.
 _MOST_PAUSE_S = 60.0
 
 

@@ -16,7 +16,7 @@ from nftop.model.missing import Missing, Reason
 # BatchMode: ssh asks for nothing, it fails. A host that does not answer, or answers no more, is
 # given up after 15 s: without a limit ssh waits for TCP, minutes or for ever. LogLevel: no banner
 # of the host, which would pass for the reason of an end. No terminal, agent, X11, forwarding or
-# command of the operator's configuration: nothing but the recorder. After `--` nothing is an option.
+# command of the operator's configuration is used. After `--` nothing is an option.
 _LIMITS = ("ConnectTimeout=15", "ServerAliveInterval=5", "ServerAliveCountMax=3")
 _NOTHING_ELSE = ("ClearAllForwardings=yes", "PermitLocalCommand=no", "RemoteCommand=none")
 _OPTIONS = ("BatchMode=yes", *_LIMITS, "LogLevel=ERROR", *_NOTHING_ELSE)

@@ -119,9 +119,9 @@ def test_the_operators_configuration_adds_nothing(tmp_path: Path) -> None:
     assert options("edge-07")["requesttty"] == "force", "the configuration is read"
     effective = options(*SSH[1:], "edge-07", *FAR_COMMAND)
     assert effective["user"] == "root"
-    expected = {"requesttty": "false", "forwardagent": "no", "forwardx11": "no", "loglevel": "ERROR",
+    expected = {"requesttty": "false", "forwardagent": "no", "forwardx11": "no",
                 "clearallforwardings": "yes", "permitlocalcommand": "no", "batchmode": "yes",
-                "connecttimeout": "15"}  # fmt: skip
+                "connecttimeout": "15", "loglevel": "ERROR"}  # fmt: skip
     assert {name: effective.get(name) for name in expected} == expected
     assert not {"localforward", "remoteforward", "dynamicforward"} & effective.keys()
     assert effective.get("remotecommand", "none") == "none"

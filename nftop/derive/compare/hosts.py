@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from nftop.derive.compare.comparability import COSTS, DROPS, LOSSES, PACKETS, load_moved, summed
+from nftop.derive.compare.comparability import COSTS, DROPS, LOSSES, load_moved, neutral, summed
 from nftop.derive.compare.intervals import Entity, EntityRow
 from nftop.derive.compare.intervals_report import Comparison, EntityReport, is_same_clock, ordered
 from nftop.derive.compare.metric import (
@@ -42,8 +42,9 @@ HOSTS_NEEDED = least_hosts()
 RULE_HOSTS = (
     "change: Hodges-Lehmann estimate over hosts, of after / before, of losses the difference, and "
     "its 95 % interval, without hosts that have 0 on both sides; a difference is "
-    f"{LEAST_RATIO * 100:g} % or more, of losses 1 of a million offered packets too, by signed "
-    f"ranks (exact up to 25 hosts), with {ALPHA * 100:g} % false ones among all (Benjamini-Hochberg)"
+    f"{LEAST_RATIO * 100:g} % or more, of losses also 1 of a million offered packets, by signed "
+    f"ranks (exact up to 25 hosts), with {ALPHA * 100:g} % false ones among all "
+    "(Benjamini-Hochberg)"
 )
 # Not measured but written: no test counts it.
 _SETTING = "capacity_bytes"
@@ -266,8 +267,8 @@ def _under_load(
     metric, is_nf = row.result.metric, own.entity.kind == "nf"
     if own.full or (load is None if is_nf else not loaded):
         return row
-    if not is_nf or metric.id in (*PACKETS, *DROPS):
-        return replace(row, result=replace(row.result, metric=replace(metric, good=None)))
+    if (used := neutral(metric, is_nf=is_nf)) is not metric:
+        return replace(row, result=replace(row.result, metric=used))
     if row.incomparable[1]:
         return row
     return replace(row, incomparable=(load_moved(load or 0.0), "load_moved"))
@@ -394,18 +395,17 @@ def _word(row: HostsRow, tested: int, needed: int) -> tuple[Word, str, Code]:
     if isinstance(change, Missing) or hosts < HOSTS_NEEDED:
         more = "1 more host" if hosts == HOSTS_NEEDED - 1 else f"{HOSTS_NEEDED - hosts} more hosts"
         return "too few hosts", f"at least {more}", "few_hosts"
-    if change == 0 or abs(change) < row.least:
+    chance = row.p is not None and row.p > ALPHA + _ROUNDING
+    if change == 0 or abs(change) < row.least or chance:
         return "no difference", "", ""
     if row.p is None or row.q is None:
         why = f"{row.differing} of {hosts} hosts differ, at least {HOSTS_NEEDED} are needed"
         return "inconclusive", why, "few_hosts"
-    interval = [end for end in (row.low, row.high) if not isinstance(end, Missing)]
-    if row.q <= ALPHA + _ROUNDING and interval and min(interval) <= 0 <= max(interval):
-        why = f"{row.differing} of {hosts} hosts differ, and the interval contains 0"
-        return "inconclusive", why, "few_hosts"
-    if row.q <= ALPHA + _ROUNDING:
-        return direction(row.result.metric, up=change > 0), "", ""
-    if row.p <= ALPHA + _ROUNDING:
+    if row.q > ALPHA + _ROUNDING:
         why = f"p = {row.p:.2g} may be chance: one of {tested} numbers shows from {needed} hosts on"
         return "inconclusive", why, "many_numbers"
-    return "no difference", "", ""
+    ends = [end for end in (row.low, row.high) if not isinstance(end, Missing)]
+    if min(ends, default=change) <= 0 <= max(ends, default=change):
+        why = f"{row.differing} of {hosts} hosts differ, and the interval contains 0"
+        return "inconclusive", why, "few_hosts"
+    return direction(row.result.metric, up=change > 0), "", ""

@@ -87,7 +87,7 @@ def test_the_interval_beyond_25_hosts_is_of_the_normal_distribution() -> None:
     Of powers of 2 the means are in the order of the larger one: 91 have it up to 2^12, 75 from
     2^23 on.
     """
-    values = 2.0 ** np.arange(26)
+    values = np.exp2(np.arange(26, dtype=np.float64))
     assert centre(values)[1] == ((2.0**6 + 2.0**13) / 2, (1 + 2.0**22) / 2)
     assert centre(-values)[1] == (-(1 + 2.0**22) / 2, -(2.0**6 + 2.0**13) / 2)
 

@@ -342,7 +342,7 @@ async def test_keys_without_a_meaning_and_the_palette() -> None:
 
 
 async def test_a_stop_before_the_consumer_runs_ends_the_screen() -> None:
-    feed = FleetFeed(lambda: three(), 10.0)
+    feed = FleetFeed(three, 10.0)
     app = FleetApp(feed, FleetContext("prom:9090", HOSTS, Attempt, FleetMemory()), Options())
     feed.stop()
     assert next(app._frames, None) is None
