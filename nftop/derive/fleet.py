@@ -181,8 +181,8 @@ def _incidents(
             continue
         # Their order in this label is by their losses; a name may have ", " in it.
         known, names = victims.get(key, []), labels.victims.split(", ")
-        place = names.index if {item.name for item in known} <= {*names} else labels.victims.find
-        known = sorted(known, key=lambda item: place(item.name))
+        order = names.index if {item.name for item in known} <= {*names} else labels.victims.find
+        known = sorted(known, key=lambda item: order(item.name))
         result.append(
             FleetIncident(
                 host=hosts[labels.instance],

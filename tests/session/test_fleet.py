@@ -143,7 +143,7 @@ class Waits(threading.Event):
 
 
 def waits(took_s: list[float], interval_s: float, *, fails: set[int], due: set[int]) -> Waits:
-    """Waits after readings that take so long; these fail, and during these one is asked for."""
+    """Waits after readings that take so long; these fail, and during these one is requested."""
     clock_s, number = [0.0], itertools.count()
     result = Waits(len(took_s))
 
@@ -168,7 +168,7 @@ def test_a_slow_server_has_pauses_that_grow_with_its_failures() -> None:
     assert [wait for wait, _ in result.waits] == [pytest.approx(item) for item in expected]
 
 
-def test_a_reading_that_was_asked_for_is_one_reading() -> None:
+def test_a_requested_reading_is_one_reading() -> None:
     result = waits([0.1] * 4, 10.0, fails=set(), due={1})
     assert [is_due for _, is_due in result.waits] == [False, True, False, False]
 

@@ -225,7 +225,7 @@ def test_a_host_that_opens_as_it_is_given_up_is_closed(
     assert isinstance(remote.data, PipeBytes) and not remote.data.grows
 
 
-def test_a_host_whose_opening_fails_is_closed_by_cancel(
+def test_a_host_that_fails_to_open_is_closed_by_cancel(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_ssh(folder, "exec sleep 600")
