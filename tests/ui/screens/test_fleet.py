@@ -207,7 +207,7 @@ async def test_tab_passes_hosts_that_the_filter_hides() -> None:
     async with fleet(three()) as run:
         await run.press("backslash", *"edge-07", "enter", "tab")
         first = selected(run)
-        assert first.startswith("edge-07") and "filter" not in run.footer
+        assert first.startswith("edge-07") and "hides" not in run.footer
         await run.press("tab")
         assert selected(run) == first
         await run.press("backslash", *["backspace"] * 7, *"core-1", "enter")
