@@ -217,11 +217,11 @@ class EventHistory:
     def _add_change(self, event: TimelineEvent) -> None:
         """Add a change, joined with those just before and after it; a text gives way to it."""
         self._changes_seen[event.begin_ns] = event
-        parts = _together(self._changes_seen.values(), event)
-        for part in parts:
-            self._events.pop(part.key, None)
-        changes = tuple(change for part in parts for change in part.changes)
-        event = replace(parts[0], changes=changes, at_ns=parts[-1].at_ns)
+        joined = _together(self._changes_seen.values(), event)
+        for item in joined:
+            self._events.pop(item.key, None)
+        changes = tuple(change for item in joined for change in item.changes)
+        event = replace(joined[0], changes=changes, at_ns=joined[-1].at_ns)
         self._events[event.key] = event
         self._judge_changes(event)
 
