@@ -145,9 +145,11 @@ def rows_before(before: UncoreTable, after: UncoreTable) -> NDArray[np.int64]:
     A counter is an event on a box of a package. Dies of a package may have equal ones, which are
     in the same order; all of these are new if their number differs.
     """
-    if before.events == after.events and all(
-        np.array_equal(getattr(before, name), getattr(after, name))
-        for name in ("packages", "boxes", "event")
+    if (
+        before.events == after.events
+        and np.array_equal(before.packages, after.packages)
+        and np.array_equal(before.boxes, after.boxes)
+        and np.array_equal(before.event, after.event)
     ):
         return np.arange(len(after.values))
     old, new = _by_counter(before), _by_counter(after)

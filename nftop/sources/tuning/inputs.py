@@ -119,7 +119,7 @@ class HostFinding:
 
     reason: Reason  # PRESENT if it could be read
     text: str  # the result, in a sentence
-    fix: str = ""  # a command, or what to do; "" if nothing need be done
+    fix: str = ""  # a command for a shell; "" if none helps here
     advised: bool = True  # False if it was read and is not as the papers advise
     of: str = ""  # the item of the check (a NIC); "" if there is one result
 

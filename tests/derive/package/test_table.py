@@ -116,7 +116,7 @@ def test_only_boxes_that_are_new_warm_up() -> None:
     assert known.per_s[[0, 2]].tolist() == [1e9, 1e9]
 
 
-def test_boxes_of_several_dies_are_not_taken_for_each_other() -> None:
+def test_boxes_of_several_dies_are_not_mixed_up() -> None:
     """One of two equal counters is gone: which of them is not known."""
     twins = np.array([0, 0, 1, 1], np.int32)
     before = reads([100, 1, 0, 0], [9] * 4, 9, boxes=np.zeros(4, np.int32))

@@ -127,10 +127,10 @@ def test_a_cpu_has_one_vcpu_of_all_machines(tmp_path: Path) -> None:
 def test_fixes_of_a_run_give_each_core_to_one_thread(tmp_path: Path) -> None:
     host(tmp_path, {**SIBLINGS, **vcpus("0-7"), **vcpus("6", pid=950), f"{CPUS}/isolated": ""})
     first, second = poller(0, pinned=False), poller(4, tid=102, pinned=False)
-    found = host_checks(tmp_path, read_topology(tmp_path), (first, second, poller(3, tid=103)))
-    fixes = [check.fix for check in found if "taskset" in check.fix]
+    results = host_checks(tmp_path, read_topology(tmp_path), (first, second, poller(3, tid=103)))
+    fixes = [check.fix for check in results if "taskset" in check.fix]
     assert fixes == ["sudo taskset -pc 1 101", "sudo taskset -pc 4 102"], "cores 2 and 3 are taken"
-    (guest,) = [check for check in found if check.name == "host qemu 900"]
+    (guest,) = [check for check in results if check.name == "host qemu 900"]
     assert guest.state == "tune" and guest.text.endswith("too few CPUs are free for them")
 
 

@@ -395,12 +395,12 @@ def test_a_source_that_is_closed_while_it_reads_leaves_nothing_open(
     source = host.source()
     closing = threading.Thread(target=source.close)
 
-    def found(root: Path) -> object:
+    def ports(root: Path) -> object:
         closing.start()
         closing.join(0.2)  # without a lock it ends here, and boxes are opened after it
         return ports_with_networks(root)
 
-    monkeypatch.setattr("nftop.sources.uncore.source.ports_with_networks", found)
+    monkeypatch.setattr("nftop.sources.uncore.source.ports_with_networks", ports)
     source.read()
     closing.join()
     assert not host.fake.fds
