@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from unittest import mock
 
 from nftop.cli.main import run
@@ -45,3 +48,18 @@ def called(*arguments: str, text: str | bytes = "") -> subprocess.CompletedProce
             assert isinstance(left.code, int), left.code
             code = left.code
     return subprocess.CompletedProcess([*NFTOP, *arguments], code, out.getvalue(), err.getvalue())
+
+
+def wording(text: str, *paths: Path) -> str:
+    """`text` for a snapshot: DIR instead of each of `paths`, TIME instead of a time of this run."""
+    for path in paths:
+        text = text.replace(str(path), "DIR")
+    return re.sub(r"20\d\d-\d\d-\d\dT[\d:.]+Z", "TIME", text)
+
+
+def lines_with(text: str | Iterable[str], key: str) -> list[str]:
+    """The lines that contain `key`, for a snapshot of what a screen says of it."""
+    lines = text.split("\n") if isinstance(text, str) else text
+    picked = [line.strip() for line in lines if key in line]
+    assert picked, f"no line has {key!r}"
+    return picked

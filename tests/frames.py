@@ -25,7 +25,7 @@ from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS
 from nftop.model.metrics.saturation import SATURATION_CPU_METRICS, SATURATION_NF_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.nf.parts import (
+from nftop.model.nf.components import (
     NO_ERROR_DROPS,
     NO_LATENCY,
     NO_MONITOR,

@@ -110,7 +110,7 @@ MAY: Mapping[str, str] = {
     "derive/cpu/table.py": "getattr",
     # Every module of the package registers its screen.
     "ui/screens/registry.py": "pkgutil.iter_modules importlib.import_module",
-    "model/bounds.py": "getattr",
+    "model/sample_bounds.py": "getattr",
     # Tables of the package that are no code.
     "model/data_files.py": "importlib.resources.files read_bytes",
     # Attributes of a class body, to create a Struct with them.
@@ -129,7 +129,7 @@ MAY: Mapping[str, str] = {
     "pathlib.Path open mkdir unlink replace hashlib.sha256",
     "control/journal_entry.py": "getattr hashlib.sha256 os.fspath pathlib.Path",
     # Whether a guard is a child of this process.
-    "control/doctor.py": "os.waitid os.P_PID os.WEXITED os.WNOHANG os.WNOWAIT",
+    "control/journal_check.py": "os.waitid os.P_PID os.WEXITED os.WNOHANG os.WNOWAIT",
     # The guard: a process of its own, started here and nowhere else.
     "control/guard_client.py": "subprocess.Popen socket.socketpair socket.socket socket.MSG_* "
     "subprocess.TimeoutExpired pathlib.Path os.fspath os.fdopen os.memfd_create sys.executable",

@@ -11,13 +11,13 @@ revert                which cells a revert restores; cells that others have chan
 recovery              reverts a change, at once or after a crash
 journal               changes under way, on disk before they are made, and all that were made
 journal_entry         entries of the journal and messages of the guard as JSON
+journal_check         what doctor, screens and commands report of the journal
 journal_damage        damaged files of the journal, and how to clear them by hand
 change_history        directories that nftop created, and what undoes kept changes
 guard_process         the process that changes the host, and reverts unless the change is kept
 guard_client          starts it, and reads its answers
 rules                 what the hardware and the kernel accept
 wording               messages about a change and its undo
-doctor                lines of `nftop doctor` about changes
 resctrl, pqos         cache classes by resctrl, or by MSRs where the kernel has no resctrl
 cpufreq               frequencies of cores
 speed_select          SST-BF and SST-CP classes, by intel-speed-select

@@ -40,6 +40,7 @@ from nftop.model.struct import dataclass, replace
 
 LOCK_S = 2.0  # programs hold a lock such as resctrl's for milliseconds
 _PLANS = 3  # how often a revert is planned again because of changes by others before the lock
+RESTORED = "everything is as it was before"
 _REBOOTED = "this host was booted since, which undid it"
 
 
@@ -236,7 +237,7 @@ def _take_back(
         later = _later(journal, done)
         return _close(journal, done, unmet, (*why, *done.left, *rest, end, *later))
     none = () if done.back or entry.reverting else ("nothing of it was on the host",)
-    ends = ["everything is as it was before"]
+    ends = [RESTORED]
     if done.undoes:
         hint = hinted(journal, ": `nftop undo` does it")
         ends.append(f"{undone_text(done.undoes, 'not taken back')}{hint}")

@@ -14,6 +14,7 @@ from nftop.derive.cpu.frequencies import FREQUENCIES
 from nftop.derive.cpu.table import CPUS, CYCLES
 from nftop.derive.cpu.time import CPU_TIMES
 from nftop.derive.findings.engine import FINDINGS
+from nftop.derive.fold_stage import AnyStage, FoldTick, TopologyChange
 from nftop.derive.frame import BASELINES, FRAME, NF_ROWS, OWN_COST, RELATIVE
 from nftop.derive.incidents.lifecycle import INCIDENTS
 from nftop.derive.nf.netdev import NETDEV
@@ -23,7 +24,6 @@ from nftop.derive.package.devices import DEVICES
 from nftop.derive.package.power import POWER
 from nftop.derive.package.table import PACKAGES
 from nftop.derive.pcm.fold import SERVER
-from nftop.derive.stage import AnyStage, FoldTick, TopologyChange
 from nftop.derive.threads import THREADS
 from nftop.derive.topdown.tma import FOCUS, TOPDOWN
 from nftop.derive.usual import USUAL

@@ -12,6 +12,7 @@ from nftop.derive.cpu.counters import COUNTERS
 from nftop.derive.cpu.frequencies import FREQUENCIES
 from nftop.derive.cpu.table import CYCLES
 from nftop.derive.cpu.time import CPU_TIMES
+from nftop.derive.fold_stage import FoldStage, FoldTick, stateless
 from nftop.derive.nf.cores import NfHostContext, with_cores
 from nftop.derive.nf.netdev import NETDEV, kernel_row, with_kernel_parts
 from nftop.derive.nf.packet_cost import nf_row
@@ -20,7 +21,6 @@ from nftop.derive.occupants import NFS, POLLERS
 from nftop.derive.package.devices import DEVICES, with_users
 from nftop.derive.package.relative import class_memory, package_loads, per_packet, utilisation
 from nftop.derive.pcm.fold import SERVER
-from nftop.derive.stage import FoldStage, FoldTick, stateless
 from nftop.derive.threads import THREADS, by_process
 from nftop.derive.topdown.tma import FOCUS
 from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, PackageRow, SelfCost, SourceState

@@ -23,10 +23,10 @@ from collections.abc import Mapping, Sequence
 
 from nftop.derive.cpu.counters import COUNTERS, tsc_hz
 from nftop.derive.cpu.time import TICKS
+from nftop.derive.fold_stage import FoldStage, FoldTick, stateless
 from nftop.derive.nf.kinds import step_nfs
 from nftop.derive.nf.rates import WHOLE_RATIO, NfContext, NfCore, NfRates
 from nftop.derive.nf.registry import NfMemory
-from nftop.derive.stage import FoldStage, FoldTick, stateless
 from nftop.derive.threads import THREADS, ThreadRate
 from nftop.model.column import Column
 from nftop.model.frame import BY_RUN, Clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from nftop.derive.absence import after_absence
-from nftop.derive.stage import FoldStage, FoldTick
+from nftop.derive.fold_stage import FoldStage, FoldTick
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.kinds import POLLING_RATIO

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.derive.compare.window import NF_KEPT, nf_sample
+from nftop.derive.fold_stage import FoldStage, FoldTick
 from nftop.derive.frame import FRAME
 from nftop.derive.incidents.lifecycle import INCIDENTS
-from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.column import Floats
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu

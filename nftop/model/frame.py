@@ -11,9 +11,7 @@ from nftop.model.column import Column
 from nftop.model.ids import Cpu, L3Domain, Package
 from nftop.model.incident import Incident
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.nf.kinds import DPDK_PROGRAM
-from nftop.model.nf.netdev import InterfaceRow
-from nftop.model.nf.parts import (
+from nftop.model.nf.components import (
     NOT_REPORTED,
     ONLY_OVS,
     NfDrop,
@@ -24,6 +22,8 @@ from nftop.model.nf.parts import (
     NfThread,
     NfXstat,
 )
+from nftop.model.nf.kinds import DPDK_PROGRAM
+from nftop.model.nf.netdev import InterfaceRow
 from nftop.model.owner import Owner
 from nftop.model.pcie import RootPort
 from nftop.model.rdt.masks import Cbm

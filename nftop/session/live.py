@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
 from nftop.derive.compare.baseline import keep
+from nftop.derive.cpu_filter import only_cpus
 from nftop.derive.findings.engine import begun
 from nftop.derive.fold import FoldState, comparing, polling_cpus, step
 from nftop.derive.incidents.lifecycle import culprit_focus
-from nftop.derive.select import only_cpus
 from nftop.derive.topdown.tma import drilled_node
 from nftop.model.baseline import Baselines
 from nftop.model.error_text import describe_error

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from nftop.derive.compare.baseline import keep as kept_now
+from nftop.derive.cpu_filter import only_cpus
 from nftop.derive.findings.engine import FINDINGS, EarlierFindings, FindingState
 from nftop.derive.fold import FoldState, comparing, step
-from nftop.derive.select import only_cpus
 from nftop.model.baseline import Baselines
 from nftop.model.frame import Frame
 from nftop.model.recording_loss import RecordingLoss

@@ -214,8 +214,11 @@ def altered(
     steady, swinging = (np.stack([rate[half] for rate in rates]) for half in (0, 1))
     same = frequencies is model.frequencies[kept - 1]
     lag = Lag(old_steady - steady[0], old_swinging - swinging[0]) if same else None
-    for left in (lag.steady, lag.swinging) if lag is not None else ():
-        left[list(at_once), INDEX["frames"]] = 0.0
+    if lag is not None and at_once:
+        cpus, frames, packets = list(at_once), INDEX["frames"], INDEX["packets"]
+        of_packet = steady[0][cpus, frames] / np.maximum(steady[0][cpus, packets], 1.0)
+        for left in (lag.steady, lag.swinging):
+            left[cpus, frames] = left[cpus, packets] * of_packet
     longer = replace(
         model,
         starts_ns=(*model.starts_ns[:kept], *starts_ns),

@@ -142,14 +142,6 @@ def costs(layout: Layout, now: Now, held: Floats, usual: Floats, first: Floats) 
 _SYSTEM_SHARE = 0.02
 
 
-def appetites(cpus: Sequence[Sequence[int]], layout: Layout, now: Now) -> tuple[Floats, Floats]:
-    """Bytes that each of g groups of CPUs would fill, and its pace for `settle`: float64 (g,)."""
-    one = appetites_of_cpus(layout, now)
-    sums = [one[:, list(own)].sum(axis=1) for own in cpus]
-    wants, weights = np.array(sums).T
-    return wants, weights
-
-
 def appetites_of_cpus(layout: Layout, now: Now) -> Floats:
     """Bytes and pace of each of n CPUs: float64 (2, n)."""
     one = np.empty((2, len(layout.topology.cpus)))

@@ -86,23 +86,22 @@ class PendingState:
 
 
 class ChangeControl:
-    """Controls one change at a time. Methods: application thread; `tell`: called from any."""
+    """Controls one change at a time. Methods: application thread; `on_change`: called from any."""
 
     def __init__(
         self,
         gate: ClassGate | None,
-        tell: Callable[[], None],
+        on_change: Callable[[], None],
         *,
         keep_within_s: float = KEEP_WITHIN_S,
         clock: Callable[[], float] = time.monotonic,
         experiment_host: Callable[[], ExperimentHost] | None = None,
         note: NoteStep | None = None,
     ) -> None:
-        """`gate`: None if nothing can be changed. `tell`: called when `state` changes.
+        """`gate`: None if nothing can be changed. `on_change`: called when `state` changes.
 
         `experiment_host`: opens the host for experiments; None: the one that is shown.
         `note`: notes their steps in a recording.
-
         `left`: receipt of a change that was pending when the application ended; None if it was
         kept as requested.
         `own_changes`: writes and reverts made here, oldest first.
@@ -113,14 +112,14 @@ class ChangeControl:
         self.gate = gate
         self.ways: Mapping[str, int] = {}
         self.experiment = ExperimentControl(
-            gate, tell, open_host=experiment_host, wrote=self._tried, note=note
+            gate, on_change, open_host=experiment_host, wrote=self._tried, note=note
         )
         self.keep_within_s = keep_within_s
         self.state = PendingState()
         self.left: Receipt | None = None
         self.last: tuple[Receipt, bool] | None = None
         self.own_changes: tuple[OwnChange, ...] = ()
-        self._on_change = tell
+        self._on_change = on_change
         self._clock = clock
         self._closing = False
         self._heard = threading.Event()

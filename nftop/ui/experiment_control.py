@@ -92,14 +92,14 @@ class ExperimentControl:
     def __init__(
         self,
         gate: ClassGate | None,
-        tell: Callable[[], None],
+        on_change: Callable[[], None],
         *,
         open_host: Callable[[], ExperimentHost] | None = None,
         wrote: Callable[[Sequence[Change], int], None] = lambda _changes, _began_ns: None,
         now_ns: Callable[[], int] = time.monotonic_ns,
         note: NoteStep | None = None,
     ) -> None:
-        """`tell`: called when `view` changes. `wrote`: receives writes to the host shown.
+        """`on_change`: called when `view` changes. `wrote`: receives writes to the host shown.
 
         `open_host`: the host to run on, if not the one shown, whose frames `take` receives.
         `now_ns`: the clock of these frames. `note`: notes steps in a recording.
@@ -107,7 +107,7 @@ class ExperimentControl:
         """
         self.view = ExperimentView()
         self.gate = gate
-        self._on_change = tell
+        self._on_change = on_change
         self._open_host = open_host
         self._wrote = wrote
         self._now_ns = now_ns

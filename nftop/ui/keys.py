@@ -22,19 +22,9 @@ from nftop.render.frame.footer import Hint
 # of an experiment: `planned` that it waits for the operator's word, `running`, `measured` that it
 # is over, `offer` that it recommends something.
 Mode: TypeAlias = Literal[
-    "live",
-    "replay",
-    "past",
-    "edits",
-    "records",
-    "pending",
-    "incident",
-    "draft",
-    "planned",
-    "running",
-    "measured",
-    "offer",
-]
+    "live", "replay", "past", "edits", "records", "pending", "incident", "draft", "mask",
+    "planned", "running", "measured", "offer",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +365,8 @@ INCIDENT: tuple[KeyRow, ...] = (
     KeyRow("p,shift+tab", "incident", "p", "previous incident", -1),
     KeyRow("e", "edit", "e", "open the draft that would mend it in the editor",
         hint=("e", "edit draft"), rank=1, when=frozenset({"draft"})),
+    KeyRow("T", "sweep", "T", "find the width of its mask by experiment",
+        hint=("T", "sweep"), rank=1, when=frozenset({"mask"})),
     KeyRow("y", "copy", "y", "copy its text and its commands to the clipboard",
         hint=("y", "copy"), rank=2,
         when=frozenset({"incident"})),

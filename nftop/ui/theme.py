@@ -52,6 +52,7 @@ _ANSI = dict.fromkeys(_DARK, "ansi_default") | {
 }  # fmt: skip
 _MONO = dict.fromkeys(_DARK, "ansi_default")
 
+_BOLD = (Tone.STRONG, Tone.ACCENT, Tone.BAD, Tone.WARN, Tone.PENDING_TEXT)  # without colours
 _STATES = ("accent", "good", "warn", "bad")
 _LETTERS = {
     Tone.FRONTEND: "tma-f",
@@ -140,6 +141,7 @@ def _full(tokens: Mapping[str, str]) -> Mapping[Tone, Style]:
         Tone.FAINT: _style(tokens["faint"]),
         Tone.AREA: _style(tokens["accent"]),
         Tone.HEADER: on("surface", "muted"),
+        Tone.FOOTER: on("surface", "muted"),
         Tone.SELECTION: on("selection"),
         Tone.PENDING: on("pending", "pending-fg", bold=True),
         Tone.PENDING_TEXT: _style(tokens["pending-text"], bold=True),
@@ -195,7 +197,7 @@ def _mono() -> Mapping[Tone, Style]:
     plain, bold, dim = Style.null(), Style(bold=True), Style(dim=True)
     loud = Style(bold=True, reverse=True)
     result = dict.fromkeys(Tone, plain)
-    result |= dict.fromkeys((Tone.STRONG, Tone.BAD, Tone.WARN, Tone.PENDING_TEXT), bold)
+    result |= dict.fromkeys(_BOLD, bold)
     result |= dict.fromkeys((Tone.MUTED, Tone.MISSING, Tone.FAINT), dim)
     result |= dict.fromkeys((Tone.PENDING, Tone.PAST, Tone.TAB, Tone.BADGE, Tone.LIT), loud)
     result |= {tone: loud for tone in Tone if tone.endswith("-on")}

@@ -15,6 +15,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.cli.commands import doctor
 from nftop.model.check import Check
@@ -285,7 +286,9 @@ def test_output_that_cannot_be_written_is_a_sentence(arguments: list[str]) -> No
         ("cli.compose.hosts.read_topology", ["-n", "1"]),
     ],
 )
-def test_what_fails_on_the_host_is_no_write_error(what: str, arguments: list[str]) -> None:
+def test_what_fails_on_the_host_is_no_write_error(
+    what: str, arguments: list[str], snapshot: SnapshotAssertion
+) -> None:
     owner, name = f"nftop.{what}".rsplit(".", 1)
     code = (
         "import pkgutil, sys\nfrom nftop.__main__ import main\n"
@@ -295,7 +298,7 @@ def test_what_fails_on_the_host_is_no_write_error(what: str, arguments: list[str
     )
     done = python(code, *arguments)
     assert done.returncode == 1
-    assert "nftop: /sys/devices: it broke\n" in done.stderr
+    assert done.stderr == snapshot
     assert "write" not in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -337,7 +340,7 @@ def explained(*arguments: str) -> str:
     return done.stdout
 
 
-def test_explain() -> None:
+def test_explain(snapshot: SnapshotAssertion) -> None:
     cpp = explained("cpp")
     assert "per CPU" in cpp and "per network function" in cpp
     assert "equation 5" in cpp
@@ -350,21 +353,22 @@ def test_explain() -> None:
         assert "\x1b" not in line
         assert len(near_names(wrong)) >= least and all(name in line for name in near_names(wrong))
     node = explained("L1_Bound")
-    assert node.startswith("tma.l1_bound (L1), of the selected core, ratio")
+    assert node == snapshot
     assert "busy_ratio" in explained().splitlines()
     everything = explained("--all")
     assert cpp.strip() in everything
     assert "busy_ratio" in everything
 
 
-def test_explain_by_the_tables_of_cpus() -> None:
+def test_explain_by_the_tables_of_cpus(snapshot: SnapshotAssertion) -> None:
     skx, icx = (explained("PCI.wr", "--uarch", name) for name in ("skx", "all"))
     assert "= 64 * (itom_hit + itom_miss + rfo_hit + rfo_miss)" in skx
     assert "UNC_CHA_TOR_INSERTS.IO_MISS_ITOM" in skx and "filter_opc0=0x248" in skx
     assert "itomcachenear_miss" not in skx and "itomcachenear_miss" in icx
     assert skx.split("of SKX")[1].strip() in icx
     wrong = called("explain", "PCI.wr", "--uarch", "no\x1bsuch")
-    assert wrong.returncode == 2 and "no table for 'no?such'; there is BDX" in wrong.stderr
+    assert wrong.returncode == 2
+    assert wrong.stderr == snapshot
 
 
 @pytest.mark.real

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import start_guard
@@ -211,22 +212,23 @@ def test_a_monitoring_group_of_the_root_group_has_its_cpus_again(kernel: str, wa
     assert whole(host) == before
 
 
-def test_members_of_a_vanished_group_fall_to_the_root_group_with_a_report() -> None:
+def test_members_of_a_vanished_group_fall_to_the_root_group_with_a_report(
+    snapshot: SnapshotAssertion,
+) -> None:
     host = furnished()
     gate = gate_of(host, Disk())
     do(gate, [CreateGroup(A), MoveCpus((Cpu(2), Cpu(3), Cpu(5)), A), MoveTasks((100,), A)])
     host.lab.rmdir("/vpp")
     host.lab.rmdir("/mon_groups/m")
-    assert back(gate).unmet == (
-        "group vpp is gone: default has CPU 2-3 and thread 100, which was in it",
-        "monitoring group default:m is gone: default has CPU 5, which was in it",
-    )
+    assert back(gate).unmet == snapshot
     result = host.state([Cell("task", "", "100@100")])
     assert {value for cell, value in result.items() if cell.kind in ("cpu", "task")} == {"/"}
     assert Cell("group", A) not in result
 
 
-def test_a_thread_reverted_after_a_crash_falls_to_the_root_group_too() -> None:
+def test_a_thread_reverted_after_a_crash_falls_to_the_root_group_too(
+    snapshot: SnapshotAssertion,
+) -> None:
     host = furnished()
     gate = gate_of(host, Disk())
     apply(host, gate.journal, gate.propose([CreateGroup(A), MoveCpus((Cpu(2),), A)]), REQUESTED)
@@ -234,7 +236,7 @@ def test_a_thread_reverted_after_a_crash_falls_to_the_root_group_too() -> None:
     receipt = recover(host, gate.journal)
     assert receipt is not None
     assert receipt.outcome == "overwritten"
-    assert "group vpp is gone: default has CPU 2, which was in it" in receipt.sentences
+    assert receipt.sentences == snapshot
     assert not any("by somebody else" in sentence for sentence in receipt.sentences)
     assert host.state()[Cell("cpu", "", number=2)] == "/"
 
@@ -295,7 +297,9 @@ def test_what_an_undo_left_alone_is_tried_once_more(reset: bool) -> None:
     assert gate.propose_undo() is None
 
 
-def test_a_group_that_somebody_else_created_is_not_removed_without_a_word() -> None:
+def test_a_group_that_somebody_else_created_is_not_removed_without_a_word(
+    snapshot: SnapshotAssertion,
+) -> None:
     host = furnished()
     gate = gate_of(host, Disk())
     do(gate, WISH)
@@ -306,13 +310,8 @@ def test_a_group_that_somebody_else_created_is_not_removed_without_a_word() -> N
     host.lab.echo("200", f"/{A}/tasks")
     host.lab.mkdir(f"/{A}/mon_groups/nftop.m")
     host.lab.echo("4", f"/{A}/mon_groups/nftop.m/cpus_list")
-    theirs = "is not in nftop's history here, somebody else made it"
-    monitor = f"monitoring group {A}:nftop.m {theirs}: CPU 4 is in it"
-    assert set(gate.propose(REMOVED).warnings) >= {
-        f"group {A} {theirs}: CPU 2,4 and thread 200 are in it",
-        monitor,
-    }
-    assert monitor in gate.propose(UNMETERED).warnings
+    assert gate.propose(REMOVED).warnings == snapshot
+    assert gate.propose(UNMETERED).warnings == snapshot
 
 
 class ClosedJournal(MemoryJournal):
@@ -322,7 +321,9 @@ class ClosedJournal(MemoryJournal):
         raise PermissionError(errno.EACCES, "Permission denied", "/var/lib/nftop/history.jsonl")
 
 
-def test_without_privilege_it_is_reported_that_this_is_not_known() -> None:
+def test_without_privilege_it_is_reported_that_this_is_not_known(
+    snapshot: SnapshotAssertion,
+) -> None:
     host = furnished()
     host.lab.mkdir(f"/{A}")
     [message] = (
@@ -330,7 +331,7 @@ def test_without_privilege_it_is_reported_that_this_is_not_known() -> None:
         .propose(REMOVED)
         .warnings
     )
-    assert message == "whether nftop made what is to go is not known: its journal is root's"
+    assert message == snapshot
 
 
 _DEEDS = st.one_of(
@@ -491,7 +492,7 @@ def test_a_final_undo_that_is_killed_at_any_step_is_undone_or_offered_again(
             assert whole(host) == changed and again[0].final
             assert mended is None or mended.outcome == "reverted"
             if mended is not None and mended.number != number:
-                assert any(f"change {number} is not taken back" in s for s in mended.sentences)
+                assert any(f"change {number} is not" in s for s in mended.sentences)
         else:
             assert whole(host) == before
             assert mended is None or mended.outcome == "kept"

@@ -127,13 +127,13 @@ class Busy(LabHost):
 
 
 def test_what_changes_between_the_journal_and_the_lock_is_a_conflict(
-    host: LabHost, proposal: Proposal
+    host: LabHost, proposal: Proposal, snapshot: SnapshotAssertion
 ) -> None:
     disk = Disk()
     busy = Busy(host.lab, deeds=[lambda: host.lab.echo("L3:1=7", "/vpp/schemata")])
     receipt, entry = apply(busy, memory(disk), proposal, REQUESTED)
     assert (receipt.outcome, entry, busy.writes) == ("conflict", None, 0)
-    assert "L3 1 of vpp: 7ff in the preview, 7 now" in receipt.sentences
+    assert receipt.sentences == snapshot
     assert disk == Disk()
 
 

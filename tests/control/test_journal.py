@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.control import journal as journal_module
 from nftop.control.journal import BusyError, FileJournal, next_number, unfinished
@@ -275,13 +276,15 @@ def test_only_one_changes_the_host(journal: FileJournal) -> None:
     assert journal.holder() == ""
 
 
-def test_what_is_not_complete_says_whether_somebody_is_at_it(journal: FileJournal) -> None:
+def test_what_is_not_complete_says_whether_somebody_is_at_it(
+    journal: FileJournal, snapshot: SnapshotAssertion
+) -> None:
     assert (unfinished(journal), journal.holder()) == ("", "")
     with journal.hold():
         assert unfinished(journal) == ""
         journal.begin(ONE)
         assert journal.holder() == f"pid {os.getpid()}"
         assert unfinished(journal).startswith(f"change 1 by pid {os.getpid()} is under way")
-    assert unfinished(journal) == "change 1 was cut off: `nftop recover` takes it back"
+    assert unfinished(journal) == snapshot
     journal.record(ONE, "kept")
-    assert unfinished(journal).startswith("change 1 is complete but not closed")
+    assert unfinished(journal) == snapshot

@@ -16,7 +16,7 @@ import pytest
 from nftop.control import journal as journal_module
 from nftop.control.journal import FileJournal
 from nftop.control.journal_damage import DamagedJournalError
-from nftop.control.recovery import recover
+from nftop.control.recovery import RESTORED, recover
 from tests.control.hosts import KilledError
 from tests.control.power_cut import KINDS, Kind, TracedDisk, journal_of, torn, zeroed
 from tests.control.sst_trees import in_memory
@@ -72,7 +72,7 @@ def test_every_flipped_bit_every_prefix_and_every_lost_block_is_refused(
             recover(kind.host, journal)
         assert caught.value.details
         message = " ".join((str(caught.value), *caught.value.details))
-        assert "as it was before" not in message and "somebody else" not in message
+        assert RESTORED not in message and "somebody else" not in message
         path = journal.folder / PENDING
         assert f"mv {path} {path}.damaged" in message
     assert files(journal) == before and kind.whole() == present

@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 
 import pytest
 
+from nftop.derive.cpu_filter import only_cpus
 from nftop.derive.fold import polling_cpus
-from nftop.derive.select import only_cpus
 from nftop.model.frame import CounterCost
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.nf import NF_METRICS

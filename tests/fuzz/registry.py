@@ -94,7 +94,7 @@ TARGETS: tuple[FuzzTarget, ...] = (
         "records", "byte",
         ("nftop.store.reading.scan.Scan", "nftop.session.reader.Tape",
          "nftop.export.json.frame.frame_json"),
-        packages=("nftop.store", "nftop.session.reader", "nftop.model.bounds"),
+        packages=("nftop.store", "nftop.session.reader", "nftop.model.sample_bounds"),
     ),
     FuzzTarget(
         "vpp", "byte",

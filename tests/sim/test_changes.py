@@ -395,3 +395,20 @@ def seen(host: Frozen) -> dict[str, float]:
         "memory_bound": "tma.memory_bound",
     }
     return {name: column(frame, metric, cpu) for name, metric in columns.items()}
+
+
+def test_a_poller_that_is_no_longer_full_takes_no_more_than_a_whole_vector() -> None:
+    """At once other vectors, gradually other packets: both at one size of a vector."""
+    host = after(first(), 0, {**first().classes.state, Cell("cpu", "", "", 2): ROOT})
+    host = after(host, 0, {**host.classes.state, cell(ROOT, "MB", 0): "10"})
+    gone = {
+        c: ROOT if c.kind in ("cpu", "task") and owner.split("/")[0] == "vpp" else owner
+        for c, owner in host.classes.state.items()
+        if c.group != "vpp"
+    }
+    host = after(host, 2, gone)
+    for at_ns in (1, 3, 10**6, S, 5 * S):
+        rates = host.model.rates(at_ns)[0]
+        packets, frames = rates[:, INDEX["packets"]], rates[:, INDEX["frames"]]
+        of_frame = packets[frames > 0] / frames[frames > 0]
+        assert (of_frame <= 256 * (1 + 1e-9)).all() and len(of_frame)

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.missing import Missing
 from nftop.sources.ssh import RemoteRecorder, record_remote
@@ -71,7 +72,7 @@ def test_how_it_ended(tmp_path: Path, script: str, ending: str) -> None:
         recorder.close()
 
 
-def test_it_ends_with_close(tmp_path: Path) -> None:
+def test_it_ends_with_close(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     fake_ssh(tmp_path, "trap '' TERM HUP; echo $$ > pid; while :; do sleep 0.2; done")
     os.chdir(tmp_path)
     recorder = begun()
@@ -80,11 +81,13 @@ def test_it_ends_with_close(tmp_path: Path) -> None:
     recorder.close()
     recorder.close()
     os.close(recorder.output)
-    assert recorder.ending() == "ssh ended with code -9"
+    assert recorder.ending() == snapshot
 
 
-def test_no_ssh_is_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_ssh_is_a_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     why = record_remote("edge-07")
     assert isinstance(why, Missing)
-    assert "ssh can't be started" in why.message
+    assert why.message == snapshot

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.uarch.event_names import EventNames
 from nftop.uarch.events import Encoding, PmuTerms
@@ -10,12 +11,12 @@ from nftop.uarch.explain import definition, perf_name
 from tests.uarch.vectors import UARCHES, loaded
 
 
-def test_a_formula_with_its_terms_and_events() -> None:
+def test_a_formula_with_its_terms_and_events(snapshot: SnapshotAssertion) -> None:
     reported = dict(definition(loaded("SKX"), "tma.frontend_bound", smt=True))
     assert reported["tma.frontend_bound"] == "idq_uops_not_delivered_core / slots"
     assert reported["slots"] == "slots_per_cycle * core_cycles"
     assert reported["slots_per_cycle"] == "4"
-    assert reported["threads"] == "online threads of the core"
+    assert reported["threads"] == snapshot
     assert "largest" in reported["busiest_cycles"]
     event = "IDQ_UOPS_NOT_DELIVERED.CORE cpu/event=0x9c,umask=0x1/"
     assert reported["idq_uops_not_delivered_core"] == event

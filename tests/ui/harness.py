@@ -35,6 +35,11 @@ class Running:
         return "\n".join("".join(text for text, _ in row).rstrip() for row in self.rows)
 
     @property
+    def footer(self) -> str:
+        """The last row of the screen: a message, a prompt, or the keys."""
+        return self.text.split("\n")[-1]
+
+    @property
     def rows(self) -> list[list[tuple[str, Style]]]:
         """The screen as pieces of text with their styles."""
         strips = self.app.screen._compositor.render_strips()

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.frame import Frame
 from nftop.model.missing import Missing, Reason
@@ -16,6 +17,7 @@ from nftop.ui.options import Options
 from nftop.ui.screens.registry import main_keys, screen_keys, screens
 from nftop.ui.widgets import lines
 from nftop.ui.widgets.lines import Ink, LineStrip
+from tests.command import lines_with
 from tests.frames import frame, ticks, with_cells
 from tests.ui.harness import Running, running
 
@@ -39,9 +41,9 @@ def _order(run: Running) -> list[int]:
     start = next(at for at, text in enumerate(lines) if re.match(r" *CPU[▲▼ ]", text))
     cpus = []
     for text in lines[start + 1 :]:
-        if not re.match(r" *\d+ ", text[:5] + " "):
+        if not re.match(r" *\d+ ", text[:6] + " "):
             break
-        cpus.append(int(text[:5]))
+        cpus.append(int(text[:6]))
     return cpus
 
 
@@ -161,10 +163,10 @@ async def test_folding() -> None:
         assert _order(run) == [1, 2, 3]
 
 
-async def test_finding() -> None:
+async def test_finding(snapshot: SnapshotAssertion) -> None:
     async with running(frame(8)) as run:
         await run.press(*BY_CPU, "slash")
-        assert "find thread, NF or CPU:" in run.text
+        assert run.footer == snapshot
         await run.press(*"work", "enter")
         assert _selected(run) == 2
         await run.press("n")
@@ -172,7 +174,7 @@ async def test_finding() -> None:
         await run.press("N")
         assert _selected(run) == 2
         text = await run.press("slash", "7", "enter")
-        assert "not found: 7, i shows all CPUs" in text
+        assert run.footer == snapshot
         assert _selected(run) == 2
         await run.press("i", "n")
         assert _selected(run) == 7
@@ -184,14 +186,14 @@ async def test_finding() -> None:
 
 
 @pytest.mark.parametrize("key", ["backslash", "f4"])
-async def test_filtering(key: str) -> None:
+async def test_filtering(key: str, snapshot: SnapshotAssertion) -> None:
     async with running(frame(8)) as run:
         await run.press(*BY_CPU)
         text = await run.press(key, *"0,2-4", "enter")
         assert _order(run) == [2, 3, 0, 4]
         assert "filter 0,2-4" in text
         text = await run.press(key)
-        assert "filter thread, NF or CPUs: 0,2-4" in text
+        assert run.footer == snapshot
         await run.press("enter", "escape")
         assert _order(run) == [1, 2, 3]
         text = await run.press(key, *"nobody", "enter")
@@ -233,16 +235,16 @@ async def test_the_graph_of_a_frozen_view_stands_still() -> None:
         assert await run.press("space") != frozen
 
 
-async def test_the_delay() -> None:
+async def test_the_delay(snapshot: SnapshotAssertion) -> None:
     async with running(frame(8)) as run:
         text = await run.press("d")
-        assert "seconds between ticks, now 1:" in text
+        assert run.footer == snapshot
         text = await run.press(*"0.5", "enter")
         assert run.feed.interval_s == 0.5
         assert "LIVE 0.5s" in text
         for wrong in ("0", "3601", "nan", "x", "-1", ""):
             text = await run.press("d", *("minus" if c == "-" else c for c in wrong), "enter")
-            assert "the delay must be 0.1 to 3600 seconds" in text
+            assert run.footer == snapshot
         assert run.feed.interval_s == 0.5
         assert "the delay" not in await run.press("escape")
 
@@ -265,7 +267,7 @@ async def test_help_is_searched_and_escape_clears_the_search_first() -> None:
         before = run.text
         whole = await run.press("question_mark")
         text = await run.press("slash", *"mask to higher", "enter")
-        assert "[ shift the mask to higher ways".split() == text.split("\n")[1].split()
+        assert text.split("\n")[1].split()[0] == "[" and "higher ways" in text.split("\n")[1]
         assert await run.press("escape") == whole
         assert await run.press("escape") == before
 
@@ -304,7 +306,7 @@ async def test_every_key_of_the_help_is_bound_and_every_hint_is_in_the_footer() 
             footer = (await run.press("escape")).rsplit("\n", 1)[-1]
             shown = hints(row.view.KEYS, ["live"])
             assert all(f"{hint.key} {hint.word}" in footer for hint in shown)
-            assert footer.startswith("? help") and footer.endswith("q quit")
+            assert footer.startswith(" ? help") and footer.endswith("q quit")
 
 
 @pytest.mark.parametrize("key", ["q", "f10", "ctrl+c"])
@@ -331,9 +333,9 @@ async def test_ctrl_z_suspends(monkeypatch: pytest.MonkeyPatch) -> None:
         assert called.is_set()
 
 
-async def test_keys_before_the_first_frame_do_no_harm() -> None:
+async def test_keys_before_the_first_frame_do_no_harm(snapshot: SnapshotAssertion) -> None:
     async with running() as run:
-        assert "waiting for the first tick" in run.text
+        assert lines_with(run.text, "waiting") == snapshot
         for item in main_keys():
             for key in item.keys.split(","):
                 if item.action not in ("app.quit", "app.command_palette"):
@@ -343,7 +345,7 @@ async def test_keys_before_the_first_frame_do_no_harm() -> None:
         assert "dpdk-worker1" in await run.give(frame(8))
 
 
-async def test_a_fault_in_the_feed_is_a_sentence_on_the_screen() -> None:
+async def test_a_fault_in_the_feed_is_a_sentence_on_the_screen(snapshot: SnapshotAssertion) -> None:
     async with running(frame(8)) as run:
         text = await run.give(ValueError("no [bold]such[/] thing \x1b[2J"))
         for _ in range(50):
@@ -351,8 +353,7 @@ async def test_a_fault_in_the_feed_is_a_sentence_on_the_screen() -> None:
                 break
             await run.pilot.pause(0.02)
         assert "STOPPED" in text
-        words = " ".join(text.split())
-        assert "! internal error, no more frames: ValueError: no [bold]such[/] thing" in words
+        assert lines_with(text, "internal error") == snapshot
         assert "dpdk-worker1" in text, "the last frame stays"
         await run.press("j")
         assert _selected(run) == 1
@@ -384,7 +385,7 @@ async def test_only_changed_lines_are_drawn_again(monkeypatch: pytest.MonkeyPatc
         drawn: list[int] = []
 
         def counted(line: Line, width: int, ink: Ink) -> LineStrip:
-            cpu = line.text[:5].strip()
+            cpu = line.text[:6].strip()
             if cpu.isdigit():  # a row of the table
                 drawn.append(int(cpu))
             return LineStrip(line, width, ink)
@@ -423,11 +424,15 @@ async def test_a_page_or_its_matching_lines_are_copied() -> None:
         assert "equation" in run.app.clipboard and "Sources" not in run.app.clipboard
 
 
-async def test_keys_that_have_nothing_to_do_say_so() -> None:
+async def test_keys_that_have_nothing_to_do_say_so(snapshot: SnapshotAssertion) -> None:
     async with running(frame(8)) as run:
         for key in ("n", "N"):
             assert "no search yet: /" in await run.press(key)
-        assert "no baseline to forget" in await run.press("B")
-        assert "w: not a key of the Cores screen" in await run.press("w")
-        assert "t: not a key of the Traffic screen" in await run.press("4", "t")
-        assert "Enter opens nothing on the Topdown screen" in await run.press("6", "enter")
+        await run.press("B")
+        assert run.footer == snapshot
+        await run.press("w")
+        assert run.footer == snapshot
+        await run.press("4", "t")
+        assert run.footer == snapshot
+        await run.press("6", "enter")
+        assert run.footer == snapshot

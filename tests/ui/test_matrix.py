@@ -12,14 +12,18 @@ from rich.color import ColorType
 from nftop.model.check import Check
 from nftop.model.frame import Frame
 from nftop.model.missing import Reason
+from nftop.model.perf_tool import PerfTool
+from nftop.model.struct import replace
 from nftop.ui.options import Options
 from nftop.ui.screens.experiment import ExperimentScreen
 from nftop.ui.screens.registry import screens
 from tests.frames import all_missing, frame, ticks
 from tests.sim.hosts import Frozen, S
+from tests.store.history.test_flight import TICKS
 from tests.ui.editing import apply, edited, is_planned
 from tests.ui.gates import open_gate
 from tests.ui.harness import Running, running
+from tests.ui.screens.test_timeline import live, moment
 from tests.ui.test_recordings import replaying
 
 SIZES = ((40, 8), (80, 24), (120, 36), (200, 50), (400, 100))
@@ -80,7 +84,11 @@ def check_look(run: Running, look: str) -> None:
 
 
 async def check_all(run: Running, size: tuple[int, int], look: str) -> dict[str, str]:
-    """Text of every screen, after each was checked; on the first one its pages are too."""
+    """Text of every screen at a size, after each was checked; on the first one its pages are too.
+
+    One application is resized: to start one takes longer than to draw all of its screens.
+    """
+    await run.resize(size)
     texts = {}
     for key in SCREENS:
         texts[key] = await run.press(key)
@@ -99,24 +107,18 @@ async def check_all(run: Running, size: tuple[int, int], look: str) -> dict[str,
     return texts
 
 
-@pytest.mark.parametrize(
-    ("look", "size"),
-    [(look, size) for look, sizes in OF_LOOK.items() for size in sizes],
-    ids=lambda item: item if isinstance(item, str) else "x".join(map(str, item)),
-)
-async def test_what_is_sick_is_on_every_screen_and_nothing_overflows(
-    look: str, size: tuple[int, int]
-) -> None:
+@pytest.mark.parametrize("look", LOOKS)
+async def test_what_is_sick_is_on_every_screen_and_nothing_overflows(look: str) -> None:
     (incident,) = [item for item in sick()[-1].incidents if item.kind == "neighbour"]
     assert (incident.group, incident.victims[0].party.name) == ("tenant", "vpp")
-    async with running(*sick(), size=size, options=LOOKS[look]) as run:
-        texts = await check_all(run, size, look)
-    for key, text in texts.items():
-        if size >= FULL:
-            assert "tenant" in text and "vpp" in text, key
-        assert "SIM" in text.split("\n")[0], key
-    first = texts[SCREENS[0]]
-    assert "vpp" in first
+    async with running(*sick(), size=OF_LOOK[look][0], options=LOOKS[look]) as run:
+        for size in OF_LOOK[look]:
+            texts = await check_all(run, size, look)
+            for key, text in texts.items():
+                if size >= FULL:
+                    assert "tenant" in text and "vpp" in text, (size, key)
+                assert "SIM" in text.split("\n")[0], (size, key)
+            assert "vpp" in texts[SCREENS[0]], size
 
 
 @pytest.mark.parametrize("look", LOOKS)
@@ -168,22 +170,57 @@ async def test_a_change_that_is_not_kept_and_an_experiment_fit() -> None:
             check_look(run, "ascii")
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
-async def test_a_healthy_host_fits_and_is_not_called_simulated(size: tuple[int, int]) -> None:
-    async with running(*healthy(), size=size, options=LOOKS["ascii"]) as run:
-        texts = await check_all(run, size, "ascii")
-    assert all("SIM" not in text for text in texts.values())
+@pytest.mark.parametrize("look", LOOKS)
+async def test_the_palette_and_the_commands_of_perf_fit(look: str) -> None:
+    tool = PerfTool(
+        (6, 1), cycles=True, samples="cycles", memory_events=True, processor_trace=False
+    )
+    options = replace(LOOKS[look], perf_tool=lambda: tool)
+    async with running(*sick(), size=FULL, options=options) as run:
+        for keys, shown in ((("colon", *"baseline"), "baseline"), (("escape", "Y"), "sudo perf ")):
+            await run.press(*keys)
+            await run.until(lambda shown=shown: run.text.count(shown) > 1)  # type: ignore[misc]
+            for size in OF_LOOK[look]:
+                text = await run.resize(size)
+                check_fits(run, size)
+                check_look(run, look)
+                assert shown in text or size < FULL
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
-async def test_a_host_of_which_nothing_is_known_fits(size: tuple[int, int]) -> None:
-    async with running(all_missing(), size=size, options=LOOKS["dark"]) as run:
-        await check_all(run, size, "dark")
+@pytest.mark.parametrize("look", LOOKS)
+async def test_the_past_of_a_live_session_fits_and_is_marked_on_every_screen(look: str) -> None:
+    wanted = LOOKS[look]
+    options: dict[str, Any] = {
+        "theme": wanted.theme, "color": wanted.color, "ascii_only": wanted.ascii_only,
+    }  # fmt: skip
+    async with live(FULL, **options) as (run, past):
+        await run.press("left_square_bracket")
+        await moment(run, past, TICKS - 2)
+        for size in OF_LOOK[look]:
+            await run.resize(size)
+            for key in SCREENS:
+                text = await run.press(key)
+                check_fits(run, size)
+                check_look(run, look)
+                assert "1s AGO" in text, key
 
 
-@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
-async def test_a_replay_fits_and_is_marked_on_every_screen(size: tuple[int, int]) -> None:
-    async with replaying(size, LOOKS["dark"]) as (run, _):
+async def test_a_healthy_host_fits_and_is_not_called_simulated() -> None:
+    async with running(*healthy(), size=SIZES[0], options=LOOKS["ascii"]) as run:
+        for size in SIZES:
+            texts = await check_all(run, size, "ascii")
+            assert all("SIM" not in text for text in texts.values()), size
+
+
+async def test_a_host_of_which_nothing_is_known_fits() -> None:
+    async with running(all_missing(), size=SIZES[0], options=LOOKS["dark"]) as run:
+        for size in SIZES:
+            await check_all(run, size, "dark")
+
+
+async def test_a_replay_fits_and_is_marked_on_every_screen() -> None:
+    async with replaying(SIZES[0], LOOKS["dark"]) as (run, _):
         await run.press("space")
-        texts = await check_all(run, size, "dark")
-    assert all("REPLAY" in text or "PAUSED" in text for text in texts.values())
+        for size in SIZES:
+            texts = await check_all(run, size, "dark")
+            assert all("REPLAY" in text or "PAUSED" in text for text in texts.values()), size

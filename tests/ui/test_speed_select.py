@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.control.cpufreq.policies import choices
 from nftop.control.gate import BackendGate, HostGate
@@ -18,6 +19,7 @@ from nftop.model.ids import Package
 from nftop.model.missing import Missing
 from nftop.model.sst import SstPackage, SstState
 from nftop.ui.options import Options
+from tests.command import lines_with
 from tests.control.sst_trees import in_memory
 from tests.isst.hosts import component, make_tool
 from tests.samples import S
@@ -71,7 +73,9 @@ def test_only_what_the_platform_has_is_offered(frame: Frame) -> None:
     assert by_key["sst-bf-on"] == "nftop sst bf on --package 0"
 
 
-async def test_it_is_previewed_applied_and_taken_back(frame: Frame, location: Path) -> None:
+async def test_it_is_previewed_applied_and_taken_back(
+    frame: Frame, location: Path, snapshot: SnapshotAssertion
+) -> None:
     tool = make_tool(location)
     gate = BackendGate(component(location, tool), MemoryJournal(), ThreadGuardedChange, "nftop")
     options = Options(gate=HostGate({ISST: gate}, {}), rw=True, color=False)
@@ -82,7 +86,7 @@ async def test_it_is_previewed_applied_and_taken_back(frame: Frame, location: Pa
             if "▸ SST-BF on for package 1" in run.text:
                 break
             await run.press("k")
-        assert "▸ SST-BF on for package 1" in run.text
+        assert lines_with(run.text, "▸") == snapshot
         await run.press("enter")
         await run.until(lambda: "y applies it" in run.text)
         assert "SST-BF of package 1 at level 0" in run.text and "off → on" in run.text

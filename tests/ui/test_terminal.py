@@ -265,7 +265,7 @@ def test_every_cell_is_as_textual_draws_it_from_segments(environ: dict[str, str]
 def test_a_tiny_terminal() -> None:
     with terminal("healthy", (20, 5)) as term:
         words = " ".join(term.tick(2, "vpp_wk").split())
-        assert "terminal too small: 20x5" in words
+        assert "too small: 20x5" in words
         assert "Traceback" not in term.raw.decode(errors="replace")
 
 

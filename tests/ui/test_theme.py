@@ -76,7 +76,7 @@ def test_grounds_and_states_differ_from_text(name: str) -> None:
     grounds = (Tone.SELECTION, Tone.PENDING, Tone.HEADER, Tone.PLAIN)
     for one, two in combinations(grounds, 2):
         assert looks(name)[one] != looks(name)[two]
-    for state in (Tone.BAD, Tone.WARN):
+    for state in (Tone.BAD, Tone.WARN, Tone.ACCENT):
         assert looks(name)[state].bold
         assert looks(name)[state] != looks(name)[Tone.PLAIN]
 
@@ -113,6 +113,9 @@ async def test_the_application_draws_in_it(choice: ThemeChoice) -> None:
     async with running(frame(8), options=Options(theme=choice)) as run:
         header = [style for row in run.rows for text, style in row if "THREAD" in text]
         assert header and all(_has(style, looks(choice)[Tone.HEADER]) for style in header)
+        grounds = {style.bgcolor for _, style in run.rows[-1]}
+        of_footer, of_table = looks(choice)[Tone.FOOTER].bgcolor, looks(choice)[Tone.HEADER].bgcolor
+        assert of_footer == of_table and (of_footer is None or grounds == {of_footer})
 
 
 def _has(style: Style, wanted: Style) -> bool:

@@ -28,10 +28,10 @@ from nftop.cli.parsers.cat_actions import (
     mask_actions,
     missed,
 )
-from nftop.control.doctor import news
 from nftop.control.gate import BackendClassGate, BackendGate
 from nftop.control.gate_protocols import ClassGate
 from nftop.control.journal import FileJournal
+from nftop.control.journal_check import news
 from nftop.control.profile.formats import PARSERS, WRITERS, form_of
 from nftop.control.profile.profile import ProfileProblem, mended
 from nftop.control.profile.validate import Fitted, export_profile, fit

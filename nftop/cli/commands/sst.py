@@ -14,10 +14,10 @@ from nftop.cli.compose.hosts import open_requested
 from nftop.cli.parsers.cat_actions import GoneError, TrialWish
 from nftop.control.cpufreq.backend import FrequencyBackend
 from nftop.control.cpufreq.policies import CoreSettings, cores
-from nftop.control.doctor import news
 from nftop.control.gate import BackendGate
 from nftop.control.gate_protocols import ClassGate
 from nftop.control.journal import FileJournal
+from nftop.control.journal_check import news
 from nftop.control.resctrl.operations import cpus_in
 from nftop.control.speed_select.backend import NOT_SIMULATED, SpeedSelect
 from nftop.export.output import put

@@ -9,9 +9,9 @@ from nftop.cli.commands.apply import CODES, change, demand_privilege, ending
 from nftop.cli.compose.classes_host import wants_json
 from nftop.cli.compose.gates import journal_of, whole_gate
 from nftop.cli.confirmation import UNCHANGED, EndedError, confirm, interrupted, print_receipt
-from nftop.control.doctor import news
 from nftop.control.guard_client import recover
 from nftop.control.journal import FileJournal, unfinished
+from nftop.control.journal_check import news
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import Entry, completed
 from nftop.control.wording import GUARD_REVERTS

@@ -10,9 +10,9 @@ from pathlib import Path
 from nftop.cli.compose.accelerated import accelerated_host
 from nftop.control.backend import CLASSES
 from nftop.control.cpufreq.cpufreq import CPUFREQ
-from nftop.control.doctor import notice
 from nftop.control.gate import HostGate, missing_privilege, open_host_gate
 from nftop.control.journal import FileJournal
+from nftop.control.journal_check import notice
 from nftop.derive.fold import FoldState, comparing
 from nftop.model.baseline import Baselines
 from nftop.model.check import Check

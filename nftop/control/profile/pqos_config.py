@@ -256,8 +256,7 @@ def _associate(reader: _Reader, token: str, at: int) -> None:
         return
     start = at + len(token) - len(listed.lstrip())
     span = TextSpan(reader.line, start, at + len(token))
-    tell = _tasks if known == "pid" else _cpus
-    statement = tell(class_id, listed.strip(), span)
+    statement = (_tasks if known == "pid" else _cpus)(class_id, listed.strip(), span)
     if statement is None:
         reader.wrong(f"{listed.strip()!r} is no list such as 2-5,8")
     else:

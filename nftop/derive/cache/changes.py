@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cache.table import classes_reading
-from nftop.derive.stage import FoldStage, FoldTick
+from nftop.derive.fold_stage import FoldStage, FoldTick
 from nftop.derive.threads import THREADS, ThreadRate
 from nftop.model.change import IO_KINDS, Cell, Change, Noticed, OwnChange, parts
 from nftop.model.frame import GroupRow

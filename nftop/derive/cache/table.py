@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from nftop.derive.absence import after_absence
-from nftop.derive.stage import FoldStage
+from nftop.derive.fold_stage import FoldStage
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import (
     CacheClass,

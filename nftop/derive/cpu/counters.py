@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.deltas import Deltas, deltas
-from nftop.derive.stage import FoldStage, TopologyChange
+from nftop.derive.fold_stage import FoldStage, TopologyChange
 from nftop.model.column import Block, Bools, Column, Floats, Reasons, first_of, missing
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading

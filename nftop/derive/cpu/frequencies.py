@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from nftop.derive.stage import FoldStage, FoldTick
+from nftop.derive.fold_stage import FoldStage, FoldTick
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.ids import Cpu
 from nftop.model.metrics.cpu import FREQUENCY_METRICS

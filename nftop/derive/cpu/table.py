@@ -11,6 +11,7 @@ from nftop.derive.cache.table import CACHE, effective_classes
 from nftop.derive.cpu.counters import AWAITING_TURN, COUNTERS, CounterRates, tsc_hz
 from nftop.derive.cpu.frequencies import FREQUENCIES
 from nftop.derive.cpu.time import TICKS, online_rows
+from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange, stateless
 from nftop.derive.occupants import (
     NFS,
     POLLERS,
@@ -24,7 +25,6 @@ from nftop.derive.occupants import (
 )
 from nftop.derive.package.power import POWER
 from nftop.derive.saturation import UNKNOWN, Room, Saturation, room_of, saturation_of
-from nftop.derive.stage import FoldStage, FoldTick, TopologyChange, stateless
 from nftop.derive.threads import THREADS, ThreadRate
 from nftop.model.column import (
     Bools,

@@ -8,7 +8,7 @@ import numpy as np
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.counters import OFFLINE
-from nftop.derive.stage import FoldStage, TopologyChange
+from nftop.derive.fold_stage import FoldStage, TopologyChange
 from nftop.model.column import Column, column, missing, withhold
 from nftop.model.missing import Missing, Reason
 from nftop.model.sample import CpuTimes, SourceReading

@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from nftop.derive.findings.inputs import FindingInputs, FindingKey
 from nftop.derive.findings.rule import Measured, Only, Rule
 from nftop.derive.findings.rules import all_rules
+from nftop.derive.fold_stage import FoldStage, FoldTick
 from nftop.derive.frame import FRAME
 from nftop.derive.nf.departures import DepartureState, NfSighting, step_departures
 from nftop.derive.nf.recent import RECENT, Recent
 from nftop.derive.occupants import POLLERS
-from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.column import Bools, Column, Floats
 from nftop.model.frame import Finding, Frame
 from nftop.model.missing import Reason

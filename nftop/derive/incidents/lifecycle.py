@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nftop.derive.findings.engine import FINDINGS
 from nftop.derive.findings.inputs import FindingInputs
+from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange
 from nftop.derive.frame import FRAME
 from nftop.derive.incidents.causes import (
     EFFECT_BEFORE_S,
@@ -44,7 +45,6 @@ from nftop.derive.incidents.parties import (
 )
 from nftop.derive.nf.recent import RECENT, Recent, RecentRates
 from nftop.derive.occupants import POLLERS
-from nftop.derive.stage import FoldStage, FoldTick, TopologyChange
 from nftop.derive.threads import THREADS
 from nftop.model.frame import Finding, Frame, NfRow
 from nftop.model.ids import Cpu

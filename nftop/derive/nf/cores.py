@@ -21,7 +21,7 @@ from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.nf import LATENCY_METRICS, NF_NODES
 from nftop.model.metrics.ports import GRAPH_METRICS, PORT_METRICS
 from nftop.model.missing import Missing, Reading, Reason, product, quotient, total
-from nftop.model.nf.parts import (
+from nftop.model.nf.components import (
     NO_ERROR_DROPS,
     NO_LATENCY,
     NO_MONITOR,

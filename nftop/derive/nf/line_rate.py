@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 
 from nftop.model.missing import Missing, Reading, Reason, quotient, total
-from nftop.model.nf.parts import NfPort
+from nftop.model.nf.components import NfPort
 
 WIRE_BYTES, FCS_BYTES, LEAST_FRAME_BYTES = 20, 4, 64
 

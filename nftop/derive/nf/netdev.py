@@ -11,18 +11,18 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from nftop.derive.absence import after_absence
+from nftop.derive.fold_stage import FoldStage
 from nftop.derive.nf.cores import spread_of
 from nftop.derive.nf.counter_rates import RESTARTED
 from nftop.derive.nf.line_rate import frame_size, line_of, lines_of
 from nftop.derive.occupants import Cycles
-from nftop.derive.stage import FoldStage
 from nftop.model.column import Column, column, from_readings, missing
 from nftop.model.frame import NfRow
 from nftop.model.ids import Cpu
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reading, Reason, product, quotient, total
+from nftop.model.nf.components import NfPort, NfThread
 from nftop.model.nf.netdev import Interface, InterfaceRow, NetdevTable
-from nftop.model.nf.parts import NfPort, NfThread
 from nftop.model.sample import SourceReading
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology

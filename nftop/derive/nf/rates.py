@@ -9,7 +9,7 @@ from nftop.derive.threads import ThreadRate
 from nftop.model.frame import Clock, Direction
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.nf.parts import (
+from nftop.model.nf.components import (
     NOT_REPORTED,
     ONLY_OVS,
     DeferredRows,

@@ -11,8 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from nftop.derive.fold_stage import FoldStage, FoldTick
 from nftop.derive.frame import FRAME
-from nftop.derive.stage import FoldStage, FoldTick
 from nftop.model.column import median
 from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.metric import is_bound

@@ -20,7 +20,7 @@ from nftop.derive.nf.counter_rates import Rated, rate_counters, rate_of
 from nftop.model.column import Bools, Floats
 from nftop.model.metrics.saturation import VPP_FRAME
 from nftop.model.missing import Missing, Reading, Reason, product, quotient, total
-from nftop.model.nf.parts import DeferredRows, NfDrop, NfNode, NfXstat
+from nftop.model.nf.components import DeferredRows, NfDrop, NfNode, NfXstat
 from nftop.model.nf.vpp import VppErrors, VppInstance, VppNodes
 from nftop.model.nf.vpp_drops import counts_vpp_drops
 from nftop.model.sample import Counts

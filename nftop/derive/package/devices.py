@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 
 from nftop.derive.absence import after_absence
+from nftop.derive.fold_stage import FoldStage, TopologyChange
 from nftop.derive.package.table import BoxRates, box_rates
-from nftop.derive.stage import FoldStage, TopologyChange
 from nftop.model.frame import DeviceRow, NfRow
 from nftop.model.metrics.device import DEVICE_EVENTS, DEVICE_METRICS, NO_MISSES
 from nftop.model.missing import Missing, Reading, Reason

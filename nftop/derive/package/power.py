@@ -9,6 +9,7 @@ import numpy as np
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.counters import COUNTERS, CounterRates, tsc_hz
 from nftop.derive.cpu.deltas import difference
+from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange
 from nftop.derive.package.table import (
     NOT_HERE,
     PACKAGES,
@@ -18,7 +19,6 @@ from nftop.derive.package.table import (
     rows_before,
     sum_rates,
 )
-from nftop.derive.stage import FoldStage, FoldTick, TopologyChange
 from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where, withhold
 from nftop.model.frame import PackageRow
 from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS, COUNTED_POWER_PACKAGE_METRICS

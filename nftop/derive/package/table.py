@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.deltas import difference
-from nftop.derive.stage import FoldStage, TopologyChange
+from nftop.derive.fold_stage import FoldStage, TopologyChange
 from nftop.model.column import Block, Bools, Floats, Reasons, missing
 from nftop.model.frame import BoxTraffic, PackageRow
 from nftop.model.ids import Package

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.table import CPUS
+from nftop.derive.fold_stage import FoldStage, TopologyChange
 from nftop.derive.package.power import POWER
 from nftop.derive.pcm.cpus import SHARED_CPU_METRICS, always_busy, cpu_columns
 from nftop.derive.pcm.packages import (
@@ -24,7 +25,6 @@ from nftop.derive.pcm.packages import (
     step_pcie,
 )
 from nftop.derive.pcm.values import DocumentPair
-from nftop.derive.stage import FoldStage, TopologyChange
 from nftop.model.column import Block, Bools, Column, Floats, column, from_readings, missing, where
 from nftop.model.frame import Accelerator, BoxTraffic, CpuTable, PackageRow
 from nftop.model.ids import Package, format_cpu_list

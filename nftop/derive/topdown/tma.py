@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.counters import COUNTERS, CounterRates, CounterState, step_counters
-from nftop.derive.stage import FoldStage, FoldTick, TopologyChange
+from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange
 from nftop.model.column import Block, Bools, Column, Floats, column, missing, ratio, where, withhold
 from nftop.model.frame import CoreDetail, TmaNode
 from nftop.model.ids import Cpu

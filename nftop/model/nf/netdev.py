@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.missing import Reading
-from nftop.model.nf.parts import NOT_REPORTED
+from nftop.model.nf.components import NOT_REPORTED
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass
 

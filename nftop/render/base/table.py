@@ -28,6 +28,7 @@ from nftop.render.base.line import (
 )
 from nftop.render.base.text import cells, fit
 
+EDGE = 1  # blank cells left of a table; its last column ends with one
 # Spans of one cell: one, except for bars.
 TableCell: TypeAlias = tuple[Span, ...]
 
@@ -139,6 +140,16 @@ def body_lines(
     """A line per row; `cells` gives those of a column, a cell per row. Their text is printable."""
     by_column = [cells(col) for col in columns]
     return [Line(tuple(chain.from_iterable(row))) for row in zip(*by_column, strict=True)]
+
+
+def indented(lines: Iterable[Line]) -> list[Line]:
+    """The lines behind a blank column, which is on the ground of each."""
+    result = []
+    for whole in lines:
+        is_cursor = whole.spans and whole.spans[0].tone is Tone.CURSOR
+        blank = Span(" " * EDGE, Tone.CURSOR if is_cursor else Tone.PLAIN)
+        result.append(Line((blank, *whole.spans), whole.fill, whole.click))
+    return result
 
 
 def text_cell(text: str, width: int, *, right: bool = False, tone: Tone = Tone.PLAIN) -> Span:

@@ -12,7 +12,7 @@ from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.missing import Reason
 from nftop.model.struct import replace
-from nftop.render.base.table import TableColumn, chosen_columns, fit_columns
+from nftop.render.base.table import EDGE, TableColumn, chosen_columns, fit_columns
 
 # Screens with a table of CPUs.
 CpuTableKind: TypeAlias = Literal["cores", "power"]
@@ -71,7 +71,7 @@ LABEL_KEYS = frozenset({*(col.key for col in LABELS), "group", "sst", "cp", "gov
 GROUP = TableColumn("group", "CLASS", 10, right=False, priority=3.1, grows=4)
 # CPP against the median of the last minutes, and its graph; of screens with a history.
 USUAL = TableColumn("usual", "vs.10m", 7, priority=2.6)
-TREND = TableColumn("trend", "CPP 5 min", 10, right=False, priority=5.7, grows=11)
+TREND = TableColumn("trend", "CPP 5min", 9, right=False, priority=5.7, grows=11)
 
 # Ranks after rate, cost, busy and waiting.
 BAR = TableColumn(
@@ -223,8 +223,8 @@ def _columns_for(
         columns.insert(next((i for i, c in enumerate(columns) if c.key == GROUP.key),
             len(columns)), TREND)  # fmt: skip
     if chosen:
-        return chosen_columns(columns, chosen, width)
-    return fit_columns(columns, width, last=never)
+        return chosen_columns(columns, chosen, width - EDGE)
+    return fit_columns(columns, width - EDGE, last=never)
 
 
 def _has_value(col: TableColumn, cpus: CpuTable | None) -> bool:

@@ -208,7 +208,7 @@ def merged_culprits(frame: Frame) -> dict[Cpu, tuple[Cpu, ...]]:
 # History of one metric of several rows: metric, keys, points, seconds; float32 (keys, points).
 RowPast: TypeAlias = Callable[[str, Sequence[Any], int, float], NDArray[np.float32]]
 
-CPU_CELLS, NF_CELLS = 9, 18
+CPU_CELLS, NF_CELLS = 8, 18
 CPU_SPAN_S, NF_SPAN_S = 300.0, 600.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
@@ -13,8 +14,9 @@ from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing
 from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
-from nftop.render.base.graph import graph_lines, graph_points, scale_of
+from nftop.render.base.graph import graph_lines, graph_points, scale_of, span_name
 from nftop.render.base.line import BLANK, Line, Span, Tone, class_tone, crop, line
+from nftop.render.base.table import EDGE, indented
 from nftop.render.base.text import fit
 from nftop.render.cache.way_cells import looks_of
 from nftop.render.cores.columns import HARM
@@ -30,7 +32,9 @@ from nftop.render.timeline.strip import strip_lines
 
 _CELL_LEAST, _CELL_MOST = 48, 80  # cells of a graph
 _HEIGHT_LEAST, _HEIGHT_MOST = 5, 9  # lines of a graph, with its title
-_SPAN_S = 600.0
+# Of graphs, the last one; early in a session the first that all of its history fits in.
+_STEP_S = 15.0
+_SPANS_S = (60.0, 90.0, 120.0, 180.0, 240.0, 300.0, 420.0, 600.0)
 Series: TypeAlias = NDArray[np.float32]
 # Cells and lines.
 Size: TypeAlias = tuple[int, int]
@@ -45,24 +49,25 @@ def graph_lines_of(
     *,
     search: str = "",
 ) -> list[Line]:
-    """Graphs of ten minutes side by side, as many as fit in `height` lines, the worst first.
+    """Graphs side by side, as many as fit in `height` lines, the worst first.
+
+    Of the last ten minutes, or of less, where there is not so much history.
 
     `search`: filter of the network functions, and of the sockets on which CPUs match it.
     """
     if search:
         frame = _matching(frame, search)
     abreast = max(1, width // _CELL_LEAST)
-    cells = min(_CELL_MOST, (width - 1) // abreast)
     count = len(frame.nfs) + len(frame.packages)
     if not count or height < _HEIGHT_LEAST:
         return []
     rows = min(-(-count // abreast), height // _HEIGHT_LEAST)
+    abreast = min(abreast, -(-count // rows))
+    cells = min(_CELL_MOST, (width - 1) // abreast)
     tall = min(_HEIGHT_MOST, height // rows)
-    drawn = []
-    for block in _blocks(frame, nf_past, package_past, (cells - 1, tall)):
-        drawn.append(block)
-        if len(drawn) == rows * abreast:
-            break
+    span_s = _span_s(frame, nf_past, package_past)
+    blocks = _blocks(frame, nf_past, package_past, (cells - 1, tall), span_s)
+    drawn = list(islice(blocks, rows * abreast))
     lines: list[Line] = []
     for first in range(0, len(drawn), abreast):
         band = drawn[first : first + abreast]
@@ -83,13 +88,28 @@ def _matching(frame: Frame, search: str) -> Frame:
     return replace(frame, nfs=tuple(matching_nfs(frame, search)), packages=packages)
 
 
+def _span_s(frame: Frame, nf_past: RowPast, package_past: PackagePast) -> float:
+    """Seconds of all graphs."""
+    points = round(_SPANS_S[-1] / _STEP_S)
+    values = nf_past("packets_per_s", [nf.key for nf in frame.nfs], points, _SPANS_S[-1])
+    known = np.isfinite(values).any(axis=0)
+    for row in frame.packages:
+        metric = "memory.read_bytes_per_s"
+        known = known | np.isfinite(package_past(metric, row.package, points, _SPANS_S[-1]))
+    kept_s = (points - int(known.argmax())) * _STEP_S if known.any() else 0.0
+    return next(span_s for span_s in _SPANS_S if span_s >= kept_s)
+
+
 def _blocks(
-    frame: Frame, nf_past: RowPast, package_past: PackagePast, size: Size
+    frame: Frame, nf_past: RowPast, package_past: PackagePast, size: Size, span_s: float
 ) -> Iterator[list[Line]]:
     points = graph_points(size[0])
+    # No more values than seconds, else there are gaps between them.
+    kept = min(points, round(span_s))
+    at = np.arange(points) * kept // points
     ranked = [nf for nf, _ in nfs_by_harm(frame, RowTrends())]
     looks = looks_of(frame.groups)
-    rates = nf_past("packets_per_s", [nf.key for nf in ranked], points, _SPAN_S)
+    rates = nf_past("packets_per_s", [nf.key for nf in ranked], kept, span_s)[:, at]
     for nf, values in zip(ranked, rates, strict=True):
         tone = Tone.AREA
         if nf.classes:
@@ -99,10 +119,11 @@ def _blocks(
             tone = Tone.BAD
         reading = nf.readings["rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"]
         now = "" if isinstance(reading, Missing) else fmt.number(reading, Unit.PACKETS_PER_S, 7)
-        yield _block(f"{nf.name}, Mpps", now, values, (Unit.PACKETS_PER_S, tone), size)
+        title = f"{nf.name}, Mpps"
+        yield _block(title, span_s, now, values, (Unit.PACKETS_PER_S, tone), size)
     for row in frame.packages:
         parts = [
-            package_past(metric, row.package, points, _SPAN_S)
+            package_past(metric, row.package, kept, span_s)[at]
             for metric in ("memory.read_bytes_per_s", "memory.write_bytes_per_s")
         ]
         values = parts[0] + parts[1]
@@ -110,17 +131,19 @@ def _blocks(
             continue
         now = fmt.number(float(values[np.isfinite(values)][-1]), Unit.BYTES_PER_S, 7)
         title = f"socket {row.package}, memory GB/s"
-        yield _block(title, now, values, (Unit.BYTES_PER_S, Tone.AREA), size)
+        yield _block(title, span_s, now, values, (Unit.BYTES_PER_S, Tone.AREA), size)
 
 
-def _block(title: str, now: str, values: Series, look: tuple[Unit, Tone], size: Size) -> list[Line]:
+def _block(  # noqa: PLR0917 - of one graph
+    title: str, span_s: float, now: str, values: Series, look: tuple[Unit, Tone], size: Size
+) -> list[Line]:
     """Title with the number now and the note of an axis that does not start at 0; the graph."""
     (unit, tone), (cells, tall) = look, size
     scale = scale_of(values, from_zero=unit is Unit.BYTES_PER_S)
     note = scale.note()
     room = cells - 1 - len(now)
     # Where there is little room the note stays: without it the graph misleads.
-    about = f"{title}  10 min"
+    about = f"{title}  {span_name(span_s)}"
     if note and len(f"{about}  {note}") >= room:
         note = note.removeprefix("axis ")
         about = fit(title, min(len(title), max(0, room - len(note) - 3)))
@@ -234,12 +257,12 @@ def below_head(  # noqa: PLR0917 - of `LastResults`
     nfs: list[Line] = []
     if height >= _NFS_FROM:
         limit = max(3, min(room // 2, room - _TABLE_LEAST))
-        nfs = nf_lines(frame, width, limit, search, past.trends)
+        nfs = indented(nf_lines(frame, width - EDGE, limit, search, past.trends))
         room -= len(nfs)
     panels: list[Line] = []
     if height >= _RESOURCES_FROM:
         most = max(room // 3, _MAP_LINES) if height >= _DETAIL_FROM else COMPACT_LINES
-        panels = resource_lines(frame, width, min(most, room - _TABLE_LEAST), past.packages)
+        panels = resource_lines(frame, width - EDGE, min(most, room - _TABLE_LEAST), past.packages)
         room -= len(panels)
     detail = 1 if height >= _DETAIL_FROM else 0
     table = max(min(room - detail, rows + 1), _TABLE_LEAST)
@@ -271,7 +294,7 @@ def above_text(
 
 def page_head(frame: Frame, status: ViewStatus, width: int, height: int) -> list[Line]:
     """What a page about a frame begins with: header and strip, in a small part of its lines."""
-    lines = header_lines(frame, status, width)[: max(1, height // 10)]
+    lines = header_lines(frame, status, width - EDGE)[: max(1, height // 10)]
     if status.strip is not None and (strip := _lines_of(_PAGE_STRIPS, height)):
         lines += strip_lines(status.strip, width, strip, ascii_only=False)
     return lines
@@ -279,12 +302,12 @@ def page_head(frame: Frame, status: ViewStatus, width: int, height: int) -> list
 
 def _head(frame: Frame, status: ViewStatus, width: int, height: int) -> list[Line]:
     """What every screen begins with: header, strip, incidents, names of the screens."""
-    lines = header_lines(frame, status, width)[: max(2, height // 4)]
+    lines = header_lines(frame, status, width - EDGE)[: max(2, height // 4)]
     if status.strip is not None and (strip := _lines_of(_STRIPS, height)):
         lines += strip_lines(status.strip, width, strip, ascii_only=False)
-    lines += incident_lines(frame, width, _lines_of(_INCIDENTS, height))
+    lines += incident_lines(frame, width - EDGE, _lines_of(_INCIDENTS, height))
     if status.tabs is not None and height >= _TABS_FROM:
-        lines.append(tabs_line(status.tabs, width))
+        lines.append(tabs_line(status.tabs, width - EDGE))
     return lines
 
 

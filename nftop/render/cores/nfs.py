@@ -47,7 +47,7 @@ def _of_metric(key: str, label: str, width: int, priority: float) -> TableColumn
     return TableColumn(key, label, width, priority=priority, metric=_METRICS[key])
 
 
-_NAME = TableColumn("name", "NF", 18, right=False, priority=0, grows=0)
+_NAME = TableColumn("name", "NF", 17, right=False, priority=0, grows=0)
 _CPUS = TableColumn("cpus", "CPUS", 6, right=False, priority=0.5, grows=10)
 _TREND = TableColumn("trend", "Mpps 10m -10..+5%", NF_CELLS + 1, right=False, priority=6)
 _CLASS = TableColumn("class", "CLASS", 10, right=False, priority=4.5, grows=4)

@@ -36,7 +36,7 @@ _COVERAGES = tuple(dict.fromkeys((None, *(metric.coverage for metric in CPU_METR
 
 def table_lines(cpus: CpuTable, view: CpuView, width: int) -> list[Line]:
     """The whole table: headers and every row."""
-    rows, columns = arrange(cpus, view), columns_for(width, cpus)
+    rows, columns = arrange(cpus, view), columns_for(width + table.EDGE, cpus)
     return [header_line(columns, view), *body_lines(cpus, rows, columns, 0, rows.lines)]
 
 

@@ -143,7 +143,7 @@ class _Col(NamedTuple):
 
 _NAME_LEAST, _NAME_MOST = 7, 20
 _LEAD = 4  # cells of the marker of the row and the swatch of the class
-_MASK, _USED, _GBPS, _MBA, _CPUS, _NF = range(6)
+_MASK, _USED, _GBPS, _MBA, _CPUS, _NF, _CPP = range(7)
 _COLUMNS = (
     _Col("MASK", 0, 20, right=True),
     _Col("MiB USED/CAP", 8, 20, 1, right=True, short="MiB/CAP"),
@@ -476,10 +476,14 @@ def _shape_of(texts: Sequence[_RowText], ways: int, width: int) -> _Shape:
     longest = max((cells(text.name) for text in texts), default=0)
     name = 1 + max(_NAME_LEAST, min(_NAME_MOST, longest))
     least = _least(texts)
-    essential = 3 + sum(least[at] for at in (_MASK, _USED, _NF))
-    needs = {3: essential + 1 + least[_CPUS], 2: essential}
     room = width - _LEAD - name
-    cell = next((item for item, columns in needs.items() if item * ways + columns <= room), 1)
+    essential = 3 + sum(least[at] for at in (_MASK, _USED, _NF))
+    # Traffic and cost are more than wide cells, whose width must not depend on the draft.
+    more = [at for at in (_GBPS, _MBA, _CPP) if any(text.columns[at] for text in texts)]
+    some = essential + 1 + least[_CPUS]
+    all_ = some + sum(1 + least[at] for at in more) + max(0, _draft_mask(texts) - least[_MASK])
+    needs = ((3, all_), (2, all_ if _GBPS in more else room), (3, some), (2, essential))
+    cell = next((item for item, columns in needs if item * ways + columns <= room), 1)
     room = width - _LEAD - name - cell * ways
     if room < 1 + least[_MASK]:
         name = max(1 + _NAME_LEAST, name + room - 1 - least[_MASK])
@@ -507,12 +511,17 @@ def _least(texts: Sequence[_RowText]) -> list[int]:
     return least
 
 
+def _draft_mask(texts: Sequence[_RowText]) -> int:
+    """Cells of a mask that a draft changes."""
+    masks = (text.columns[_MASK] for text in texts)
+    return max((2 * cells(mask[:8]) + 3 for mask in masks if ARROW not in mask), default=0)
+
+
 def _shared_out(texts: Sequence[_RowText], room: int) -> list[int]:
     """Widths of the columns: as their texts need, reduced where room is short."""
     longest, least = _longest(texts), _least(texts)
     # Room for the draft's mask, so that nothing moves when a way is toggled.
-    longest[_MASK] = max([longest[_MASK], *(2 * cells(text.columns[0][:8]) + 3 for text in texts
-                                            if ARROW not in text.columns[0])])  # fmt: skip
+    longest[_MASK] = max(longest[_MASK], _draft_mask(texts))
     wanted = [
         0 if col.goes and not most else 1 + max(len(col.head), low, min(col.most, most))
         for col, most, low in zip(_COLUMNS, longest, least, strict=True)

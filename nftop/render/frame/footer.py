@@ -44,14 +44,15 @@ def footer_line(
     """
     edge = _joined(tuple(hint for hint in hints if hint.rank < 0), ascii_only=ascii_only)
     right = crop(
-        line(Span(position, Tone.MUTED), _GAP if position and edge.spans else "", edge), width
+        line(Span(position, Tone.MUTED), _GAP if position and edge.spans else "", edge), width - 2
     )
-    room = width - right.width - 2
+    room = width - right.width - 4
     if message:
         left = crop(line(Span(message, Tone.STRONG)), max(0, room))
     else:
         left = _hints(tuple(hint for hint in hints if hint.rank >= 0), room, plain=ascii_only)
-    return line(left, " " * max(0, width - left.width - right.width), right)
+    blank = " " * max(0, width - 2 - left.width - right.width)
+    return line(" ", left, blank, right, fill=Tone.FOOTER)
 
 
 @lru_cache(maxsize=16)  # drawn every tick
@@ -123,7 +124,8 @@ def tabs_line(tabs: Tabs, width: int) -> Line:
         (True, used or sort), (True, ()),
     ):  # fmt: skip
         left = _names(tabs, short=short)
-        right = line(*(item for text in parts for item in (_GAP, text)))
+        # The names end with a blank or a bracket.
+        right = line(" " * bool(parts), *[item for text in parts for item in (_GAP, text)][1:])
         if left.width + right.width <= width:
             return line(left, " " * (width - left.width - right.width), right)
     return crop(_names(tabs, short=True), width)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from nftop.derive.findings.rule import si
 from nftop.derive.findings.rules import all_rules
@@ -24,6 +25,7 @@ WELL = "✔"
 # An incident that ended is shown while nothing worse is open.
 _RECENT_S = 120
 _KEYS = " Tab"
+_CLAUSE = re.compile(r", (?![^(]*\))| \(| through ")  # where a title ends that has to be shorter
 # Facts of a culprit, and the first of them, which are its machine or process, and its pid.
 _MOST_FACTS, _IDENTITY = 5, 2
 # Cells of a screen below which the age is short, and of effects that say anything.
@@ -79,11 +81,9 @@ def incident_line(
     least = cells(printable(f"{culprit_text(incident, 0)} {title_text(incident)}"))
     own = cells(printable(culprit_text(incident, 0)))
     brief = cells(_effect_forms(incident)[0][-1])
-    for most in (_IDENTITY, 1):  # what identifies the culprit is more than further victims
-        text = cells(printable(f"{culprit_text(incident, most)} {title_text(incident)}"))
-        if text + brief < room:
-            least = text
-            break
+    # What identifies the culprit is more than further victims.
+    fitting = (cells(text) for text in _cause_forms(incident, _IDENTITY))
+    least = next((used for used in fitting if used + brief < room), least)
     right = _effects(incident, room - least - 1, min(room // 2, room - own - 2))
     left = _cause(incident, room - cells(right) - 1)
     blank = " " * max(room - cells(left) - cells(right), 1)
@@ -212,10 +212,24 @@ def price_text(incident: Incident) -> str:
     return ""
 
 
+def _cause_forms(incident: Incident, most: int = _MOST_FACTS) -> Iterator[str]:
+    """Culprit with at most so many facts, and what it does; ever shorter.
+
+    The process of a class is named as long as there is room for the first clause of its title.
+    """
+    whole = title_text(incident)
+    titles = [whole, *(whole[: end.start()] for end in reversed([*_CLAUSE.finditer(whole)]))]
+    culprit = incident.culprit
+    names = culprit is not None and culprit_name(incident) != culprit.name
+    forms = [(facts, whole) for facts in range(most, 0, -1)]
+    forms += [(1, title) for title in titles if names]
+    for facts, title in (*forms, *((0, title) for title in titles)):
+        yield printable(f"{culprit_text(incident, facts)} {title}")
+
+
 def _cause(incident: Incident, room: int) -> str:
     """Culprit and what it does, in at most `room` cells."""
-    for most in range(_MOST_FACTS, -1, -1):
-        text = printable(f"{culprit_text(incident, most)} {title_text(incident)}")
+    for text in _cause_forms(incident):
         if cells(text) <= room:
             return text
     return fit(printable(f"{culprit_name(incident)} {title_text(incident)}"), room).rstrip()

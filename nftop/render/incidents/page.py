@@ -540,7 +540,7 @@ def _remedy(view: IncidentView, width: int) -> Iterator[Line]:
     for text in remedy.commands:
         yield from paragraph(text, width, lead=line(Span(" $ ", Tone.ACCENT)), tone=Tone.STRONG)
     if remedy.sweep or view.swept:
-        guess = f"its width is a guess: `{remedy.sweep}` finds it (T in the editor)"
+        guess = f"its width is a guess: `{remedy.sweep}` finds it (T)"
         tone = Tone.STRONG if view.swept else Tone.MUTED
         yield from paragraph(view.swept or guess, width - 1, lead=line(" "), tone=tone)
     if remedy.unproven:

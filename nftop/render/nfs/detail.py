@@ -18,7 +18,15 @@ from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import BOUND, Metric, Unit, is_bound
 from nftop.model.metrics.nf import LATENCY_METRICS, NF_METRICS
 from nftop.model.missing import Missing, Reading, Reason, quotient, total
-from nftop.model.nf.parts import NfDrop, NfFlowTables, NfNode, NfPort, NfQueue, NfThread, NfXstat
+from nftop.model.nf.components import (
+    NfDrop,
+    NfFlowTables,
+    NfNode,
+    NfPort,
+    NfQueue,
+    NfThread,
+    NfXstat,
+)
 from nftop.model.owner import suffix
 from nftop.model.struct import dataclass
 from nftop.model.topology import Host
@@ -26,6 +34,7 @@ from nftop.render.base import format as fmt
 from nftop.render.base.bars import bars
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (
+    EDGE,
     TableColumn,
     by_reason,
     fit_columns,
@@ -42,7 +51,7 @@ from nftop.render.nfs.table import MARKS, class_text
 from nftop.render.pages.help import aged, section, source_facts
 
 T = TypeVar("T")
-_BAR, _LONG_BAR, _LONG_FROM = 10, 20, 120
+_BAR, _LONG_BAR, _LONG_FROM = 10, 20, 120 - EDGE
 _MPPS = Unit.PACKETS_PER_S
 
 

@@ -11,7 +11,7 @@ from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason, total
-from nftop.model.nf.parts import NO_MONITOR, NfThread
+from nftop.model.nf.components import NO_MONITOR, NfThread
 from nftop.model.rdt.rdt import class_name
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import TableColumn, fit_columns, header_line, number_cell, text_cell

@@ -24,10 +24,12 @@ from nftop.render.base import format as fmt
 from nftop.render.base.graph import scale_top, span_for, span_name, spark_text
 from nftop.render.base.line import BLANK, Line, Span, Tone, clickable, crop, line, paragraph
 from nftop.render.base.table import (
+    EDGE,
     TableColumn,
     cut_lines,
     fit_columns,
     header_line,
+    indented,
     number_cell,
     rule_line,
 )
@@ -108,10 +110,10 @@ def power_parts(
     if not footer:
         return ScreenSections(above, room, (), 0, 0)
     lines = [
-        *package_lines(frame, past, columns, interval_s, width),
-        *_absences(frame, row, columns, width),
+        *package_lines(frame, past, columns, interval_s, width - EDGE),
+        *_absences(frame, row, columns, width - EDGE),
     ]
-    notes = cut_lines(lines, room - _TABLE_LEAST, width, "press x")
+    notes = indented(cut_lines(lines, room - _TABLE_LEAST, width - EDGE, "press x"))
     gap = [BLANK] if notes and height >= _BLANKS_FROM else []
     room -= len(notes) + len(gap)
     wanted = rows + 2  # header and a blank line

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from nftop.model.bounds import VPP_ROWS
 from nftop.model.missing import Missing, Reason
 from nftop.model.nf.vpp import VppErrors, VppInstance, VppInterfaces, VppNodes, VppThread
 from nftop.model.sample import Counts
+from nftop.model.sample_bounds import VPP_ROWS
 from nftop.model.struct import replace
 from nftop.sources.runtime import helper
 from nftop.sources.vpp.protocol import (

@@ -22,8 +22,8 @@ from typing import Any
 
 from vpp_papi import vpp_stats
 
-from nftop.model.bounds import VPP_ERRORS
 from nftop.model.missing import Reason
+from nftop.model.sample_bounds import VPP_ERRORS
 from nftop.sources.vpp.protocol import ErrorReading, NodeReading, Rows, VppReading
 
 _VERSION = 2

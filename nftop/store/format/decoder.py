@@ -9,9 +9,9 @@ from msgspec import Meta, Raw
 from msgspec.msgpack import Decoder as MsgpackDecoder
 from msgspec.msgpack import Ext
 
-from nftop.model.bounds import BoundsError, check
 from nftop.model.missing import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
+from nftop.model.sample_bounds import BoundsError, check
 from nftop.model.struct import dataclass
 from nftop.store.format.codec import Codec, UnknownError
 from nftop.store.format.column_bytes import (

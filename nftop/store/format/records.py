@@ -12,10 +12,10 @@ from zlib import crc32
 import msgspec
 
 from nftop.model.baseline import Baselines
-from nftop.model.bounds import SMT_THREADS, check_all
 from nftop.model.ids import Cpu, Lcore
 from nftop.model.nf.queue_map import Prefix, QueueMap
 from nftop.model.sample import Sample
+from nftop.model.sample_bounds import SMT_THREADS, check_all
 from nftop.model.terminal_text import safe_line
 from nftop.model.topology import Host, Topology
 from nftop.store.format.column_bytes import DamagedRecordingError

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from nftop.model.baseline import Baselines
-from nftop.model.bounds import check_all
+from nftop.model.sample_bounds import check_all
 from nftop.model.topology import Host
 from nftop.store.folders import Person, caller, open_file
 from nftop.store.user.config_dir import replace_file

@@ -120,12 +120,9 @@ class BannerScreen(Screen[Result]):
     def show_footer(self, *, position: str = "", message: str = "", height: int = 1) -> None:
         """Draw the keys that work now, or a message; nothing while a prompt has their line."""
         footer = self.query_one(Footer)
+        shown = hints(self.key_rows, self.modes)
         foot = footer_line(
-            hints(self.key_rows, self.modes),
-            self.size.width,
-            position=position,
-            message=message,
-            ascii_only=footer.ascii_only,
+            shown, self.size.width, position=position, message=message, ascii_only=footer.ascii_only
         )
         footer.show([foot], 0 if self.asking else height)
 

@@ -51,10 +51,11 @@ class CacheView(ScreenView):
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         session = self.session
         above, height, footer = above_text(frame, status, width=layout.width, height=layout.height)
-        table = upper(frame, layout.width, session.own_changes, folded=session.view.folded)
+        table = upper(frame, layout.text_width, session.own_changes, folded=session.view.folded)
         self._keys = tuple(dict.fromkeys(key for key in table.rows if key is not None))
         self._settle()
-        shown = page(frame, table, layout.width, height, self._lower(frame, layout.width))
+        width = layout.text_width
+        shown = page(frame, table, width, height, self._lower(frame, width))
         self._room = shown.room
         body = [*shown.fixed, *self._scrolled(shown)]
         body += [Line()] * (height - len(body) - len(shown.lower))

@@ -44,15 +44,9 @@ class CoresView(ScreenView):
             layout.width, frame.cpus, trends=True, chosen=session.columns.get(self._TABLE, ())
         )
         parts = share_out(
-            frame,
-            status,
-            session.histories(frame),
-            rows=session.rows.lines,
-            width=layout.width,
-            height=layout.height,
-            search=session.view.filter,
-            below=self._below,
-        )
+            frame, status, session.histories(frame), rows=session.rows.lines, width=layout.width,
+            height=layout.height, search=session.view.filter, below=self._below,
+        )  # fmt: skip
         session.settle(parts.table - 1)
         self._paint_parts(frame, parts, layout)
         spot = where(session.cursor.top, session.page, len(session.rows.shown))
@@ -90,27 +84,17 @@ class CoresView(ScreenView):
         session = self.session
         layout.header.show(parts.top, len(parts.top))
         layout.table.show_rows(
-            frame.cpus,
-            session.view,
-            session.rows,
-            columns=self._columns,
-            facts=session.facts,
-            cursor=session.cursor,
-            height=parts.table,
-        )
+            frame.cpus, session.view, session.rows, columns=self._columns, facts=session.facts,
+            cursor=session.cursor, height=parts.table,
+        )  # fmt: skip
         layout.panels.show(parts.panels, len(parts.panels))
         if session.row is not None and parts.detail:
+            before = session.facts.before.get(session.cpu, {}) if session.cpu else {}
             layout.detail.show_row(
-                frame,
-                session.row,
-                session.view.sort,
-                session.history,
-                usual=session.usual,
-                before=session.facts.before.get(session.cpu, {}) if session.cpu else {},
-                interval_s=session.feed.interval_s,
-                width=layout.width,
+                frame, session.row, session.view.sort, session.history, usual=session.usual,
+                before=before, interval_s=session.feed.interval_s, width=layout.width,
                 height=parts.detail,
-            )
+            )  # fmt: skip
         else:
             layout.detail.show([], parts.detail)
 

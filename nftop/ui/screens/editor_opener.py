@@ -52,14 +52,13 @@ class EditorOpener:
         """Open the class editor with the draft of a remedy; returns why it cannot."""
         return self._open(incident.group, incident.l3, wanted=plan.actions)
 
-    def sweep(self, view: ScreenView) -> str:
-        """Open the experiment with the view's class; returns why it cannot."""
+    def sweep(self, group: str, l3: int | None) -> str:
+        """Open the experiment with a class; returns why it cannot."""
         if self._session.player is not None:
             return self._recorded()
         why = self._why_not()
         if why:
             return why
-        group, l3 = view.editor_start
         screen = ExperimentScreen(group, self._main.changes, self._session, self._options)
         self._main.app.push_screen(screen, partial(self._swept, group, l3))
         return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 from textual.app import App
@@ -41,6 +41,7 @@ from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import FINDINGS, INCIDENT, KeyRow, Mode, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
+from nftop.ui.screens.editor_opener import EditorOpener
 from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.screens.registry import screen_keys
 from nftop.ui.session_view import SessionView
@@ -173,29 +174,30 @@ class IncidentScreen(BannerScreen[int | None]):
         options: Options,
         changes: ChangeControl,
         rules: RuleControl,
-        edit: Callable[[Remedy, Incident], str],
+        opener: EditorOpener,
         *,
         chosen: str = "",
     ) -> None:
-        """`edit` opens the editor with a draft, and returns why it can't. `chosen`: an id."""
+        """`chosen`: an id."""
         super().__init__()
         self.bind_keys(screen_keys())
         self.changes = changes
         self._session = session
         self._options = options
-        self._edit = edit
+        self._opener = opener
         self._rules = rules
         self._chosen = chosen
         self._last: Incident | None = None  # the one on the page, as it was shown last
         self._opened_now = session.past is None
         self._planned: tuple[object, Remedy] | None = None  # with what it was computed from
-        self._remedy_kind: Literal["none", "draft", "command", "advice"] = "none"
+        self._remedy_modes: frozenset[Mode] = frozenset()
         self._acts: Mapping[str, Callable[[int], object]] = {
             "close": lambda _: self._close(),
             "screen": self.dismiss,
             "help": lambda _: self._help(),
             "incident": self._next,
             "edit": lambda _: self._open_draft(),
+            "sweep": lambda _: self._open_sweep(),
             "copy": lambda _: self._copy(),
             "mute": lambda _: self._set(self._rules.toggle_muted),
             "acknowledge": lambda _: self._set(self._rules.toggle_acknowledged),
@@ -217,8 +219,7 @@ class IncidentScreen(BannerScreen[int | None]):
 
     @property
     def modes(self) -> set[Mode]:
-        shown: set[Mode] = set() if self._remedy_kind == "none" else {"incident"}
-        return super().modes | shown | ({"draft"} if self._remedy_kind == "draft" else set())
+        return super().modes | self._remedy_modes
 
     def action_act(self, action: str, by: int) -> None:
         self._message = ""
@@ -257,26 +258,24 @@ class IncidentScreen(BannerScreen[int | None]):
     def _lines(self, width: int, height: int) -> list[Line]:
         frame, incident = self._session.frame, self.incident
         if frame is None or incident is None:
-            self._remedy_kind = "none"
+            self._remedy_modes = frozenset()
             if frame is None or self._last is None:
                 return no_incident_lines(width)
             return absent_incident_lines(frame, self._last, width)
         plan = self._remedy(frame, incident)
-        self._remedy_kind = plan.kind
+        modes: dict[Mode, object] = {
+            "incident": True, "draft": plan.kind == "draft", "mask": plan.sweep,
+        }  # fmt: skip
+        self._remedy_modes = frozenset(mode for mode, holds in modes.items() if holds)
         self._chosen, self._last = incident.id, incident
         mask, other = plan.mask, self.changes.experiment.other_width
         listed = [item.id for item in incidents_of(frame)]
         view = IncidentView(
-            frame,
-            incident,
-            plan,
-            listed.index(incident.id) + 1,
-            len(listed),
-            self._trend(frame, incident, trend_points(width)),
-            self._class_before(incident),
+            frame, incident, plan, listed.index(incident.id) + 1, len(listed),
+            self._trend(frame, incident, trend_points(width)), self._class_before(incident),
             ascii_only=self._options.ascii_only,
             swept="" if mask is None else other(mask.group, mask.l3, mask.new),
-        )
+        )  # fmt: skip
         return incident_page_lines(view, width, height)
 
     def _remedy(self, frame: Frame, incident: Incident) -> Remedy:
@@ -358,7 +357,14 @@ class IncidentScreen(BannerScreen[int | None]):
             what = "y copies the command" if plan.commands else plan.advice
             self._message = f"no change of cache classes mends it; {what}"
             return
-        self._message = self._edit(plan, incident)
+        self._message = self._opener.drafted(plan, incident)
+
+    def _open_sweep(self) -> None:
+        frame, incident = self._session.frame, self.incident
+        if frame is None or incident is None or not self._remedy(frame, incident).sweep:
+            self._message = "no width of a mask is to be found for it"
+        else:
+            self._message = self._opener.sweep(incident.group, incident.l3)
 
     def _copy(self) -> None:
         frame, incident = self._session.frame, self.incident

@@ -156,7 +156,7 @@ class MainScreen(BannerScreen[None]):
             "copy": lambda _: self._copy(),
             "incident": lambda _: self._incident(),
             "edit": lambda _: self._edit(),
-            "sweep": lambda _: self.say(self._editing.sweep(self._view)),
+            "sweep": lambda _: self.say(self._editing.sweep(*self._view.editor_start)),
             "help": lambda _: self._help(),
             "meter": lambda _: self.say(self._editing.monitor(self._view)),
             "choose": lambda _: self._view.choose_workload(),
@@ -382,13 +382,9 @@ class MainScreen(BannerScreen[None]):
     def _incident(self, chosen: str = "") -> None:
         """Open the page of an incident by id, or of the worst one."""
         screen = IncidentScreen(
-            self._session,
-            self._options,
-            self.changes,
-            self._rule_control,
-            self._editing.drafted,
+            self._session, self._options, self.changes, self._rule_control, self._editing,
             chosen=chosen,
-        )
+        )  # fmt: skip
         self.app.push_screen(screen, self._back)
 
     def _copy(self) -> None:
@@ -521,13 +517,9 @@ class MainScreen(BannerScreen[None]):
 
     def _layout(self, width: int, height: int) -> MainLayout:
         return MainLayout(
-            width,
-            height,
-            self.query_one(HeaderLines),
-            self.query_one(CpuTableView),
-            self.query_one(Panels),
-            self.query_one(CpuDetail),
-        )
+            width, height, self.query_one(HeaderLines), self.query_one(CpuTableView),
+            self.query_one(Panels), self.query_one(CpuDetail),
+        )  # fmt: skip
 
     def _request_focus(self) -> None:
         """Request counting of what the view shows, and of nothing else."""

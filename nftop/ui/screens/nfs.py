@@ -71,8 +71,8 @@ class NfsView(ScreenView):
 
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         session = self.session
-        width = layout.width
-        above, height, footer = above_text(frame, status, width=width, height=layout.height)
+        width = layout.text_width
+        above, height, footer = above_text(frame, status, width=layout.width, height=layout.height)
         self._columns = nf_columns(
             width, compared=frame.baselines is not None, chosen=session.columns.get("nfs", ())
         )

@@ -48,17 +48,12 @@ class PowerView(CoresView):
         self._columns = columns_for(
             layout.width, frame.cpus, "power", chosen=session.columns.get(self._TABLE, ())
         )
+        past = partial(session.history.package_series, until_ns=frame.monotonic_ns)
         parts = power_parts(
-            frame,
-            status,
-            session.row,
-            partial(session.history.package_series, until_ns=frame.monotonic_ns),
-            columns=self._columns,
-            interval_s=session.feed.interval_s,
-            rows=session.rows.lines,
-            width=layout.width,
+            frame, status, session.row, past, columns=self._columns,
+            interval_s=session.feed.interval_s, rows=session.rows.lines, width=layout.width,
             height=layout.height,
-        )
+        )  # fmt: skip
         session.settle(parts.table - 1)
         self._paint_parts(frame, parts, layout)
         spot = where(session.cursor.top, session.page, len(session.rows.shown))

@@ -67,7 +67,7 @@ class TimelineView(ScreenView):
         self._top = scroll(self._top, self._at, min(self._at, last), last + 1, self._rows)
         data = replace(data, first=self._top, selected=self._at)
         lines = timeline_lines(data, layout.width, room, ascii_only=layout.header.ascii_only)
-        layout.show_text(above, lines, room)
+        layout.show_text(above, lines, room, indent=False)
         spot = f"{self._at + 1}/{len(self._events)}" if self._events else "no events"
         return spot, bool(footer)
 

@@ -48,7 +48,7 @@ class TopdownView(ScreenView):
         above, self._room, footer = above_text(
             frame, status, width=layout.width, height=layout.height
         )
-        lines = self._lines(frame, layout.width)
+        lines = self._lines(frame, layout.text_width)
         last = max(0, len(lines) - self._room)
         self._top = max(0, min(self._top, last))
         layout.show_text(above, lines[self._top : self._top + self._room], self._room)

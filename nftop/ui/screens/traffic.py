@@ -41,7 +41,7 @@ class TrafficView(ScreenView):
             frame, status, width=layout.width, height=layout.height
         )
         past = partial(self._past, until_ns=frame.monotonic_ns)
-        drawn = traffic(frame, layout.width, past, self.session.feed.interval_s)
+        drawn = traffic(frame, layout.text_width, past, self.session.feed.interval_s)
         at = [line for line, row in enumerate(drawn.rows) if row is not None]
         self._rows = tuple(row for row in drawn.rows if row is not None)
         self.move(0)

@@ -25,7 +25,7 @@ from nftop.model.missing import Reading
 from nftop.model.struct import dataclass
 from nftop.render.base.graph import span_for
 from nftop.render.base.line import BLANK, Line, Tone, clickable, crop, selected
-from nftop.render.base.table import TableColumn
+from nftop.render.base.table import EDGE, TableColumn, indented
 from nftop.render.base.text import ascii_only, printable, wide_cells
 from nftop.render.cores.detail import (
     Trend,
@@ -373,11 +373,13 @@ class CpuDetail(Lines):
             self.show([detail_line(frame.cpus, row, usual, width, before)], 1)
             return
         metric = trend_metric(frame.cpus, row, sort)
-        points = graph_points(width)
+        points = graph_points(width - EDGE)
         span_s = span_for(points, interval_s)
         cpu = frame.cpus.topology.cpus[row].cpu
         values = history.series(metric.id, cpu, points, span_s, until_ns=frame.monotonic_ns)
-        self.show(detail_lines(frame, row, Trend(metric, values, span_s), width, height), height)
+        trend = Trend(metric, values, span_s)
+        lines = detail_lines(frame, row, trend, width - EDGE, height)
+        self.show(indented(lines), height)
 
 
 class CpuTableView(Lines):
@@ -405,7 +407,7 @@ class CpuTableView(Lines):
         if rows.shown:
             at = cursor.index - cursor.top
             body[at : at + 1] = [selected(line) for line in body[at : at + 1]]
-        self.show([header_line(columns, view), *body], height)
+        self.show([*indented([header_line(columns, view)]), *body], height)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
@@ -425,7 +427,7 @@ def _clickable_body(  # noqa: PLR0917 - of `LastResults`
     facts: RowFacts,
     width: int,
 ) -> list[Line]:
-    body = body_lines(cpus, rows, columns, top, height, facts=facts, width=width)
+    body = indented(body_lines(cpus, rows, columns, top, height, facts=facts, width=width - EDGE))
     for at in range(min(len(body), len(rows.shown) - top)):
         body[at] = clickable(body[at], "row", top + at)
     return body
@@ -442,11 +444,18 @@ class MainLayout:
     panels: Panels
     detail: CpuDetail
 
-    def show_text(self, top: Sequence[Line], body: Sequence[Line], room: int) -> None:
-        """Draw a header and `room` lines of text below it."""
+    @property
+    def text_width(self) -> int:
+        """Cells of the lines of `show_text`."""
+        return self.width - EDGE
+
+    def show_text(
+        self, top: Sequence[Line], body: Sequence[Line], room: int, *, indent: bool = True
+    ) -> None:
+        """Draw a header and `room` lines of text below it; `indent`: behind a blank column."""
         self.header.show(top, len(top))
         self.table.show([], 0)
-        self.panels.show(body, room)
+        self.panels.show(indented(body) if indent else body, room)
         self.detail.show([], 0)
 
 

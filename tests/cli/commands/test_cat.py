@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.cli.main import build_parser
 from nftop.cli.parsers.cat_actions import GoneError, UsageError, actions, command, missed
@@ -122,14 +123,16 @@ def test_a_process_that_is_absent_is_no_fault_of_the_command_line() -> None:
         actions(parse("move --group a --tasks 4194305"))
 
 
-def test_threads_that_came_since_a_move_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_came_since_a_move_are_counted(
+    monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
+) -> None:
     host, options = lab_host(), parse("move --group vpp --tasks 100")
     host.lab.mkdir("/vpp")
     host.lab.echo("100", "/vpp/tasks")
     monkeypatch.setattr("nftop.cli.parsers.cat_actions.threads_of", lambda _: (100,))
     assert missed(options, host) == ""
     monkeypatch.setattr("nftop.cli.parsers.cat_actions.threads_of", lambda _: (100, 101, 200))
-    assert missed(options, host).startswith("2 of its threads came since and are not moved")
+    assert missed(options, host) == snapshot
 
 
 def test_the_command_of_ways_of_io_is_that_line() -> None:

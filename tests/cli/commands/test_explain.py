@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
-from tests.command import called
+from tests.command import called, lines_with
 
 
 def references(*arguments: str) -> str:
@@ -35,12 +36,9 @@ def test_a_metric_has_its_places() -> None:
     assert len(lines) == 25
 
 
-def test_a_workload_has_all_its_numbers_repairs_and_notes() -> None:
+def test_a_workload_has_all_its_numbers_repairs_and_notes(snapshot: SnapshotAssertion) -> None:
     text = references("vpp_l2_patch")
-    assert "tma.frontend_bound      3.4 %       Table 9, row 4; the scan has 34;" in text
-    assert "per_packet.memory_bytes      0.318       computed: Table 6, row 3" in text
-    assert "Table 14: the level-3 columns are shares of cycles" in text
-    assert "CPU: not named in the table" in text
+    assert text == snapshot
     assert "ipp" in references("coremark") and "not applicable" in references("coremark")
 
 
@@ -51,7 +49,7 @@ def test_all_is_every_number_of_every_run() -> None:
     assert "the scan has 443" in text
 
 
-def test_tables_as_printed_are_listed_and_shown() -> None:
+def test_tables_as_printed_are_listed_and_shown(snapshot: SnapshotAssertion) -> None:
     overview = references()
     assert overview.count("  Table ") == 21
     assert "`nftop explain nfv_rdt --references`:" in overview
@@ -60,7 +58,7 @@ def test_tables_as_printed_are_listed_and_shown() -> None:
     assert "1518 104 141 108 119".split() in latency
     assert "Table 4:" not in references("latency", "--json")
     text = references("nfv_rdt")
-    assert "0xFFFFF0 has more bits than the processor has ways (20)" in text
+    assert lines_with(text, "0xFFFFF0") == snapshot
     assert text.count("\nXeon E5-2658 v3 (HSX)\n") == 21
     assert "Xeon Gold 6252N" in references("--all")
     assert "VPP A" in references("cpp")
@@ -91,14 +89,13 @@ def test_json_says_the_same_in_nftop_s_units() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["--uarch", "ICX"], ["cpp", "--uarch", "GNR"]])
-def test_what_no_paper_has_is_reported(arguments: list[str]) -> None:
+def test_what_no_paper_has_is_reported(arguments: list[str], snapshot: SnapshotAssertion) -> None:
     done = called("explain", "--references", *arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "of BDX, SKX, HSX, CLX: coremark testpmd" in done.stderr
-    assert "no paper has" in done.stderr
+    assert done.stderr == snapshot
 
 
-def test_json_is_of_references_only() -> None:
+def test_json_is_of_references_only(snapshot: SnapshotAssertion) -> None:
     done = called("explain", "cpp", "--json")
     assert done.returncode == 2
-    assert "--json goes with --references" in done.stderr
+    assert done.stderr == snapshot

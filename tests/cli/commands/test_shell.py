@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.cli.command_tree import command_tree
 from nftop.cli.commands.completion import SHELLS
@@ -182,14 +183,14 @@ def test_a_manual_page_has_no_warning_and_all_options(name: str, tmp_path: Path)
                 assert flag in text
 
 
-def test_a_manual_page_is_about_its_command() -> None:
+def test_a_manual_page_is_about_its_command(snapshot: SnapshotAssertion) -> None:
     # `whatis` shows this line.
     for command in TREE.commands:
         lines = manual_page(command, TREE).splitlines()
         about = lines[lines.index(".SH NAME") + 1].partition(r" \- ")[2]
         assert about.replace(r"\-", "-") == command.text != ""
     name = manual_page(TREE, TREE).splitlines()[2]
-    assert name == r"nftop \- a top for hosts that forward packets in software"
+    assert name == snapshot
 
 
 def test_roff_finds_no_request_in_a_text() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from tests.command import called
 
@@ -24,10 +25,10 @@ def test_show_as_json_has_every_core() -> None:
     assert one["siblings"] == [9]
 
 
-def test_show_names_priority_and_limits() -> None:
+def test_show_names_priority_and_limits(snapshot: SnapshotAssertion) -> None:
     code, text = reports("show")
     assert code == 0
-    assert "CPU  SIBLING  PRIORITY  BASE MHz  MIN" in text
+    assert text == snapshot
     assert "1    9        high      2700      2300  2300  800-3900" in text
 
 

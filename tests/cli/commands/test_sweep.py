@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.cli.main import build_parser, run
 
@@ -182,7 +183,7 @@ def test_no_line_is_wider_than_the_terminal(
 
 
 def test_ctrl_c_restores_and_says_so(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
     from nftop.cli.commands import sweep
 
@@ -198,4 +199,4 @@ def test_ctrl_c_restores_and_says_so(
     text = capsys.readouterr().out
     sentence = " ".join(text[text.index("ended: stopped by Ctrl-C") :].split())
     assert sentence.index("reverted") < sentence.index("known so far")
-    assert "before its first visit" in sentence
+    assert sentence == snapshot

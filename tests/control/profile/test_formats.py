@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.control.profile import formats, pqos_config
 from nftop.control.profile.formats import toml_text
@@ -326,14 +327,14 @@ def test_what_a_host_does_not_take(line: str, printed: str) -> None:
     assert result.actions == ()
 
 
-def test_the_later_of_two_statements_holds_and_threads_are_moved() -> None:
+def test_the_later_of_two_statements_holds_and_threads_are_moved(
+    snapshot: SnapshotAssertion,
+) -> None:
     text = (
         "alloc-class-set: llc:0=0xf0;llc:0=0xf\nalloc-assoc-set: llc:0=1\n"
         "# nftop: COS 1 is group nftop.a\nalloc-assoc-set: llc:1=1;pid:1=41\n"
     )
     result = fit(pqos_config.parse(text), *small())
-    assert [problem.text for problem in result.problems] == [
-        "CPU 1 is in two classes; the later one holds"
-    ]
+    assert [problem.text for problem in result.problems] == snapshot
     assert SetSchemata(ROOT, "L3", ((0, 0xF),)) in result.actions
     assert MoveTasks((41,), "nftop.a") in result.actions

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.control.profile.pqos_config import parse
 from nftop.control.profile.profile import mended
@@ -143,12 +144,12 @@ def test_the_second_talks_commands() -> None:
     }
 
 
-def test_a_class_without_a_group_is_offered_one_of_nftops_own() -> None:
+def test_a_class_without_a_group_is_offered_one_of_nftops_own(snapshot: SnapshotAssertion) -> None:
     text = "alloc-class-set: llc:0=0xff;llc:1=0xf00\nalloc-assoc-set: llc:1=2\n"
     state, rules = host(12, 4, groups=1)
     result = fitted(text, state, rules)
     (problem,) = result.problems
-    assert "class 1 has no group here (COS1)" in problem.text
+    assert problem.text == snapshot
     good = fitted(mended(text, [problem]), state, rules)
     assert good.problems == ()
     assert {action.group for action in good.actions} == {ROOT, "nftop.cos1"}

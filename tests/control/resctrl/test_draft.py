@@ -130,13 +130,14 @@ def test_what_would_be_a_hole_or_nothing_is_refused_with_a_sentence(
     assert notes == snapshot
     for operation in (drafts.toggle, drafts.shrink):
         draft, notes = operation(from_mask(0x10), "vpp", "L3", (0,), 4)
-        assert (l3(draft), notes) == ("10", "a class has a way at least")
+        assert l3(draft) == "10"
+        assert notes == snapshot
     gaps, notes = drafts.toggle(from_mask(0x1F0, sparse=True), "vpp", "L3", (0,), 6)
     assert (l3(gaps), notes) == ("1b0", "")
     assert drafts.toggle(from_mask(1), "vpp", "L3CODE", (0,), 1)[1] == snapshot
 
 
-def test_shifting_growing_and_shrinking() -> None:
+def test_shifting_growing_and_shrinking(snapshot: SnapshotAssertion) -> None:
     draft = from_mask(0x0F0)
     assert l3(drafts.shift(draft, "vpp", "L3", (0,), 1)[0]) == "1e0"
     assert l3(drafts.shift(draft, "vpp", "L3", (0,), -1)[0]) == "78"
@@ -146,9 +147,10 @@ def test_shifting_growing_and_shrinking() -> None:
     assert l3(drafts.grow(from_mask(0x700), "vpp", "L3", (0,), 10)[0]) == "780"
     assert l3(drafts.grow(from_mask(0x007), "vpp", "L3", (0,), 0)[0]) == "f"
     whole, notes = drafts.grow(from_mask(0x7FF), "vpp", "L3", (0,), 0)
-    assert (l3(whole), notes) == ("7ff", "the mask reaches from end to end of the cache")
+    assert l3(whole) == "7ff"
+    assert notes == snapshot
     for bits, by in ((0x700, 1), (0x007, -1)):
-        assert drafts.shift(from_mask(bits), "vpp", "L3", (0,), by)[1].startswith("the mask is at")
+        assert drafts.shift(from_mask(bits), "vpp", "L3", (0,), by)[1] == snapshot
 
 
 def test_linked_domains_become_like_the_first() -> None:
@@ -203,7 +205,7 @@ def test_a_class_created_filled_and_removed(snapshot: SnapshotAssertion) -> None
     assert drafts.reset(back)[1] == snapshot
 
 
-def test_members_of_a_removed_class_are_in_the_root_group() -> None:
+def test_members_of_a_removed_class_are_in_the_root_group(snapshot: SnapshotAssertion) -> None:
     draft, _ = drafts.remove(from_mask(0xF), "nftop.a")
     assert drafts.actions(draft) == (RemoveGroup("nftop.a"),)
     assert parts(draft.target[Cell("cpu", "", number=3)])[0] == ROOT
@@ -212,7 +214,7 @@ def test_members_of_a_removed_class_are_in_the_root_group() -> None:
     crowded = {**draft.base, Cell("monitor", "nftop.a", "zz"): "99"}
     left, notes = drafts.remove(replace(draft, base=crowded, target=crowded), "nftop.a")
     assert Cell("group", "nftop.a") in left.target
-    assert notes.startswith("monitoring group nftop.a:zz is not nftop's")
+    assert notes == snapshot
 
 
 def test_every_change_has_its_command() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import event, given, settings
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.control.backend import RefusedError, after, touched
 from nftop.control.resctrl.operations import ResctrlStep, steps
@@ -156,7 +157,7 @@ def test_cpus_change_places_without_a_stop_in_the_root_group() -> None:
     assert [row[3] for row in texts(proposal)] == ["1-2\n", "1\n"]
 
 
-def test_a_group_is_removed_in_one_step() -> None:
+def test_a_group_is_removed_in_one_step(snapshot: SnapshotAssertion) -> None:
     host = lab_host()
     host.lab.mkdir("/nftop.a")
     host.lab.echo("1", "/nftop.a/cpus_list")
@@ -165,9 +166,7 @@ def test_a_group_is_removed_in_one_step() -> None:
     assert steps(host.state(), planned(host, [RemoveGroup("nftop.a")]).changes) == (
         ResctrlStep("rmdir", "nftop.a"),
     )
-    assert planned(host, [RemoveGroup("nftop.a")]).effects == (
-        "CPU 1 and 1 thread of nftop.a fall to default",
-    )
+    assert planned(host, [RemoveGroup("nftop.a")]).effects == snapshot
 
 
 def test_a_monitoring_group_of_the_root_group_has_its_cpus_before_their_group_goes() -> None:

@@ -89,10 +89,7 @@ def test_bf_on_shows_every_core_is_read_back_and_undone(
     host, disk, before = component(location, tool), Disk(), copy.deepcopy(tool.state)
     proposal = planned(host, disk, ON)
     lines = preview(proposal, {}, "percent")
-    assert lines[:2] == [
-        "SST-BF of package 0 at level 0  off -> on",
-        "SST-BF of package 1 at level 0  off -> on",
-    ]
+    assert lines[:2] == snapshot
     texts = " ".join(lines)
     assert texts == snapshot
     assert "package 1, CPU 2,6 (high" in texts and "package 1, CPU 3,7 (low" in texts
@@ -100,7 +97,7 @@ def test_bf_on_shows_every_core_is_read_back_and_undone(
     assert base_mhz(tool) == [2100, 2700, 2700, 2100, 2100, 2700, 2700, 2100]
     assert gate_of(host, disk).propose([ON]).changes == ()
     back = undone(host, disk)
-    assert any("2700 MHz now, 2300 MHz then" in effect for effect in back.effects)
+    assert back.effects == snapshot
     assert tool.state == before and base_mhz(tool) == [2300] * 8
     assert gate_of(host, disk).propose_undo() is None
 
@@ -170,7 +167,6 @@ def test_what_it_may_lack_is_a_warning(
         assert tool.tree is not None
         (tool.tree / f"policy5/{name}").write_text("2300000\n")
     printed = planned(host, disk, ON).warnings
-    assert any(item.startswith("package 0: SST-CP is off") for item in printed)
     assert printed == snapshot
     assert planned(host, disk, CLASS).warnings == snapshot
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.incidents.causes import Cause, CauseKey
 from nftop.derive.incidents.evidence import chain_of, ruled_out
@@ -73,7 +74,9 @@ def test_only_higher_costs_that_a_cause_explains_are_effects(
     assert sum(link.source == "cpp" for link in links) == costs
 
 
-def test_a_cost_has_the_time_of_the_first_tick_that_shows_it_and_keeps_it() -> None:
+def test_a_cost_has_the_time_of_the_first_tick_that_shows_it_and_keeps_it(
+    snapshot: SnapshotAssertion,
+) -> None:
     began_ns = 20 * SECOND_NS
     one = replace(incident(), victims=(replace(victim(), bounds=(True, False)),),
                   began_ns=began_ns, since_ns=WALL_NS)  # fmt: skip
@@ -82,9 +85,7 @@ def test_a_cost_has_the_time_of_the_first_tick_that_shows_it_and_keeps_it() -> N
               for second, cost in enumerate(costs)]  # fmt: skip
     cause = Cause(CauseKey("neighbour", "t"), "neighbour", "", None, (), ())
     [link] = chain_of(frame_with(one), cause, one, {"key fwd": RecentRates(tuple(points))})
-    assert (link.text, link.wall_ns) == (
-        "fwd: <210 -> 230 cycles per packet",
-        WALL_NS + 3 * SECOND_NS,
-    )
+    assert link.wall_ns == WALL_NS + 3 * SECOND_NS
+    assert link.text == snapshot
     [later] = chain_of(frame_with(one), cause, one, {}, [link])
     assert later.wall_ns == link.wall_ns

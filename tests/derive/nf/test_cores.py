@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.nf.cores import dropped, imbalance_ratio
 from nftop.derive.nf.rates import NfCore
 from nftop.model.frame import CacheClass, Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.nf.parts import ONLY_OVS
+from nftop.model.nf.components import ONLY_OVS
 from nftop.model.rdt.rdt import ROOT
 from tests.sim.hosts import Frozen, S
 
@@ -111,7 +112,9 @@ def test_two_threads_of_a_core_count_once_in_its_top_down() -> None:
         assert number(item.readings["tma.retiring"]) == pytest.approx(column.mean())
 
 
-def test_its_cache_is_that_of_its_classes_with_their_other_users() -> None:
+def test_its_cache_is_that_of_its_classes_with_their_other_users(
+    snapshot: SnapshotAssertion,
+) -> None:
     frame = seen()
     for item in frame.nfs:
         assert item.classes and all(isinstance(one, CacheClass) for one in item.classes)
@@ -126,7 +129,7 @@ def test_its_cache_is_that_of_its_classes_with_their_other_users() -> None:
         assert number(item.readings["llc_occupancy_bytes"]) == pytest.approx(filled)
     other = {entry.name: entry.sharers for entry in frame.nfs}
     assert other["vpp"] == other["ovs-vswitchd"] == ""
-    assert other["loop/testpmd"] == "in dpdk too: CPU 24-29,72-73"
+    assert other["loop/testpmd"] == snapshot
 
 
 def test_the_default_class_is_everybodys() -> None:

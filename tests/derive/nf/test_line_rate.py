@@ -8,7 +8,7 @@ import pytest
 
 from nftop.derive.nf.line_rate import frame_size, is_pci, line_of, line_rate, lines_of
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.nf.parts import NfPort
+from nftop.model.nf.components import NfPort
 from nftop.model.sample import DpdkApp
 from tests.derive.nf_scene import PID, ovs, switch, working
 from tests.derive.scene import START, nf, reason, tick

@@ -12,7 +12,7 @@ from nftop.derive.package.devices import DeviceState, step_devices, with_users
 from nftop.model.frame import DeviceRow
 from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.missing import Missing, Reason
-from nftop.model.nf.parts import NfPort
+from nftop.model.nf.components import NfPort
 from nftop.model.pci_device import PcieDevice
 from nftop.model.pcie import PcieTable, RootPort
 from nftop.model.sample import SourceReading

@@ -18,8 +18,8 @@ from nftop.model.frame import BoxTraffic, Frame, NfRow, PackageRow
 from nftop.model.ids import Cpu, Package
 from nftop.model.metrics.package import COUNTED_PACKAGE_METRICS, PER_PACKET_METRICS
 from nftop.model.missing import Missing, Reading, Reason, total
+from nftop.model.nf.components import NfThread
 from nftop.model.nf.netdev import InterfaceRow
-from nftop.model.nf.parts import NfThread
 from nftop.model.topology import Capacity, NicSlot, Topology
 from tests.frames import frame
 from tests.sim.hosts import Frozen, S

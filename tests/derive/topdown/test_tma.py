@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.cpu.counters import CounterRates, CounterState, step_counters
 from nftop.derive.topdown.tma import ShareState, counts_of_cores, drilled_node, tma_columns
@@ -147,11 +148,12 @@ def test_what_counts_for_the_core_is_in_no_proportion_to_a_sleeping_thread_s_cyc
     assert got["tma.coverage"][0] == got["tma.coverage"][1] == 0.5
 
 
-def test_coverage_is_of_what_top_down_needed() -> None:
+def test_coverage_is_of_what_top_down_needed(snapshot: SnapshotAssertion) -> None:
     whole = core(POLLER_AND_SLEEPER, ran_ns=(S,))
     assert whole["tma.coverage"][0] == 1.0
     missing = whole["tma.memory_bound"][0]
-    assert isinstance(missing, Missing) and "is not counted here" in missing.message
+    assert isinstance(missing, Missing)
+    assert missing.message == snapshot
     unused = {"cycles": (100, 1), "llc_misses": (3, 0)}
     assert core(POLLER_AND_SLEEPER, unused, ran_ns=(S * 9 // 10, S // 10))["tma.coverage"][0] == 0.9
     lacking = whole["tma.level_2_coverage"][0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Sequence
@@ -182,12 +183,12 @@ def test_nothing_changes_until_all_is_written(
     assert {path for path in tmp_path.rglob("*") if path.is_file()} == before.keys()
 
     def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(28, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
     dataset = opened(tmp_path, [at(frames[3], 0)])
     dataset.tick(0, at(frames[3], 0))
-    with pytest.raises(OutputsError, match="No space left on device"):
+    with pytest.raises(OutputsError, match=os.strerror(errno.ENOSPC)):
         dataset.close()
     dataset.discard()
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -176,10 +178,10 @@ def test_a_full_disk_is_reported() -> None:
     created._writers["gaps"] = full
 
     def write(_: str) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(28, os.strerror(errno.ENOSPC))
 
     full._out = write  # type: ignore[attr-defined]
-    with pytest.raises(OutputsError, match="No space left on device"):
+    with pytest.raises(OutputsError, match=os.strerror(errno.ENOSPC)):
         created.losses([(1, RecordingLoss(3, 0, "x"))])
 
 

@@ -29,7 +29,8 @@ def host_of(model: Model) -> Host:
 
     def fill(at_ns: int, cpus: Sequence[Sequence[int]], ways: Bools, way_bytes: float) -> Floats:
         now = nows[bisect_right(model.starts_ns, at_ns) - 1]
-        wants, paces = rdt.appetites(cpus, model.layout, now)
+        of_cpus = rdt.appetites_of_cpus(model.layout, now)
+        wants, paces = np.array([of_cpus[:, list(own)].sum(axis=1) for own in cpus]).T
         return rdt.settle(ways, wants, paces, way_bytes)
 
     return Host(model.starts_ns, SETTLE_S, traffic, fill)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+from syrupy.assertion import SnapshotAssertion
+
 from tests.lab.tests.labs import answer, needs_lab
 
 pytestmark = needs_lab
@@ -69,7 +71,7 @@ def test_switched_shown_and_undone_by_the_guard() -> None:
     assert number == 1
 
 
-def test_a_tool_that_lies_dies_or_goes_says_so_by_its_code() -> None:
+def test_a_tool_that_lies_dies_or_goes_says_so_by_its_code(snapshot: SnapshotAssertion) -> None:
     program = """
         found, before = [], now()
         for name in ("lie", "die-after"):
@@ -84,7 +86,10 @@ def test_a_tool_that_lies_dies_or_goes_says_so_by_its_code() -> None:
     """
     (_, lied, text), nothing, same, (_, died, how), mended, end, gone = inside(program)
     assert (lied, died, gone[0]) == (5, 5, 1), (text, how, gone)
-    assert "is what is read back" in text and "it ended with -9" in how
-    assert nothing == [0, "nothing was cut off\n"] and "reverted" in mended[1]
+    assert text == snapshot
+    assert "it ended with -9" in how
+    assert nothing[0] == 0
+    assert nothing[1] == snapshot
+    assert "reverted" in mended[1]
     assert mended[0] == 0 and same and end
-    assert "is not installed where only root" in gone[1]
+    assert gone[1] == snapshot

@@ -70,14 +70,14 @@ def test_states_of_a_verdict(
         return card(shown, story[1], 120, ())[0].text
 
     assert head(verdict).endswith("up to 120 s") and "50 samples" in head(verdict)
-    assert head(replace(verdict, settled=False)).endswith("60 s after it: settling")
+    assert head(replace(verdict, settled=False)) == snapshot
     over = replace(verdict, over=True)
-    assert head(over).endswith("final, 10 s of settling left out")
-    assert "taken back after 31 s" in head(replace(over, taken_back_s=31.0))
+    assert head(over) == snapshot
+    assert head(replace(over, taken_back_s=31.0)) == snapshot
     early = replace(over, settled=False)
-    assert head(early).endswith("not settled when the next change came")
-    assert head(replace(early, taken_back_s=3.0)).endswith("not settled when it was taken back")
-    assert "VERDICT ON LAST CHANGE" in head(verdict)
+    assert head(early) == snapshot
+    assert head(replace(early, taken_back_s=3.0)) == snapshot
+    assert head(verdict) == snapshot
     gone = replace(verdict, parts=(), notes=("occupancy is not metered here",))
     texts = [item.text for item in card(gone, story[1], 100, ())]
     assert texts[1:3] == snapshot
@@ -85,7 +85,9 @@ def test_states_of_a_verdict(
     assert "+ 3 changes before" in [item.text for item in card(many, story[1], 100, ())]
 
 
-def test_summary_names_what_differs_and_whether_the_load_moved(verdict: Verdict) -> None:
+def test_summary_names_what_differs_and_whether_the_load_moved(
+    verdict: Verdict, snapshot: SnapshotAssertion
+) -> None:
     line = summary(verdict, 160)
     tones = {span.text.strip(): span.tone for span in line.spans}
     assert tones["✔ better"] is Tone.GOOD and "fwd -15% CPP" in line.text
@@ -93,7 +95,7 @@ def test_summary_names_what_differs_and_whether_the_load_moved(verdict: Verdict)
         replace(item, offered_ratio=-0.12) if item.kind == "nf" else item
         for item in verdict.parts
     ))  # fmt: skip
-    assert "offered load moved: fwd -12%" in summary(moved, 160).text
+    assert summary(moved, 160).text == snapshot
     classes = replace(verdict, parts=tuple(p for p in verdict.parts if p.kind == "class"))
     assert summary(classes, 160).text.startswith("▲ more  class vpp +")
 

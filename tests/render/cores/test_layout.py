@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,3 +117,20 @@ def test_the_title_of_a_graph_keeps_the_note_of_its_axis_and_a_space_before_the_
     assert title.count("not from 0 ") == 2 and "…" not in title
     long = replace(shown, nfs=(replace(nfs[0], name="north/" + 60 * "x"),))
     assert "…  not from 0 " in graph_lines_of(long, steady, nothing, 60, 8)[0].text
+
+
+@pytest.mark.parametrize(
+    ("begun_s", "span"), [(20, "1 min"), (61, "1.5 min"), (130, "3 min"), (420, "7 min"),
+        (430, "10 min"), (600, "10 min")],
+)  # fmt: skip
+def test_graphs_early_in_a_session_begin_with_it(begun_s: float, span: str) -> None:
+    def young(_metric: str, keys: Sequence[str], points: int, span_s: float) -> np.ndarray:
+        """Constant since so many seconds, unknown before."""
+        ages_s = span_s * np.arange(points - 1, -1, -1) / points
+        return np.tile(np.where(ages_s < begun_s, 40e6, np.nan), (len(keys), 1))
+
+    shown = replace(full(8), packages=())
+    title, *_, bottom = (item.text for item in graph_lines_of(shown, young, nothing, 200, 9))
+    assert title.count(f"  {span}  ") == 2
+    # Two graphs share all of the width.
+    assert bottom.count("┤") == 2 and bottom.index("┤", 40) > 80

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nftop.derive.select import only_cpus
+from nftop.derive.cpu_filter import only_cpus
 from nftop.model.frame import CpuTable
 from nftop.model.ids import Cpu
 from nftop.model.metrics.catalogue import cpu_metric

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.draft import Draft
@@ -33,6 +34,7 @@ from nftop.render.editor.page import (
 )
 from nftop.render.frame.changes import PendingFacts, outcome_lines, outcome_text, unkept_lines
 from nftop.ui.editor_model import EditorModel
+from tests.command import lines_with
 from tests.frames import HOSTILE, SETTING
 from tests.rdt import MIB
 from tests.ui.gates import WAYS, frame_at, open_gate
@@ -117,14 +119,14 @@ def checks(shown: EditorState, width: int = 140) -> dict[str, list[str]]:
     return by_glyph
 
 
-def test_a_cpu_that_is_moved_loses_the_ways_of_its_old_class() -> None:
+def test_a_cpu_that_is_moved_loses_the_ways_of_its_old_class(snapshot: SnapshotAssertion) -> None:
     nfs = {info.cpu: nf for info, nf in zip(FRAME.topology.cpus, FRAME.cpus.nf, strict=True)}
     cpu = next(cpu for cpu, nf in nfs.items() if nf and STATE[Cell("cpu", "", number=cpu)] == "vpp")
     draft, why = drafts.move(begun({"vpp": "70", "/": "3", "ovs": "180"}), "/", [cpu])
     assert not why
     assert checks(board(draft))["✘"] == [f"{nfs[cpu]} loses ways 4-6"]
     same, _ = drafts.move(begun({"vpp": "70", "/": "7f", "ovs": "180"}), "/", [cpu])
-    assert "no NF loses a way" in checks(board(same))["✔"]
+    assert checks(board(same))["✔"] == snapshot
 
 
 def test_the_answer_of_a_sweep_is_a_check_of_the_selected_mask() -> None:
@@ -133,25 +135,25 @@ def test_the_answer_of_a_sweep_is_a_check_of_the_selected_mask() -> None:
     assert any(text in item.text for item in draft_lines(shown, FRAME, 120))
 
 
-def test_checks_of_shape_devices_overlaps_and_losses() -> None:
+def test_checks_of_shape_devices_overlaps_and_losses(snapshot: SnapshotAssertion) -> None:
     result = checks(board(begun({"vpp": "600", "ovs": "180"})))
-    assert result["▲"] == ["devices write into ways 9-10 too (cpuid)"]
+    assert result["▲"] == snapshot
     assert result["✔"] == ["side by side", "no overlap"] and result["✘"] == []
     assert "private 0 of 2.9 MiB" in text(board(begun({"vpp": "600", "ovs": "180"})))
     draft, _ = drafts.grow(begun({"vpp": "70", "ovs": "180"}), "vpp", "L3", (0,), 10)
     result = checks(board(draft))
-    assert result["▲"] == ["shares way 7 with ovs (ovs was alone in its ways)"]
+    assert result["▲"] == snapshot
     assert result["✘"] == []
-    assert result["✔"] == ["side by side", "avoids I/O ways", "no NF loses a way"]
+    assert result["✔"] == snapshot
     assert "private 4.4 of 5.8 MiB" in text(board(draft))
     rules = replace(RULES, masks={"L3": replace(RULES.masks["L3"], sparse=True)})
     gap, _ = drafts.toggle(drafts.begin(STATE, rules, "nftop"), "vpp", "L3", (0,), 5)
-    assert "gaps are allowed here" in checks(board(gap))["✔"]
+    assert checks(board(gap))["✔"] == snapshot
     assert any("loses way" in item for item in checks(board(gap))["✘"]), "an NF is in class vpp"
     many = dict.fromkeys(("vpp", "ovs", "/", "nftop.batch"), "70")
     assert sum(item.startswith("shares") for item in checks(board(begun(many)))["▲"]) == 3
     less, _ = drafts.shrink(begun({"vpp": "1f0", "ovs": "180"}), "vpp", "L3", (0,), 10)
-    assert "shares way 7 with ovs (was ways 7-8)" in checks(board(less))["▲"]
+    assert checks(board(less))["▲"] == snapshot
 
 
 @settings(max_examples=15, deadline=None)
@@ -188,7 +190,7 @@ def test_editor_and_cache_screen_agree_on_the_owner_of_a_way(
         ]
 
 
-def test_what_is_not_known_says_why() -> None:
+def test_what_is_not_known_says_why(snapshot: SnapshotAssertion) -> None:
     why = Missing(Reason.SOURCE, "no register here")
     domains = tuple(replace(domain, io=why, size_bytes=None) for domain in FRAME.domains)
     groups = tuple(
@@ -197,14 +199,14 @@ def test_what_is_not_known_says_why() -> None:
         for group in FRAME.groups
     )  # fmt: skip
     message = text(board(begun(), io={}), replace(FRAME, domains=domains, groups=groups), 140)
-    assert "I/O ways unknown: no register here" in message
+    assert lines_with(message, "I/O ways") == snapshot
     assert "[s]/[s]" in message and " COS" not in message
     assert "private 3 of 4 ways" in message
     without = replace(FRAME, groups=(), domains=())
     assert "[w]/[s]" in text(board(begun(), io={}), without)
 
 
-def test_a_class_that_holds_more_than_its_ways_is_draining() -> None:
+def test_a_class_that_holds_more_than_its_ways_is_draining(snapshot: SnapshotAssertion) -> None:
     groups = tuple(
         replace(group, caches=tuple(
             replace(cache, readings={**cache.readings, "occupancy_bytes": 9.0 * MIB})
@@ -213,17 +215,16 @@ def test_a_class_that_holds_more_than_its_ways_is_draining() -> None:
         for group in FRAME.groups
     )  # fmt: skip
     message = text(board(begun()), replace(FRAME, groups=groups))
-    assert "draining: vpp holds 9.0 MiB, its ways are 5.8" in message
+    assert lines_with(message, "draining") == snapshot
 
 
-def test_classes_that_come_and_go() -> None:
+def test_classes_that_come_and_go(snapshot: SnapshotAssertion) -> None:
     draft = drafts.remove(drafts.create(begun(), "new")[0], "nftop.batch")[0]
     message = text(board(draft, MaskSelection("nftop.batch", "L3", 0, 3)), width=140)
     assert "new 00f" in next(item for item in message.split("\n") if "■ nftop.new " in item)
     assert "00f gone" in next(item for item in message.split("\n") if "▸ ■ nftop.batch " in item)
     assert ways(message, "nftop.batch") == ".......----"
-    assert "nftop.batch is to be removed" in message
-    assert "$       nftop cat remove --group nftop.batch\n" in message
+    assert lines_with(message, "nftop.batch") == snapshot
 
 
 @pytest.mark.parametrize(
@@ -259,8 +260,9 @@ def test_a_packet_costs_what_the_class_spent_on_all_of_them() -> None:
 
 
 def test_trouble_and_the_lock_stand_where_they_are_seen() -> None:
-    message = text(board(begun(), trouble=("somebody is at it",), locked="read-only: use --rw"))
-    assert "! somebody is at it" in message and "read-only: use --rw" in message
+    trouble, locked = "somebody is at it", "read-only: use --rw"
+    message = text(board(begun(), trouble=(trouble,), locked=locked))
+    assert f"! {trouble}" in message and locked in message
     waiting = board(begun(), waits="waits until change 1 is kept", locked="read-only")
     assert "waits until change 1" in text(waiting) and "read-only" not in text(waiting)
     assert where_text(board(begun(), MaskSelection("/", "L3", 1, 3))) == "default L3 1 way 3"
@@ -291,7 +293,7 @@ def test_the_card_has_what_the_classes_leave() -> None:
         assert ("card 29" in lines) == (height == 60)
 
 
-def test_what_stands_above_every_screen() -> None:
+def test_what_stands_above_every_screen(snapshot: SnapshotAssertion) -> None:
     change = Change(Cell("schemata", "vpp", "L3", 0), "f0", "1f0")
     facts = PendingFacts(3, (change, change), 30, 60.0)
     for width in (40, 80, 120, 200):
@@ -299,25 +301,23 @@ def test_what_stands_above_every_screen() -> None:
         assert [item.width for item in lines] == [width] * 3
         assert {item.fill for item in lines} == {Tone.PENDING}
         assert lines[1].text.startswith(" CHANGE 3 ") and "NOT KEPT" in lines[1].text
-        assert "30 s" in lines[1].text and "K keep  u undo" in lines[1].text
+        assert "30 s" in lines[1].text
+        assert lines[1].text == snapshot
         assert lines[1].text.count("█") == lines[1].text.count("░") == (10 if width > 80 else 0)
-    assert "vpp L3 0 f0 → 1f0 and 1 more" in unkept_lines(facts, 120, 36)[1].text
+    assert unkept_lines(facts, 120, 36)[1].text == snapshot
     padded = unkept_lines(replace(facts, ways={"L3": 20}), 120, 36)[1].text
-    assert "vpp L3 0 000f0 → 001f0 and 1 more" in padded
+    assert padded == snapshot
     one = replace(facts, changes=(change,), ways={"L3": 20})
     assert " 000f0 → 001f0 " in unkept_lines(one, 80, 36)[1].text, "whole in 80 columns"
     assert len(unkept_lines(facts, 80, 12)) == 1
     assert " CHANGE NOT KEPT" in unkept_lines(replace(facts, number=None), 80, 12)[0].text
     long = unkept_lines(replace(facts, left_s=287, within_s=300.0), 120, 36)[1].text
-    assert (
-        "taken back in 4m47s" in long
-        and "taken back in 30 s" in unkept_lines(facts, 120, 36)[1].text
-    )
+    assert long == snapshot
     late = unkept_lines(replace(facts, left_s=0), 80, 12)[0].text
-    assert "CHANGE 3 WAS NOT KEPT" in late and "K keep" not in late
+    assert late == snapshot
     kept = Receipt("kept", ("`nftop undo` takes it back",))
     assert outcome_lines(kept, 80) == []
-    assert outcome_text(kept) == "kept: `nftop undo` takes it back"
+    assert outcome_text(kept) == f"kept: {kept.sentences[0]}"
     bad = outcome_lines(Receipt("overwritten", ("the mode of \x1b[2Jx was changed",) * 20), 60)
     assert bad[0].text.startswith(" OVERWRITTEN ") and len(bad) == 3
     assert all(item.text.isprintable() and item.width <= 60 for item in bad)
@@ -334,8 +334,8 @@ def test_warnings_stay_on_a_low_screen() -> None:
     shown = board(replace(draft, plan=plan))
     for height in (16, 20, 24, 70):
         drawn = text(shown, height=height)
-        assert "✘ not done: a half" in drawn
-        assert drawn.count("ovs loses it all") == 1, height
+        assert f"✘ not done: {plan.unmet[0]}" in drawn
+        assert drawn.count(plan.warnings[0]) == 1, height
 
 
 def test_the_preview_begins_with_what_speaks_against_it() -> None:

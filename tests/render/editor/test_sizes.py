@@ -126,7 +126,7 @@ def test_numbers_of_ways_are_above_their_column(size: tuple[int, int]) -> None:
     model.see(frame)
     texts = drawn(model, frame, size)
     head = next(at for at, text in enumerate(texts) if " CLASS" in text)
-    narrow = size[0] < 100
+    narrow = size[0] < 200  # narrow cells leave room for traffic and cost
     assert ("1 1 1 1 1 1 1 1 1 1" in texts[head - 1]) == narrow
     assert ("19 18 17" in texts[head]) == (not narrow)
 
@@ -171,3 +171,22 @@ def test_a_class_names_its_network_function_whole_and_counts_the_others(
     [row] = [text for text in texts if "■ tenant-01" in text]
     listed = f"{row} ".partition(names[0])[2]
     assert listed.startswith((" +1 ", f", {names[1]} ")), row
+
+
+def test_twenty_ways_leave_room_for_traffic_and_cost() -> None:
+    host = Frozen("noisy", traffic=None)
+    frames = [host.tick(0), *(host.tick(S) for _ in range(75))]
+    classes = simulated_gates(host.simulated.world).gates[CLASSES].host
+    model = EditorModel(
+        classes.state(), classes.rules(), "/sys/fs/resctrl", "nftop", read_at_ns=0, group="tenant"
+    )
+    model.see(frames[-1])
+    assert model.editor_state(frames[-1]).rule.ways == 20
+    texts = [
+        item.text for item in editor_lines(model.editor_state(frames[-1]), frames[-1], 120, 36)
+    ]
+    [head] = [text for text in texts if " CLASS" in text]
+    at = head.index(" GB/s ")
+    assert " CPP" in head[at:]
+    [row] = [text for text in texts if text.startswith("▸ ■ tenant")]
+    assert row[at : at + 6].strip() == "48.0" and "vm neighbour" in row

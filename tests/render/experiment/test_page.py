@@ -20,6 +20,7 @@ from nftop.render.experiment.page import (
     plan_lines,
     shown_order,
 )
+from tests.command import lines_with
 from tests.render.experiment.test_text import PLAN, SETTINGS, STATE, VISITS, WAYS
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=["80x24", "120x36"])
@@ -124,12 +125,14 @@ def test_absent_numbers_are_no_points() -> None:
     assert not any(0x2800 < ord(char) <= 0x28FF for char in lines)
 
 
-def test_a_sweep_of_the_ways_of_io_has_the_hit_share_of_devices() -> None:
+def test_a_sweep_of_the_ways_of_io_has_the_hit_share_of_devices(
+    snapshot: SnapshotAssertion,
+) -> None:
     visits = tuple(replace(item, io_hit_ratio=0.577) for item in STATE.visits)
     state = replace(STATE, visits=visits)
     plan = replace(PLAN, of_io=True, own=frozenset(PLAN.watch))
     shown = replace(facts(state, outcome="reverted"), plan=plan, curve=curve_of(plan, visits))
     lines = text(course_lines(shown, 100, 30))
-    assert "sweep of the ways of I/O" in lines
+    assert lines_with(lines, "EXPERIMENT") == snapshot
     assert "I/O hit %" in lines and "57.7" in lines
     assert " IPC" not in lines

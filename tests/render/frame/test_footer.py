@@ -23,21 +23,21 @@ TABS = Tabs(
 @pytest.mark.parametrize(
     ("width", "text"),
     [
-        (40, "? help  ⏎ open  s sort            q quit"),
-        (31, "? help  ⏎ open  s sort   q quit"),
-        (29, "? help  s sort         q quit"),
-        (16, "? help    q quit"),
-        (10, "    q quit"),
+        (40, " ? help  ⏎ open  s sort          q quit"),
+        (33, " ? help  ⏎ open  s sort   q quit"),
+        (31, " ? help  s sort         q quit"),
+        (18, " ? help    q quit"),
+        (10, "   q quit"),
     ],
 )
 def test_hints_go_by_rank_and_stay_in_order(width: int, text: str) -> None:
     drawn = footer_line(HINTS, width)
-    assert (drawn.text, drawn.width) == (text, width)
+    assert (drawn.text, drawn.width, drawn.fill) == (text, width - 1, Tone.FOOTER)
 
 
 def test_a_message_takes_the_hints_but_not_quit() -> None:
     drawn = footer_line(HINTS, 30, position="1/8", message="no such CPU in this table")
-    assert (drawn.text, drawn.width) == ("no such CPU in t…  1/8  q quit", 30)
+    assert (drawn.text, drawn.width) == (" no such CPU in…  1/8  q quit", 29)
 
 
 def test_glyphs_of_keys_are_spelled_in_ascii() -> None:

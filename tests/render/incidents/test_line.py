@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.findings.rule import si
 from nftop.model.incident import Party, Price, Severity
@@ -42,9 +43,9 @@ def test_the_number_of_lines_is_exact_and_none_is_wider(width: int, rows: int) -
     assert incident_lines(frame_with(), width, 0) == []
 
 
-def test_a_line_has_culprit_deed_victims_price_age_and_keys() -> None:
+def test_a_line_has_culprit_deed_victims_price_age_and_keys(snapshot: SnapshotAssertion) -> None:
     [item] = incident_lines(frame_with(incident()), 140, 1)
-    assert item.text.startswith(" ● tenant (vm gw1, pid 4242, cpu 5-6, ")
+    assert item.text == snapshot
     assert item.text.endswith(" Tab")
     for text in ("48.0 GB/s through 6 shared ways", "fwd -9% vpp -2%",
                  "7.23M drop/s", "2m00s"):  # fmt: skip
@@ -54,26 +55,40 @@ def test_a_line_has_culprit_deed_victims_price_age_and_keys() -> None:
     assert tones["●"] is Tone.BAD
 
 
-def test_machine_and_pid_come_before_further_victims_and_the_first_before_them() -> None:
+def test_machine_and_pid_come_before_further_victims_and_the_first_before_them(
+    snapshot: SnapshotAssertion,
+) -> None:
     culprit = replace(CULPRIT, container="")
-    heads = ((96, "tenant (vm gw1, pid 4242)"), (88, "tenant (vm gw1)"), (80, "tenant"))
+    heads = ((96, "tenant (vm gw1, pid 4242)"), (88, "tenant (vm gw1)"))
     for width, head in heads:
         [item] = incident_lines(frame_with(incident()), width, 1)
         assert item.text.startswith(f" ● {head} 48.0 GB/s")
-        assert "→ fwd +1 NF 7.23M drop/s" in item.text
+        assert item.text == snapshot
     [item] = incident_lines(frame_with(incident(culprit=culprit)), 120, 1)
     assert item.text.startswith(" ● tenant (qemu-system-x86, pid 4242")
     alone = incident(
         culprit=culprit, kind="waiting", title="took 30% of cpu 68", victims=(victim(),)
     )
     [item] = incident_lines(frame_with(alone), 80, 1)
-    assert item.text.startswith(" ● qemu-system-x86 (pid 4242) took 30% of cpu 68")
+    assert item.text == snapshot
 
 
 def test_in_80_columns_culprit_worst_victim_and_price_are_left() -> None:
     [item] = incident_lines(frame_with(incident()), 80, 1)
-    for text in ("tenant", "48.0 GB/s through 6 shared ways", "fwd", "7.23M drop/s"):
+    for text in ("tenant (vm gw1) 48.0 GB/s  ", "→ fwd -9%", "7.23M drop/s"):
         assert text in item.text
+
+
+def test_a_title_ends_with_a_clause_before_its_culprit_loses_a_name() -> None:
+    for title, shown in (
+        ("ran beside cpu 23, its hyper-thread 90% busy", "ran beside cpu 23"),
+        ("had 60% of its memory on another socket (sockets 0, 1)",
+         "had 60% of its memory on another socket"),
+    ):  # fmt: skip
+        [item] = incident_lines(frame_with(incident(title=title, victims=(victim(),))), 92, 1)
+        assert item.text.startswith(f" ● tenant (vm gw1) {shown} ")
+    [item] = incident_lines(frame_with(incident()), 40, 1)
+    assert item.text.startswith(" ● tenant 48.0 GB/s ")
 
 
 def test_the_last_line_counts_the_rest_and_muted_ones_are_not_shown() -> None:
@@ -95,13 +110,12 @@ def test_muted_incidents_are_counted_and_acknowledged_ones_come_behind() -> None
     assert Tone.BAD not in {span.tone for span in lines[1].spans}
 
 
-def test_what_ended_stays_two_minutes_behind_what_is_open() -> None:
+def test_what_ended_stays_two_minutes_behind_what_is_open(snapshot: SnapshotAssertion) -> None:
     past = incident(9, until_ns=WALL_NS - 30 * SECOND_NS)
     lines = incident_lines(frame_with(past=(past,)), 120, 2)
-    assert lines[0].text.startswith(" ✔ no harm") and "no harm for 30s" in lines[0].text
+    assert lines[0].text == snapshot
     assert lines[1].click == Click("incident", past.id)
-    assert "ended 30s ago" in lines[1].text and "dropped up to 7.35M/s" in lines[1].text
-    assert "drop/s" not in lines[1].text
+    assert lines[1].text == snapshot
     assert {span.tone for span in lines[1].spans} == {Tone.PLAIN, Tone.MUTED}
     note = incident(3, severity=Severity.INFO)
     lines = incident_lines(frame_with(incident(), note, past=(past,)), 120, 3)
@@ -112,7 +126,7 @@ def test_what_ended_stays_two_minutes_behind_what_is_open() -> None:
     assert incident_lines(frame_with(past=(old,)), 120, 2)[1].text == ""
 
 
-def test_drops_are_never_below_a_line_that_all_is_well() -> None:
+def test_drops_are_never_below_a_line_that_all_is_well(snapshot: SnapshotAssertion) -> None:
     plain = frame_with()
     values: tuple[Reading, ...] = (8e6, 4.4e5, Missing(Reason.STALE))
     nfs = tuple(
@@ -123,11 +137,11 @@ def test_drops_are_never_below_a_line_that_all_is_well() -> None:
     for incidents in ((), (note,)):
         frame = replace(frame_with(*incidents), nfs=nfs)
         first, second = incident_lines(frame, 120, 2)
-        assert first.text == " ▲ 8.44M drop/s, cause not known yet"
+        assert first.text == snapshot
         assert Tone.GOOD not in {span.tone for span in first.spans}
         assert bool(second.text) is bool(incidents)
     muted = incident_lines(replace(frame_with(incident(muted=True)), nfs=nfs), 120, 1)
-    assert muted[0].text == " ▲ 8.44M drop/s, 1 incident muted"
+    assert muted[0].text == snapshot
 
 
 def test_notes_and_what_ended_are_not_called_no_incident() -> None:
@@ -138,13 +152,15 @@ def test_notes_and_what_ended_are_not_called_no_incident() -> None:
     assert "; 1 note" in incident_lines(frame_with(note), 120, 1)[0].text
 
 
-def test_a_function_that_is_within_noise_is_no_victim_worth_a_name() -> None:
+def test_a_function_that_is_within_noise_is_no_victim_worth_a_name(
+    snapshot: SnapshotAssertion,
+) -> None:
     unknown = replace(victim("odd", 0.0, 0.0), change=Missing(Reason.WARMING))
     same = victim("same", 0.019, 0.0)
     dearer = replace(victim("vpp", 0.03, 0.0), metric="busy_cpp")
     one = incident(victims=(same, dearer, victim("fwd", -0.01, 9.0), unknown))
     [item] = incident_lines(frame_with(one), 160, 1)
-    assert "→ vpp CPP +3% fwd -1% 7.23M drop/s" in item.text
+    assert item.text == snapshot
     [item] = incident_lines(frame_with(incident(victims=(same, unknown))), 160, 1)
     assert "→ same odd 7.23M" in item.text
 

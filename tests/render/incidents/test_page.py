@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.control.resctrl.remedy import remedy
 from nftop.model.clock import clock_of
@@ -21,6 +22,7 @@ from nftop.render.incidents.page import (
     trend_of_trace,
     trend_points,
 )
+from tests.command import lines_with
 from tests.frames import SECOND_NS, WALL_NS
 from tests.render.incidents.scenes import frame_with, hostile, incident, victim
 
@@ -67,14 +69,16 @@ def test_the_page_has_the_story_in_its_order() -> None:
         assert at >= 0, (component, text)
 
 
-def test_a_sweep_finds_the_width_of_the_draft_and_its_answer_is_shown_instead() -> None:
+def test_a_sweep_finds_the_width_of_the_draft_and_its_answer_is_shown_instead(
+    snapshot: SnapshotAssertion,
+) -> None:
     plan = replace(DRAFT, sweep="nftop cat sweep --group tenant")
     page = view(incident(), 120, plan)
     text = "\n".join(item.text for item in incident_page_lines(page, 120))
-    assert "`nftop cat sweep --group tenant` finds it" in text
+    assert lines_with(text, "cat sweep") == snapshot
     swept = replace(page, swept="a sweep in this session found 11 ways (L3 0 ffe00)")
     text = "\n".join(item.text for item in incident_page_lines(swept, 120))
-    assert "a sweep in this session found 11 ways" in text
+    assert swept.swept in text
     assert "finds it" not in text
 
 
@@ -112,13 +116,11 @@ def test_the_onset_is_drawn_for_as_long_as_an_incident_lasts() -> None:
         assert clock_of(trace.first_ns) in ends and "-1h58m" in ends and "now" in ends
 
 
-def test_a_total_that_lacks_drops_is_marked_with_the_reason() -> None:
+def test_a_total_that_lacks_drops_is_marked_with_the_reason(snapshot: SnapshotAssertion) -> None:
     missing = (Uncounted("fwd", 4.0, "its socket was closed"), Uncounted("ovs", None, "no counter"))
     lines = incident_page_lines(view(replace(incident(), uncounted=missing), 99), 99)
     text = " ".join(" ".join(item.text for item in lines).split())
-    assert "at least 936M packets lost so far" in text
-    assert "drops of fwd not counted for 4s: its socket was closed" in text
-    assert "what ovs drops is not counted: no counter" in text
+    assert text == snapshot
 
 
 def price_of(one: Incident) -> str:
@@ -132,7 +134,9 @@ def text_of(one: Incident, width: int = 120) -> str:
     return " ".join(" ".join(item.text for item in lines).split())
 
 
-def test_what_ended_is_in_the_past_tense_with_its_worst_value_and_its_time() -> None:
+def test_what_ended_is_in_the_past_tense_with_its_worst_value_and_its_time(
+    snapshot: SnapshotAssertion,
+) -> None:
     chain = (
         EvidenceLink(WALL_NS, "cause", "cpu 1: waited 30.0%", "wait_ratio", current="; now 4.0%"),
     )
@@ -157,7 +161,7 @@ def test_what_ended_is_in_the_past_tense_with_its_worst_value_and_its_time() -> 
         assert text in text_of(ended, 90)
     nothing = incident(worst=Price(0.0), victims=(victim("fwd", 0.0, 0.0),), until_ns=WALL_NS)
     assert f"before → last, until {clock_of(WALL_NS)}" in text_of(nothing)
-    assert "no packet was lost" in text_of(nothing)
+    assert text_of(nothing) == snapshot
 
 
 def test_costs_have_their_name_and_the_mark_of_a_bound() -> None:
@@ -171,15 +175,15 @@ def test_costs_have_their_name_and_the_mark_of_a_bound() -> None:
     assert "CPP or bCPP" in both and "CPP <210 → 230" in both and "bCPP 210 → 230" in both
 
 
-def test_a_price_that_is_not_counted_is_not_nothing() -> None:
+def test_a_price_that_is_not_counted_is_not_nothing(snapshot: SnapshotAssertion) -> None:
     unknown = Missing(Reason.SOURCE, "no victim counts drops")
     bare = replace(incident(), worst=Price(), dropped=unknown, price=Price(unknown, unknown))
     blind = replace(victim(), drops_per_s=unknown)
     assert price_of(replace(bare, victims=(blind,))) == f"packets lost: {unknown.message}"
     assert price_of(replace(bare, victims=(victim(),))).endswith("not from this")
     assert "3.82M" in price_of(replace(bare, victims=(victim(), blind)))
-    assert price_of(replace(bare, victims=(victim("fwd", 0.0, 0.0),))) == "no packet is lost"
-    assert price_of(replace(bare, price=Price(0.0), victims=())) == "no packet is lost"
+    assert price_of(replace(bare, victims=(victim("fwd", 0.0, 0.0),))) == snapshot
+    assert price_of(replace(bare, price=Price(0.0), victims=())) == snapshot
 
 
 def test_a_victim_of_unknown_change_is_not_unchanged() -> None:

@@ -41,24 +41,24 @@ def test_rows_are_aligned_and_units_reported(snapshot: SnapshotAssertion) -> Non
     assert all(cells(line) <= 100 for line in lines)
 
 
-def test_a_class_with_nothing_in_it_takes_a_line() -> None:
+def test_a_class_with_nothing_in_it_takes_a_line(snapshot: SnapshotAssertion) -> None:
     item = Entity("class", "vpp", "L3 0")
     values = {metric.id: 0.0 for metric in GROUP_METRICS} | {"capacity_bytes": 4e6}
     text = comparison_text(comparison(of(item, **values), of(item, **values)), [])
-    assert "  nothing in it, in A and in B\n" in text and "USED" not in text
+    assert text == snapshot
     more = values | {"capacity_bytes": 8e6}
     text = comparison_text(comparison(of(item, **values), of(item, **more)), [])
     assert "CAP" in text
 
 
-def test_names_and_reasons_that_nobody_chose() -> None:
+def test_names_and_reasons_that_nobody_chose(snapshot: SnapshotAssertion) -> None:
     for name in HOSTILE:
         item = Entity("nf", name, name)
         component = EntityReport(item, (), "inconclusive", name, (name,))
         shown = comparison_text(Comparison((component,), (item,), (item,)), [name])
         shown += interval_line("A", name, name, Interval(), simulated=True)
         assert not set(shown) & set("\x1b\u202e\x07\t\x9b\u200b\u05e9")
-    assert comparison_text(Comparison((), (), ()), []).startswith("\nnothing is in both intervals")
+    assert comparison_text(Comparison((), (), ()), []) == snapshot
 
 
 def test_hosts_and_entities_that_nobody_named() -> None:
@@ -123,19 +123,18 @@ def test_a_difference_of_a_share_is_in_percentage_points() -> None:
     assert row.count("+3.0pp") == 3 and "+3.0%" not in row
 
 
-def test_a_list_of_many_hosts_is_counted_and_keeps_its_reason() -> None:
+def test_a_list_of_many_hosts_is_counted_and_keeps_its_reason(snapshot: SnapshotAssertion) -> None:
     item = Entity("class", "vpp", "L3 0")
     used, absent = {"occupancy_bytes": 1e6}, {"occupancy_bytes": math.nan}
     text = " ".join(hosts_of(item, [(used, used)] * 7 + [(used, absent)] * 200).split())
-    assert "edge-019.example.net and 187 more" in text  # of the head
-    assert "edge-026.example.net and 180 more (no number after)" in text
+    assert text == snapshot
     # Reasons that all differ are not cut either.
     left_out = [LeftOut(f"edge-{at:03}.example.net", f"reason {at}", "overlap") for at in range(99)]
     lines = hosts_text(compare_hosts([]), left_out, {}, [])
     assert "edge-098.example.net (reason 98)" in " ".join(lines.split())
 
 
-def test_a_word_of_doubt_has_its_reason_once() -> None:
+def test_a_word_of_doubt_has_its_reason_once(snapshot: SnapshotAssertion) -> None:
     item = Entity("nf", "vpp", "vpp")
     random = np.random.default_rng(1)
     sides = []
@@ -150,4 +149,4 @@ def test_a_word_of_doubt_has_its_reason_once() -> None:
             })  # fmt: skip
         sides.append(result)
     text = comparison_text(comparison(sides[0], sides[1]), [])
-    assert "  CPP, IPC: load moved +" in text and text.count("load moved") == 2
+    assert text == snapshot

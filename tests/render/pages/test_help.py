@@ -29,6 +29,7 @@ from nftop.render.pages.help import (
     mark_sections,
     reference_sections,
 )
+from tests.command import lines_with
 from tests.frames import REASONS, all_missing, bare, frame, hostile, with_cells
 
 FRAMES: dict[str, Callable[[], Frame]] = {
@@ -58,9 +59,13 @@ def test_ascii_text_has_no_other_character() -> None:
 
 
 def test_every_reason_is_reported_in_a_sentence() -> None:
-    text = frame_text(all_missing(), 400, False)
-    for location, reason in enumerate(REASONS):
-        assert f"{reason.key} of {location}: here is what to do" in text
+    shown = all_missing()
+    text = frame_text(shown, 400, False)
+    reasons = {missing.reason: missing for missing in shown.nfs[0].readings.values()
+               if isinstance(missing, Missing)}  # fmt: skip
+    assert set(reasons) == set(REASONS)
+    for reason in REASONS:
+        assert reasons[reason].message in text
         assert reason.mark in text
 
 
@@ -70,8 +75,8 @@ def test_a_reason_of_one_cpu_names_the_cpu() -> None:
     reports: dict[int, Reading] = {0: of_two, 1: of_one, 2: of_two, 3: 0.5}
     columns = {**base.cpus.columns, "busy_ratio": from_readings(reports, 4, of_one)}
     text = frame_text(replace(base, cpus=replace(base.cpus, columns=columns)), 200, False)
-    assert "[s] cpu 1: BUSY: of one\n" in text
-    assert "[s] BUSY: of two\n" in text
+    assert f"[s] cpu 1: BUSY: {of_one.message}\n" in text
+    assert f"[s] BUSY: {of_two.message}\n" in text
 
 
 def test_no_missing_value_looks_like_a_number() -> None:
@@ -120,7 +125,7 @@ def test_sources_show_how_they_did() -> None:
 def test_own_trouble_is_reported_in_the_header() -> None:
     own = replace(frame(8).own, warning="nftop runs on cpu 1")
     text = _text(header_lines(replace(frame(8), own=own), ViewStatus(problem="no more frames"), 80))
-    assert "! nftop runs on cpu 1" in text
+    assert f"! {own.warning}" in text
     assert "! no more frames" in text
 
 
@@ -250,15 +255,15 @@ def test_what_is_no_column_is_absent_only_where_all_is_explained() -> None:
     )
 
 
-def test_the_panel_says_that_a_generator_counts_what_it_sends() -> None:
+def test_the_panel_says_that_a_generator_counts_what_it_sends(snapshot: SnapshotAssertion) -> None:
     base = frame(8)
     sends = replace(base, cpus=replace(base.cpus, direction=("tx",) * 8))
-    assert "its packets are those sent" in " ".join(_detail(sends, 1, 40, []).split())
+    assert " ".join(_detail(sends, 1, 40, []).split()) == snapshot
     assert "those sent" not in " ".join(_detail(base, 1, 40, []).split())
 
 
-def test_a_panel_too_small_says_how_much_it_leaves_out() -> None:
-    assert "more lines: press x" in _detail(all_missing(), 3, 7, [])
+def test_a_panel_too_small_says_how_much_it_leaves_out(snapshot: SnapshotAssertion) -> None:
+    assert _detail(all_missing(), 3, 7, []) == snapshot
 
 
 def test_the_graph_declares_its_scale_and_span() -> None:
@@ -269,8 +274,9 @@ def test_the_graph_declares_its_scale_and_span() -> None:
 
 
 def test_without_history_the_panel_says_why() -> None:
-    base = with_cells(frame(8), "cpp", {1: Missing(Reason.PERMISSION, "run it as root")})
-    assert "no CPP in the last 5 min: run it as root" in _detail(base, 1, 12, [float("nan")] * 60)
+    why = Missing(Reason.PERMISSION, "run it as root")
+    detail = _detail(with_cells(frame(8), "cpp", {1: why}), 1, 12, [float("nan")] * 60)
+    assert f"no CPP in the last 5 min: {why.message}" in detail
 
 
 @pytest.mark.parametrize(
@@ -301,16 +307,11 @@ def test_an_explanation_names_source_and_time_of_a_number() -> None:
 
 def test_an_explanation_gives_definition_value_and_caveats(snapshot: SnapshotAssertion) -> None:
     assert _text(explain_lines(frame(8), 2, cpu_metric("cpp"), 100)) == snapshot
-    assert "233k cycles; an upper bound: the core is not saturated" in _text(
-        explain_lines(frame(8), 2, cpu_metric("cpp"), 100)
-    )
     unsure = replace(frame(8), cpus=replace(frame(8).cpus, saturated=(None,) * 8))
-    assert "410k instructions; an upper bound: the core is not known to be saturated" in _text(
-        explain_lines(unsure, 2, cpu_metric("ipp"), 100)
-    )
-    assert "cpu 3    [s] no counter was spare" in _text(
-        explain_lines(frame(8), 3, cpu_metric("llc_misses_per_packet"), 100)
-    )
+    ipp = _text(explain_lines(unsure, 2, cpu_metric("ipp"), 100))
+    assert lines_with(ipp, "410k") == snapshot
+    absent = _text(explain_lines(frame(8), 3, cpu_metric("llc_misses_per_packet"), 100))
+    assert lines_with(absent, "cpu 3 ") == snapshot
 
 
 def test_help_names_every_mark_and_column() -> None:
@@ -328,6 +329,6 @@ def test_search_of_help_draws_only_rows_that_have_it_also_of_other_screens() -> 
     assert "discard" in _text(help_lines([keys], others, "editor", 80)), "a title finds its rows"
 
 
-def test_search_of_help_without_a_match_names_what_is_near() -> None:
-    assert "did you mean cpp" in _text(help_lines((), (), "cppp", 80))
+def test_search_of_help_without_a_match_names_what_is_near(snapshot: SnapshotAssertion) -> None:
+    assert _text(help_lines((), (), "cppp", 80)) == snapshot
     assert "did you mean" not in _text(help_lines((), (), "qqqqqqqq", 80))

@@ -28,6 +28,7 @@ from nftop.render.pages.help import explain_package_lines, explain_power_lines
 from nftop.render.power.page import POWER_PACKAGE_METRICS, START, power_parts
 from nftop.render.traffic.page import traffic
 from nftop.sources.pcm.source import topology_of
+from tests.command import lines_with
 from tests.derive.pcm.test_fold import NAMES, table
 from tests.frames import HOSTILE
 from tests.power import captured, serverless, simulated
@@ -86,7 +87,7 @@ def test_parts_share_the_screen_out_and_lines_stay_within_it(width: int, height:
 
 def test_without_a_server_it_says_why_and_how_to_start_one() -> None:
     text = flat(text_of(parts_of(serverless(), 100, 50)))
-    assert text.count("no pcm-sensor-server listens at 127.0.0.1:9738") == 1, "once for all"
+    assert text.count("127.0.0.1:9738") == 1, "once for all"
     assert flat(START) in text and "PCM_NO_RDT=1 pcm-sensor-server" in text
     assert "[s]" in text
     for other in (captured()[-1], simulated()[-1]):
@@ -113,7 +114,7 @@ def test_age_and_difference_from_perf_are_on_screens_4_and_7() -> None:
         assert "pcm~, <3 s old: " in text
 
 
-def test_what_to_know_of_a_server_is_next_to_what_it_reported() -> None:
+def test_what_to_know_of_a_server_is_next_to_what_it_reported(snapshot: SnapshotAssertion) -> None:
     base = captured()[-1]
     note = "it is asked over the network, unencrypted and without a password"
     for apart in ("", APART):
@@ -121,33 +122,35 @@ def test_what_to_know_of_a_server_is_next_to_what_it_reported() -> None:
         state = replace(base.sources["pcm"], detail=detail)
         frame = replace(base, apart=apart, sources={**base.sources, "pcm": state})
         text = text_of(parts_of(frame, 200, 50))
-        assert f"of its last second; {note}\n" in text and text.count(APART) == bool(apart)
+        assert lines_with(text, "its last second") == snapshot
+        assert text.count(APART) == bool(apart)
 
 
-def test_columns_in_which_the_server_stands_in_for_perf_are_named() -> None:
+def test_columns_in_which_the_server_stands_in_for_perf_are_named(
+    snapshot: SnapshotAssertion,
+) -> None:
     text = text_of(parts_of(captured()[-1], 200, 50))
-    assert "pcm, <1 s old: GHz, IPC, power, temperatures, C-states" in text
+    assert lines_with(text, "GHz, IPC") == snapshot
     assert "GHz, IPC" not in text_of(parts_of(simulated()[-1], 200, 50)), "perf counts them"
 
 
-def test_a_server_of_another_host_has_reported_nothing_here() -> None:
+def test_a_server_of_another_host_has_reported_nothing_here(snapshot: SnapshotAssertion) -> None:
     one = table()
     here = topology_of(replace(one, packages=one.packages * 0))
     (frame,) = fold(FoldState(HOST, here), sample(S, pcm=one))
     text = flat(text_of(parts_of(frame, 200, 50)))
-    assert "pcm~, <1 s old: the server's CPUs and packages are not this host's" in text
-    assert "of its last second" not in text
+    assert text == snapshot
 
 
-def test_screen_4_names_the_numbers_of_the_server_and_only_those() -> None:
+def test_screen_4_names_the_numbers_of_the_server_and_only_those(
+    snapshot: SnapshotAssertion,
+) -> None:
     def reports(frame: Frame) -> str:
         shown = traffic(frame, 300, lambda *_: np.zeros(0, np.float32), 1.0)
         return next((line.text for line in shown.lines if line.text.startswith("pcm")), "")
 
-    assert reports(captured("skx_202302")[-1]) == (
-        "pcm, <1 s old: MEM.rd, MEM.wr, UPI.in, UPI.all, Links"
-    )
-    assert reports(simulated()[-1]) == "pcm, <1 s old: UPI.all"
+    assert reports(captured("skx_202302")[-1]) == snapshot
+    assert reports(simulated()[-1]) == snapshot
     assert reports(serverless()) == ""
 
 
@@ -177,7 +180,9 @@ def test_explained_are_the_packages_numbers_and_that_of_the_selected_cpu() -> No
     assert "SIMULATED" in alone.split("\n")[0] and "PKG.W" in alone and "cpu " not in alone
 
 
-def test_requests_that_a_server_samples_are_explained_with_how_and_by_which_source() -> None:
+def test_requests_that_a_server_samples_are_explained_with_how_and_by_which_source(
+    snapshot: SnapshotAssertion,
+) -> None:
     metric = next(item for item in METRICS if item.id == "pcie.write_bytes_per_s")
     base = captured()[-1]
     rows = [
@@ -185,7 +190,7 @@ def test_requests_that_a_server_samples_are_explained_with_how_and_by_which_sour
         for row in base.packages
     ]
     text = flat(text_of(explain_package_lines(replace(base, packages=tuple(rows)), [metric], 100)))
-    assert "from pcm, as pcm-sensor-server reports it, from samples" in text
+    assert text == snapshot
     assert "pcm-pcie-collector.h" in text
     assert "pcm-pcie-collector.h" in explain_metric(metric.id)
     assert "else: " not in explain_metric("memory.read_bytes_per_s")

@@ -62,12 +62,9 @@ def test_governor_and_preference_as_far_as_room_allows() -> None:
     assert governor_text(one.cpus, 0) == "powersave"
 
 
-def test_facts_of_a_cpu_leave_out_what_is_not_known() -> None:
+def test_facts_of_a_cpu_leave_out_what_is_not_known(snapshot: SnapshotAssertion) -> None:
     setting = CpuSetting("high", "acpi-cpufreq", "ondemand", NOT, 2, (Cpu(5),))
-    assert setting_facts(setting, 2.7e9, 2.7e9, 2.7e9) == [
-        "SST-BF high priority", "base 2.70 GHz", "pinned to 2.7 GHz",
-        "set together with CPU 5", "SST-CP class 2",
-    ]  # fmt: skip
+    assert setting_facts(setting, 2.7e9, 2.7e9, 2.7e9) == snapshot  # fmt: skip
     assert setting_facts(CpuSetting(NOT, NOT, NOT, NOT, NOT), NOT, NOT, NOT) == []
 
 
@@ -89,7 +86,7 @@ def test_host_line_has_driver_turbo_mesh_sst_and_other_programs(
     )
     assert text == snapshot
     apart = (mesh[0], replace(mesh[1], max_hz=2000 * MHZ))
-    assert "mesh of s0 1.2-2.4 GHz; mesh of s1 1.2-2.0 GHz" in message(reported(uncore=apart))
+    assert message(reported(uncore=apart)) == snapshot
 
 
 def test_reason_for_no_numbers(snapshot: SnapshotAssertion) -> None:
@@ -104,7 +101,7 @@ def test_base_frequencies_that_nobody_tells_have_their_reason_on_the_line() -> N
     none = Missing(Reason.HARDWARE, "acpi-cpufreq tells no base frequency")
     columns = {**base.cpus.columns, "base_frequency_hz": missing(8, none)}
     frame_without = replace(base, cpus=replace(base.cpus, columns=columns))
-    assert "acpi-cpufreq tells no base frequency" in message(frame_without)
+    assert none.message in message(frame_without)
     assert "base_frequency_hz" not in [
         col.key for col in columns_for(200, frame_without.cpus, "power")
     ]
@@ -116,7 +113,7 @@ def test_pollers_on_low_priority_cores_are_named_with_cores_near_first(
     (line,) = placement_lines(shown(1, 9, 0, 8, 5, 13), 200)
     assert line.text == snapshot
     (line,) = placement_lines(shown(1, 9), 200)
-    assert line.text.endswith("no high-priority core idle")
+    assert line.text == snapshot
     assert placement_lines(frame(8), 200) == []
 
 

@@ -20,6 +20,7 @@ from nftop.render.topdown.tree import core_lines, meaning_of, tree_of
 from nftop.render.topdown.tree import words as words_of
 from nftop.uarch.focus import tree
 from nftop.uarch.table import load
+from tests.command import lines_with
 from tests.focus import NO_REMOTE, with_focus
 from tests.frames import all_missing, bare, frame, hostile, with_cells
 
@@ -109,7 +110,7 @@ def test_what_is_explained_names_formulas_and_events_of_the_host(
     assert "itom_hit" not in page
 
 
-def test_why_level_3_is_missing() -> None:
+def test_why_level_3_is_missing(snapshot: SnapshotAssertion) -> None:
     quiet = Missing(Reason.SOURCE, "cpu 1 is in --quiet-cpus")
     denied = {**HOST.sources, "perf": SourceState(Reason.PERMISSION, "run as root", None, None)}
     asleep = with_cells(HOST, "tma.retiring", {1: Missing(Reason.IDLE, "the core slept")})
@@ -123,7 +124,7 @@ def test_why_level_3_is_missing() -> None:
     ):
         assert why in words(shown, waited_s=waited_s)
     frozen = core_lines(HOST, 1, 100, waited_s=60.0, frozen=True)
-    assert any("paused: level 3 was counted" in item.text for item in frozen)
+    assert lines_with((item.text for item in frozen), "paused") == snapshot
 
 
 def test_a_node_beyond_its_threshold_is_marked() -> None:

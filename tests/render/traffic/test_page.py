@@ -241,7 +241,7 @@ def test_rows_that_this_hardware_cannot_fill_are_but_named_below() -> None:
     left = labels(without("itomcachenear", gone))
     assert left == [label for label in whole if label != "ItoMCacheNear"]
     shown = drawn(without("mmio.", gone), 120)
-    assert "MMIO.rd, MMIO.wr, MMIO.wc: not on this CPU" in text_of(shown)
+    assert f"MMIO.rd, MMIO.wr, MMIO.wc: {gone.message}" in text_of(shown)
     assert "MMIO  " not in text_of(shown)
     assert len(shown.lines) == len(shown.rows)
     assert labels(without("itomcachenear", gone, of=range(1))) == whole, "one package has it"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.missing import Missing, Reason
 from nftop.model.sst import SstState
@@ -180,11 +181,11 @@ def test_only_a_program_that_nobody_but_root_can_change_is_run(tmp_path: Path) -
     assert find(PROGRAM, tmp_path) is None
 
 
-def test_a_program_that_hangs_is_ended(tmp_path: Path) -> None:
+def test_a_program_that_hangs_is_ended(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     path = script(tmp_path, "echo first\nexec sleep 600")
     printed = run(path, (), 0.3)
     assert isinstance(printed, Missing)
-    assert printed.message == f"{PROGRAM} did not end within 0.3 s"
+    assert printed.message == snapshot
 
 
 def test_a_program_that_leaves_a_child_with_its_pipes_is_no_trap(tmp_path: Path) -> None:

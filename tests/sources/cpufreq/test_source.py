@@ -136,14 +136,16 @@ def test_cpus_that_come_and_go(tmp_path: Path) -> None:
     assert len(clocked.read(0.1).cpus) == 4
 
 
-def test_a_policy_that_stops_answering_has_no_row(tmp_path: Path) -> None:
+def test_a_policy_that_stops_answering_has_no_row(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     clocked = Clocked(host(tmp_path))
     clocked.read()
     for name in ("scaling_governor", "scaling_min_freq", "scaling_max_freq"):
         (tmp_path / CPU / "cpufreq/policy3" / name).unlink()
     table = clocked.read(6)
     assert (table.without, [row.cpu for row in table.cpus]) == ((3,), [0, 1, 2])
-    assert "CPU 3 has no cpufreq" in table.gaps
+    assert table.gaps == snapshot
 
 
 def test_sst_is_queried_after_the_rest_and_seldom(tmp_path: Path) -> None:
@@ -306,9 +308,9 @@ def test_doctor_lists_items_and_other_programs(tmp_path: Path, snapshot: Snapsho
     driver = checks["cpufreq"]
     assert driver.reason is Reason.PRESENT
     assert driver.text == snapshot
-    assert checks["cpufreq base"].text == "2.7 GHz on CPU 1; 2.1 GHz on CPU 0,2-3"
+    assert checks["cpufreq base"].text == snapshot
     assert checks["cpufreq SST"].text == "not here"
-    assert checks["cpufreq tuned"].text.startswith("process tuned (pid 812): it may set")
+    assert checks["cpufreq tuned"].text == snapshot
     assert checks["cpufreq cpupower"].text.startswith("cpupower.service is enabled: ")
-    assert "tuned, cpupower may set frequencies here too" in clocked.read(1).gaps
+    assert clocked.read(1).gaps == snapshot
     clocked.source.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.missing import Reason
 from nftop.sources.dpdk.source import DpdkSource, TelemetrySearch
@@ -201,7 +202,7 @@ def as_nobody() -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_closed_places_are_reported_with_path_and_remedy() -> None:
+def test_closed_places_are_reported_with_path_and_remedy(snapshot: SnapshotAssertion) -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)
@@ -218,7 +219,7 @@ def test_closed_places_are_reported_with_path_and_remedy() -> None:
             checks = source.check()
     assert table.apps == ()
     assert len(table.hidden) == 2
-    assert "1 process is closed to this user" in table.hidden[0]
+    assert table.hidden[0] == snapshot
     assert str(closed) in table.hidden[1]
     assert all("sudo nftop" in sentence for sentence in table.hidden)
     assert {check.reason for check in checks} == {Reason.PERMISSION}

@@ -257,7 +257,7 @@ def test_without_privilege_it_says_which_one_is_missing() -> None:
     reports, fix = done.stdout.splitlines()
     assert reports.startswith("permission ")
     assert "CAP_PERFMON" in reports
-    assert f"perf_event_paranoid at 0 or below; it is {paranoid}" in reports
+    assert "perf_event_paranoid" in reports and f"it is {paranoid}" in reports
     assert reports.endswith(" 0")
     assert "sudo nftop" in fix
 

@@ -11,8 +11,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.sources.pqos.library import unfit, unfit_library
+from tests.command import wording
 
 ROOT = Path(__file__).parents[3]
 
@@ -42,7 +44,9 @@ def test_a_binding_that_is_missing_or_unknown_is_reported() -> None:
     assert "6.0 fits no libpqos" in unfit((6, 0))
 
 
-def test_another_library_of_the_same_name_is_refused(tmp_path: Path) -> None:
+def test_another_library_of_the_same_name_is_refused(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     """As the dynamic linker finds it: libpqos.so.4 is a link to a file of version 4.9.9."""
     ctypes.CDLL("libm.so.6")
     result = re.search(r"(/\S*/libm\.so\.6)$", Path("/proc/self/maps").read_text(), re.MULTILINE)
@@ -57,4 +61,4 @@ def test_another_library_of_the_same_name_is_refused(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    assert done.stdout.startswith(f"{tmp_path}/libpqos.so.4.9.9 does not fit PyPI's pqos 4.5")
+    assert wording(done.stdout, tmp_path) == snapshot

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.cache.table import classes_reading
 from nftop.model.missing import Missing, Reason
@@ -136,12 +137,12 @@ def test_what_monitors_say_is_in_the_table_and_why_others_say_nothing(bench: Ben
     )  # fmt: skip
 
 
-def test_why_a_class_is_not_metered_is_reported() -> None:
+def test_why_a_class_is_not_metered_is_reported(snapshot: SnapshotAssertion) -> None:
     row = MsrMetered(0, 0, why=("TAKEN", "another program meters CPU 1"))
     table = table_of(Fake().look(), (row,), TOPOLOGY, metering=True)
-    assert table.groups[0].caches[0].values["llc_occupancy"] == Missing(
-        Reason.TAKEN, "another program meters CPU 1"
-    )
+    value = table.groups[0].caches[0].values["llc_occupancy"]
+    assert isinstance(value, Missing) and value.reason is Reason.TAKEN
+    assert value.message == snapshot
 
 
 @pytest.mark.parametrize(

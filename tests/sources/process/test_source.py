@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reason
@@ -18,7 +19,7 @@ from nftop.sources.process.source import ProcessSource
 from tests.sources.process.fake_proc import OTHER_NS, FakeHost, S
 
 
-def test_threads_with_a_role(host: FakeHost) -> None:
+def test_threads_with_a_role(host: FakeHost, snapshot: SnapshotAssertion) -> None:
     host.thread(50, 50, "dpdk-testpmd", allowed="0")
     host.thread(50, 51, "eal-intr-thread", allowed="0")
     host.thread(50, 52, "rte-worker-1", allowed="1", run_ns=744, wait_ns=143)
@@ -60,7 +61,7 @@ def test_threads_with_a_role(host: FakeHost) -> None:
     assert [r.container for r in table.threads] == [False, False, False, None, None]
     assert table.hidden == 0
     # The zombie is a process, but has no thread that does anything.
-    assert host.source.check()[0].text == ("5 processes, 5 threads of network functions among them")
+    assert host.source.check()[0].text == snapshot
 
 
 def test_container_is_another_mount_namespace(host: FakeHost) -> None:

@@ -66,7 +66,7 @@ def test_what_others_may_write_is_not_loaded(tmp_path: Path, at: str, mode: int)
     (tmp_path / at).chmod(mode)
     problem = refused(tmp_path)
     assert problem.reason is Reason.SOURCE
-    assert f"{tmp_path / at} can be written by others" in problem.sentence
+    assert str(tmp_path / at) in problem.sentence
     assert_command(problem.fix)
     assert run_as_root(problem.fix, tmp_path / "bin").returncode == 0
     assert "can't be loaded" in refused(tmp_path, owner=0 if ME == 0 else ME).sentence

@@ -315,19 +315,17 @@ def test_tables_given_out_do_not_change(bench: Bench) -> None:
 
 
 def test_doctor_names_what_is_counted_and_at_what_cost(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
     sleeping(monkeypatch, bench.fake)
     whole, topdown = bench.source.check()
     assert whole.reason is Reason.PRESENT
-    assert "cpu/ex_ret_ops/ on CPU 0-3, 9 reads a tick each" in whole.text.replace(
-        "backend_stalls/, cpu/de_src_op_disp.all/, ", ""
-    )
+    assert whole.text.replace("backend_stalls/, cpu/de_src_op_disp.all/, ", "") == snapshot
     assert "frontend_bound, bad_speculation, backend_bound, retiring" in topdown.text
 
 
 def test_doctor_lists_missing_items_and_programs_that_share_the_counters(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
     fake = FakePerf(
         tmp_path,
@@ -339,10 +337,8 @@ def test_doctor_lists_missing_items_and_programs_that_share_the_counters(
     sleeping(monkeypatch, fake)
     checks = {check.name: check for check in bench.source.check()}
     assert checks["perf ref_cycles"].reason is Reason.HARDWARE
-    assert "had 25% of the time" in checks["perf turns"].text
-    assert checks["perf top-down"].text.startswith(
-        "no frontend_bound, bad_speculation, backend_bound, retiring: perf has no such metric"
-    )
+    assert checks["perf turns"].text == snapshot
+    assert checks["perf top-down"].text == snapshot
 
 
 def test_doctor_names_the_program_that_holds_the_counters(
@@ -362,13 +358,15 @@ def test_doctor_s_whole_answer_where_nothing_can_be_counted(tmp_path: Path) -> N
     assert check.fix
 
 
-def test_the_reason_for_no_top_down_is_in_the_frame(tmp_path: Path) -> None:
+def test_the_reason_for_no_top_down_is_in_the_frame(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     bench = Bench(FakePerf(tmp_path, rows=()))
     columns = bench.frames(bench.tick(), bench.tick())[-1].cpus.columns
     for metric in (*ZEN4_SHARES, "tma.coverage"):
         why = columns[metric][0]
-        assert isinstance(why, Missing)
-        assert why == Missing(Reason.HARDWARE, "perf has no such metric for this CPU")
+        assert isinstance(why, Missing) and why.reason is Reason.HARDWARE
+        assert why.message == snapshot
     assert columns["ipc"][0] == pytest.approx(1.5)
 
 

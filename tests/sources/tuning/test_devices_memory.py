@@ -29,19 +29,19 @@ def test_huge_pages_are_wanted_on_the_nodes_of_network_functions(
     assert fine.text == snapshot
     check = checks(tmp_path, poller(5))["huge pages"]
     assert check.state == "tune"
-    assert check.text.endswith("; network functions poll on node 1")
+    assert check.text == snapshot
     at = f"/{NODES}/node1/hugepages/hugepages-2048kB/nr_hugepages"
     assert check.fix == f"echo 1024 | sudo tee {at}"
     # Whoever else polls may need none.
     assert checks(tmp_path, poller(5, kind=""))["huge pages"].state == "ok"
 
 
-def test_huge_pages_of_a_kernel_without_nodes(tmp_path: Path) -> None:
+def test_huge_pages_of_a_kernel_without_nodes(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     at = "sys/kernel/mm/hugepages/hugepages-2048kB"
     host(tmp_path, {f"{at}/nr_hugepages": "0", f"{at}/free_hugepages": "0"})
     assert checks(tmp_path)["huge pages"].reason is Reason.IDLE
     host(tmp_path, {f"{at}/nr_hugepages": "8"})
-    assert checks(tmp_path)["huge pages"].text == "8 huge pages of 2 MB, 0 free"
+    assert checks(tmp_path)["huge pages"].text == snapshot
 
 
 def test_a_kernel_without_huge_pages(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_an_empty_channel_and_uneven_ones(tmp_path: Path, snapshot: SnapshotAsse
     assert empty.state == "tune"
     assert empty.text == snapshot
     bare = checks(host(tmp_path, edac(1, 0, 0)))["memory channels"]
-    assert "; mc1: channel 0 empty, channel 1 empty; " in bare.text
+    assert bare.text == snapshot
     uneven = checks(host(tmp_path, edac(1, 16384, 32768)))["memory channels"]
     assert uneven.state == "tune"
 
@@ -126,9 +126,9 @@ def test_nothing_tells_of_memory(tmp_path: Path) -> None:
     assert (check.reason, check.fix) == (Reason.SOURCE, "")
 
 
-def test_nodes_of_a_package(tmp_path: Path) -> None:
-    assert checks(host(tmp_path))["clusters"].text.startswith("one NUMA node per package")
+def test_nodes_of_a_package(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+    assert checks(host(tmp_path))["clusters"].text == snapshot
     host(tmp_path, {f"{NODES}/node0/cpulist": "0-1", f"{NODES}/node2/cpulist": "2-3"})
     check = checks(tmp_path)["clusters"]
     assert (check.state, check.fix) == ("ok", "")
-    assert check.text.startswith("package 0 is divided into nodes 0, 2 (sub-NUMA")
+    assert check.text == snapshot

@@ -51,14 +51,17 @@ def test_the_governor(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     host(tmp_path, every_cpu(SCALING) | performance)
     assert checks(tmp_path, poller(5))["governor"].state == "ok"
     result = checks(tmp_path, poller(5), poller(6))["governor"]
-    assert result.text == "CPU 5: performance, 1.00 to 4.00 GHz; CPU 6: powersave, 1.00 to 4.00 GHz"
+    assert result.text == snapshot
     assert (result.state, result.fix) == snapshot
 
 
-def test_a_frequency_that_can_t_change_needs_no_governor(tmp_path: Path) -> None:
+def test_a_frequency_that_can_t_change_needs_no_governor(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     fixed = {"cpufreq/scaling_min_freq": "2700000", "cpufreq/scaling_max_freq": "2700000"}
     result = checks(host(tmp_path, every_cpu(SCALING | fixed)), poller(5))["governor"]
-    assert (result.state, result.text) == ("ok", "CPU 5: powersave, 2.70 to 2.70 GHz")
+    assert result.state == "ok"
+    assert result.text == snapshot
 
 
 def test_a_guest_scales_nothing(tmp_path: Path) -> None:

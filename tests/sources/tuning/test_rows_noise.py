@@ -20,11 +20,9 @@ def test_no_watchdog(tmp_path: Path) -> None:
     assert checks(host(tmp_path))["nmi watchdog"].reason is Reason.HARDWARE
 
 
-def test_irqbalance(tmp_path: Path) -> None:
+def test_irqbalance(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     host(tmp_path, {"proc/1/comm": "systemd", "proc/77/comm": "bash"})
-    assert checks(tmp_path)["irqbalance"].text == (
-        "irqbalance is not among the 2 processes that can be seen"
-    )
+    assert checks(tmp_path)["irqbalance"].text == snapshot
     host(tmp_path, {"proc/78/comm": "irqbalance"})
     result = checks(tmp_path)["irqbalance"]
     assert result.state == "tune"
@@ -54,10 +52,10 @@ def test_older_kernels_say_only_where_an_interrupt_may_go(tmp_path: Path) -> Non
     assert checks(tmp_path, poller(5))["interrupts"].state == "tune"
 
 
-def test_many_interrupts_are_counted(tmp_path: Path) -> None:
+def test_many_interrupts_are_counted(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     host(tmp_path, {k: v for n in range(30, 37) for k, v in irq(n, "5", "eth0").items()})
     result = checks(tmp_path, poller(5))["interrupts"]
-    assert "33 (eth0) and 3 more directed at CPU 5" in result.text
+    assert result.text == snapshot
     assert "30 31 32 33 34 35 36;" in result.fix
 
 

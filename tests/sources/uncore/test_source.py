@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.check import Check
 from nftop.model.missing import Missing, Reason
@@ -45,7 +46,9 @@ def test_turns_change_between_readings_and_end_with_the_source(tmp_path: Path) -
     assert isinstance(read, Missing) and "closed" in read.message
 
 
-def test_a_turn_that_fails_is_reported_by_the_next_reading_and_tried_again(tmp_path: Path) -> None:
+def test_a_turn_that_fails_is_reported_by_the_next_reading_and_tried_again(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     fake = FakeUncore(tmp_path, SKX)
     source = UncoreSource(SKX, root=tmp_path, kernel=fake.kernel)
     assert isinstance(source.read(), UncoreTable)
@@ -63,7 +66,7 @@ def test_a_turn_that_fails_is_reported_by_the_next_reading_and_tried_again(tmp_p
         source._counters.turn = turn  # type: ignore[method-assign]
     why = source.read()
     assert isinstance(why, Missing) and why.reason is Reason.ERROR
-    assert "ZeroDivisionError: the wheel is off" in why.message
+    assert why.message == snapshot
     assert isinstance(source.read(), UncoreTable)
     before = fake.switches
     until(lambda: fake.switches > before + 50)
@@ -111,18 +114,16 @@ def test_pollers_are_reported_with_the_next_reading(tmp_path: Path) -> None:
     assert isinstance(read, UncoreTable) and "CPU 2 polls" in read.warning
 
 
-def test_doctor_counts_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_counts_for_a_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
+) -> None:
     fake = FakeUncore(tmp_path, SKX, boxes={"imc": 2, "upi": 2})
     source = UncoreSource(SKX, root=tmp_path, kernel=fake.kernel)
     monkeypatch.setattr(time, "sleep", lambda _: fake.pass_ns(SECOND))
     links, memory, boxes = source.check()
     source.close()
-    assert memory == Check(
-        "uncore imc",
-        Reason.PRESENT,
-        "counts cas_read/cas_write on 2 boxes of package 0, 2 boxes of package 1 with 8 "
-        "descriptors, by interrupts of CPU 0,2",
-    )
+    assert (memory.name, memory.reason) == ("uncore imc", Reason.PRESENT)
+    assert memory.text == snapshot
     assert (links.name, links.reason) == ("uncore upi", Reason.PRESENT)
     assert (boxes.name, boxes.reason) == ("uncore cha", Reason.HARDWARE)
     assert "no PMU uncore_cha_0" in boxes.text and "package 0-1" in boxes.text
@@ -143,14 +144,13 @@ def checks(bench: Bench) -> dict[str, Check]:
     return {check.name: check for check in result}
 
 
-def test_doctor_says_which_turn_has_how_much_of_the_time(tmp_path: Path) -> None:
+def test_doctor_says_which_turn_has_how_much_of_the_time(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     result = checks(Bench(FakeUncore(tmp_path, ICX)))
     assert {check.reason for check in result.values()} == {Reason.PRESENT}
     text = result["uncore cha"].text
-    assert "in turns itom_hit/itom_miss/pcirdcur_hit/pcirdcur_miss 50%, " in text
-    assert "3 boxes of package 0, 3 boxes of package 1 with 96 descriptors" in text
-    assert "by interrupts of CPU 0,2" in text
-    assert text.endswith("; switching turns takes 0.0 ms")
+    assert text == snapshot
     slow = FakeUncore(tmp_path / "slow", ICX, switch_takes_ns=1_000_000)
     assert "takes 6.0 ms" in checks(Bench(slow))["uncore cha"].text
 

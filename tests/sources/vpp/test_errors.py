@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from nftop.model.bounds import VPP_ERRORS
 from nftop.model.missing import Missing, Reason
 from nftop.model.nf.vpp import VppErrors
+from nftop.model.sample_bounds import VPP_ERRORS
 from nftop.sources.vpp import segment as stats_segment
 from nftop.sources.vpp.protocol import ErrorReading
 from nftop.sources.vpp.reader import errors_of

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.nf.vpp_graph import clocks_per_packet, step_nodes
 from nftop.model.missing import Missing, Reason
@@ -116,7 +117,9 @@ def test_the_nodes_are_those_of_the_capture(desk: Desk) -> None:
     assert bounds[1] == pytest.approx(sum(clocks) / 100_000)
 
 
-def test_threads_are_on_the_cpus_they_are_bound_to(tmp_path: Path) -> None:
+def test_threads_are_on_the_cpus_they_are_bound_to(
+    tmp_path: Path,
+) -> None:
     here = sorted(os.sched_getaffinity(0))
     with (
         vpp_peer(tmp_path / "run/vpp", here[-1]) as peer,
@@ -128,14 +131,14 @@ def test_threads_are_on_the_cpus_they_are_bound_to(tmp_path: Path) -> None:
         (check,) = source.check()
         assert check.reason is Reason.PRESENT and f"(pid {peer.pid})" in check.text
         assert f"2 threads on CPU {here[-1]}" in check.text
-        assert "4 interfaces, graph nodes counted" in check.text
+        assert "4 interfaces" in check.text and "nodes counted" in check.text
 
 
 def test_without_counters_per_node_doctor_has_the_fix(desk: Desk) -> None:
     desk.peer.do("no nodes")
     assert desk.fine().nodes is None
     (check,) = desk.source.check()
-    assert "graph nodes not counted" in check.text
+    assert "nodes not counted" in check.text
     assert "per-node-counters on" in check.fix
 
 
@@ -156,12 +159,14 @@ def test_a_directory_that_was_moved_is_read_again(desk: Desk) -> None:
     assert after.interfaces.rx_packets.tolist() == before.interfaces.rx_packets.tolist()
 
 
-def test_a_segment_that_never_finishes_its_change_is_not_waited_for(desk: Desk) -> None:
+def test_a_segment_that_never_finishes_its_change_is_not_waited_for(
+    desk: Desk, snapshot: SnapshotAssertion
+) -> None:
     before = desk.fine()
     desk.peer.do("lock")
     held = desk.one()
     assert why(held).reason is Reason.STALE
-    assert "stays locked for a change" in why(held).message
+    assert why(held).message == snapshot
     assert held.interfaces.rx_packets.tolist() == before.interfaces.rx_packets.tolist()
     assert held.read_at_ns == before.read_at_ns
     desk.peer.do("unlock")
@@ -197,12 +202,14 @@ def test_a_segment_that_is_none_is_a_sentence(
     assert check.reason is reason and words in check.text
 
 
-def test_one_that_shrinks_kills_its_reader_and_nothing_else(desk: Desk) -> None:
+def test_one_that_shrinks_kills_its_reader_and_nothing_else(
+    desk: Desk, snapshot: SnapshotAssertion
+) -> None:
     before = desk.fine()
     desk.peer.do("cut")
     cut = desk.one()
     assert why(cut).reason is Reason.ERROR
-    assert "shorter than it was" in why(cut).message
+    assert why(cut).message == snapshot
     assert cut.interfaces is before.interfaces
     desk.later()
     assert "is invalid" in why(desk.one()).message  # the next one, which maps what is left
@@ -229,7 +236,7 @@ def test_one_that_is_stopped_is_stale(desk: Desk) -> None:
     desk.fine()
 
 
-def test_one_that_stands_still_is_stale(desk: Desk) -> None:
+def test_one_that_stands_still_is_stale(desk: Desk, snapshot: SnapshotAssertion) -> None:
     """The peer sleeps and counts nothing, as a VPP never does for so long."""
     desk.fine()
     desk.later(29)
@@ -237,12 +244,14 @@ def test_one_that_stands_still_is_stale(desk: Desk) -> None:
     desk.later(2)
     still = why(desk.one())
     assert still.reason is Reason.STALE
-    assert "has not updated its stats segment for 31 s" in still.message
+    assert still.message == snapshot
     desk.peer.do("second")
     desk.fine()
 
 
-def test_a_vpp_that_hands_its_segment_out_late_gets_one_request(tmp_path: Path) -> None:
+def test_a_vpp_that_hands_its_segment_out_late_gets_one_request(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     with (
         vpp_peer(tmp_path / "run/vpp") as peer,
         closing(VppSource(tmp_path, deadline_s=0.01)) as source,
@@ -252,7 +261,7 @@ def test_a_vpp_that_hands_its_segment_out_late_gets_one_request(tmp_path: Path) 
             (vpp,) = source.read().instances
             assert vpp.pid == peer.pid
             assert why(vpp).reason is Reason.STALE
-            assert "has not handed out its stats segment" in why(vpp).message
+            assert why(vpp).message == snapshot
         peer.do("talk")
         until(lambda: source.read().instances[0].problem is None)
         peer.do("asked once")

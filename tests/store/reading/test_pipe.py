@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.export.json.frame import frame_json
 from nftop.model.recording_loss import RecordingLoss
@@ -246,7 +247,9 @@ def test_behind_one_recording_s_end_another_may_come() -> None:
     assert all(item > 0 for item in reports if item is not None)
 
 
-def test_what_was_let_go_can_not_be_gone_back_to_and_it_is_reported() -> None:
+def test_what_was_let_go_can_not_be_gone_back_to_and_it_is_reported(
+    snapshot: SnapshotAssertion,
+) -> None:
     with piped(session().data) as (pipe, _, news):
         feed = Replay(pipe, news=news, paced=False)
         frames = feed.frames()
@@ -271,7 +274,7 @@ def test_what_was_let_go_can_not_be_gone_back_to_and_it_is_reported() -> None:
         next(frames)
         position = feed.position
         assert position is not None and number(feed) == here
-        assert "is not kept any more" in position.remark
+        assert position.remark == snapshot
         feed.seek(position.at_ns - S)
         next(frames)
         assert number(feed) == here - 1

@@ -83,7 +83,7 @@ async def test_a_culprit_has_its_name_and_its_victims_what_changed() -> None:
     for size, name in (((120, 36), "CPU 0/KVM     vm neighbour"), ((80, 24), "▲vm neighbour")):
         async with running(*frames, size=size) as run:
             session = run.app._main._session
-            assert f"\n11-14 {name}" in run.text
+            assert f"\n 11-14 {name}" in run.text
             sick, pollers = session.sick or (0, 0)
             assert (sick, pollers) == (len(sick_rows(run) - session.facts.culprits), 11)
             lit = [

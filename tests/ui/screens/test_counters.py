@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.frame import Frame, NfRow
 from nftop.model.missing import Missing, Reason
-from nftop.model.nf.parts import NO_PORT_LOSSES
+from nftop.model.nf.components import NO_PORT_LOSSES
 from tests.frames import all_missing, bare, hostile
 from tests.sim.hosts import Frozen, S
 from tests.ui.harness import Running, running

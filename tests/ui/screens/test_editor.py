@@ -9,6 +9,7 @@ from nftop.control.profile.pqos_config import parse
 from nftop.ui.options import Options
 from nftop.ui.screens.editor import EditorScreen
 from nftop.ui.widgets.prompt import Prompt
+from tests.command import lines_with
 from tests.ui.editing import commands, draft, drafted, edited, is_drafting, is_planned, model, row
 from tests.ui.gates import frame_at, open_gate
 from tests.ui.harness import running
@@ -44,7 +45,7 @@ async def test_the_preview_and_the_help(snapshot: SnapshotAssertion) -> None:
         await run.press("escape")
         assert run.text.startswith(" SIMULATED   CAT editor")
         help_page = await run.press("question_mark")
-        assert "shift the mask to higher ways" in help_page
+        assert "higher ways" in help_page
         assert "DRAFT" in await run.press("escape")
 
 
@@ -125,14 +126,14 @@ async def test_y_copies_the_command_whole() -> None:
         assert run.app.clipboard == commands(run)[0] == "nftop cat set --group vpp --l3 0=1f0"
 
 
-async def test_classes_caches_and_links() -> None:
+async def test_classes_caches_and_links(snapshot: SnapshotAssertion) -> None:
     async with edited(open_gate()) as run:
         assert row(run, "vpp").startswith("▸")
         for key, name in (("tab", "ovs"), ("shift+tab", "vpp"), ("k", "default"), ("j", "vpp")):
             await run.press(key)
             assert row(run, name).startswith("▸"), key
         assert "L3 1 (socket 1)" in await run.press("D")
-        assert "LINKED: all 2 L3 alike" in await run.press("L")
+        assert lines_with(await run.press("L"), "LINKED") == snapshot
         await run.press("minus")
         assert commands(run) == ("nftop cat set --group vpp --l3 0=70 --l3 1=70",)
         assert f"$       {commands(run)[0]} " in run.text
@@ -179,7 +180,7 @@ async def test_code_and_data_have_rows_of_their_own() -> None:
         assert commands(run) == ("nftop cat set --group vpp --l3code 0=3ff",)
 
 
-async def test_help_opens_above_the_preview_and_the_difference() -> None:
+async def test_help_opens_above_the_preview_and_the_difference(snapshot: SnapshotAssertion) -> None:
     async with edited(open_gate(), "plus") as run:
         before = await run.press("d")
         assert (await run.press("question_mark")).startswith("Pages: ")
@@ -190,7 +191,8 @@ async def test_help_opens_above_the_preview_and_the_difference() -> None:
         before = run.text
         assert (await run.press("question_mark")).startswith("Preview of a change")
         assert await run.press("question_mark") == before
-        assert "w does nothing here" in await run.press("w")
+        await run.press("w")
+        assert run.footer == snapshot
 
 
 async def test_a_message_while_the_host_is_read_is_seen() -> None:

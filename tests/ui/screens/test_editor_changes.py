@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.change import Receipt
 from nftop.ui.screens.confirm import ConfirmScreen, PlanReady
 from nftop.ui.screens.editor import EditorScreen
+from tests.command import lines_with
 from tests.ui.editing import (
     VPP,
     apply,
@@ -23,7 +25,7 @@ from tests.waiting import until
 
 
 async def test_what_warns_has_to_be_seen_before_it_is_confirmed(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
     gate = open_gate()
     propose_it = gate.propose
@@ -34,7 +36,8 @@ async def test_what_warns_has_to_be_seen_before_it_is_confirmed(
     async with edited(gate, "plus") as run:
         await run.press("enter")
         await run.until(lambda: "warning: the 0. of many" in run.text)
-        assert "continue below: read them first" in await run.press("y")
+        await run.press("y")
+        assert run.footer == snapshot
         assert "the 29. of many" in await run.press("pagedown")
         screen = run.app.screen
         assert isinstance(screen, ConfirmScreen)
@@ -48,7 +51,7 @@ async def test_what_warns_has_to_be_seen_before_it_is_confirmed(
         assert [item.warnings for item in gate.requested] == [warnings]
 
 
-async def test_applied_kept_and_undone() -> None:
+async def test_applied_kept_and_undone(snapshot: SnapshotAssertion) -> None:
     gate = open_gate()
     first = gate.host.state()
     async with edited(gate, "plus") as run:
@@ -58,7 +61,7 @@ async def test_applied_kept_and_undone() -> None:
             assert "CHANGE 1 IS NOT KEPT" in await run.press(*keys), f"on every screen: {keys}"
         await run.press("K")
         await settle(run)
-        assert "kept: `nftop undo` takes it back" in run.text
+        assert run.footer == snapshot
         assert gate.pending[-1].receipt.outcome == "kept"
         await run.press("u")
         await run.until(lambda: is_planned(run))
@@ -67,7 +70,7 @@ async def test_applied_kept_and_undone() -> None:
         await run.until(lambda: len(gate.pending) == 2)
         await settle(run)
         assert gate.host.state() == first
-        assert "kept: change 1 is taken back" in run.text
+        assert run.footer == snapshot
         await run.press("u")
         await run.until(lambda: "nothing to undo" in run.text)
     main = {thread for thread in gate.threads if thread.name == "MainThread"}
@@ -86,7 +89,7 @@ async def test_an_undo_that_was_confirmed_stays_when_the_guards_time_is_up() -> 
         assert judged is not None and (judged.number, judged.taken_back_ns) == (1, None)
         await run.press("u")
         await run.until(lambda: is_planned(run))
-        assert "final: kept at once" in " ".join(run.text.split())
+        assert "kept at once" in " ".join(run.text.split())
         assert "unless K" not in run.text
         await run.press("y")
         await run.until(lambda: len(gate.pending) == 2 and phase(run) == "none")
@@ -137,7 +140,7 @@ async def test_an_undo_of_an_older_change_waits_to_be_kept() -> None:
         gate.host.lab.echo("L3:0=1f0", "/vpp/schemata")  # nothing is left of the newest
         await run.press("u")
         await run.until(lambda: is_planned(run))
-        assert "taken back by itself in 60 s" in " ".join(run.text.split())
+        assert "itself in 60 s" in " ".join(run.text.split())
         await run.press("y")
         await run.until(lambda: phase(run) == "unkept")
         assert gate.host.state()[VPP] == "f0"
@@ -146,20 +149,24 @@ async def test_an_undo_of_an_older_change_waits_to_be_kept() -> None:
         assert gate.host.state()[VPP] == "1f0"
 
 
-async def test_an_expired_change_has_no_prompt_to_keep_it() -> None:
+async def test_an_expired_change_has_no_prompt_to_keep_it(snapshot: SnapshotAssertion) -> None:
     gate = open_gate()
     now_s = 0.0
     async with edited(gate, "plus") as run:
         run.app.changes._clock = lambda: now_s
         await apply(run, gate)
-        assert "K keep  u undo" in await run.press("question_mark")
+        await run.press("question_mark")
+        assert run.footer == snapshot
         now_s += run.app.changes.keep_within_s
         text = await run.press("escape")
-        assert "CHANGE 1 WAS NOT KEPT" in text and "K keep" not in text.split("SIMULATED")[0]
+        assert "CHANGE 1 WAS NOT KEPT" in text
+        assert "K keep" not in text.split("SIMULATED")[0]
 
 
 @pytest.mark.parametrize("how", ["u", "expired"])
-async def test_the_verdict_ends_when_the_change_is_taken_back(how: str) -> None:
+async def test_the_verdict_ends_when_the_change_is_taken_back(
+    how: str, snapshot: SnapshotAssertion
+) -> None:
     gate = open_gate()
     async with edited(gate, "plus", size=(120, 50)) as run:
         await apply(run, gate)
@@ -179,7 +186,7 @@ async def test_the_verdict_ends_when_the_change_is_taken_back(how: str) -> None:
         await run.give(
             replace(frame_at(gate.host.state(), 2), monotonic_ns=waits.at_ns + 90 * 10**9)
         )
-        assert "not settled when it was taken back" in run.text
+        assert lines_with(run.text, "not settled") == snapshot
 
 
 async def test_the_verdict_goes_on_once_the_change_is_kept() -> None:
@@ -204,7 +211,7 @@ async def test_a_killed_guard_is_not_reported_as_having_reverted() -> None:
 
 
 @pytest.mark.parametrize("key", ["u", "U"])
-async def test_taken_back_by_a_key(key: str) -> None:
+async def test_taken_back_by_a_key(key: str, snapshot: SnapshotAssertion) -> None:
     gate = open_gate()
     first = gate.host.state()
     async with edited(gate, "plus") as run:
@@ -219,8 +226,10 @@ async def test_taken_back_by_a_key(key: str) -> None:
         assert "0f0 → 1f0" in row(run, "vpp")
         await run.press("z")
         assert " 0f0 " in row(run, "vpp")
-        assert "change 1 is over (reverted)" in await run.press("K")
-        assert "no change is pending" in await run.press("U")
+        await run.press("K")
+        assert run.footer == snapshot
+        await run.press("U")
+        assert run.footer == snapshot
         present, back = run.app.changes.own_changes
         assert [(change.old, change.new) for change in present.changes] == [("f0", "1f0")]
         assert [(change.old, change.new) for change in back.changes] == [("1f0", "f0")]
@@ -258,7 +267,7 @@ async def test_what_was_applied_is_drafted_again_unless_it_is_kept() -> None:
         assert "→" not in row(run, "vpp") + row(run, "ovs")
 
 
-async def test_an_expired_change_is_reverted_and_reported() -> None:
+async def test_an_expired_change_is_reverted_and_reported(snapshot: SnapshotAssertion) -> None:
     gate = open_gate()
     first = gate.host.state()
     async with edited(gate, "plus") as run:
@@ -270,7 +279,7 @@ async def test_an_expired_change_is_reverted_and_reported() -> None:
         for dismissed in (False, True):
             text = await run.press(*["escape"] * dismissed, "K")
             assert (" REVERTED " in text) is not dismissed
-            assert "change 1 was not kept within 60 s (reverted)" in text
+            assert run.footer == snapshot
     assert run.app.exit_message == "", "it was over before the end"
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
+from textual.screen import Screen
 
 from nftop.control.resctrl.remedy import remedy
 from nftop.control.simulated import simulated_gates
@@ -17,7 +19,9 @@ from nftop.model.remedy import Remedy
 from nftop.model.struct import replace
 from nftop.store.user.rules import rules_file
 from nftop.ui.options import Options
+from nftop.ui.screens.experiment import ExperimentScreen
 from nftop.ui.screens.incident import IncidentScreen
+from tests.command import lines_with
 from tests.frames import WALL_NS
 from tests.sim.hosts import Frozen, S
 from tests.ui.harness import Running, running
@@ -117,12 +121,14 @@ async def test_what_mends_it_is_computed_again_only_when_something_changes(
         assert len(calls) == 2
 
 
-async def test_without_a_draft_the_editor_stays_closed(noisy: tuple[Frozen, Frame]) -> None:
+async def test_without_a_draft_the_editor_stays_closed(
+    noisy: tuple[Frozen, Frame], snapshot: SnapshotAssertion
+) -> None:
     frame = noisy[1]
     notes = replace(frame, incidents=frame.incidents[1:])
     async with running(notes, size=(120, 36)) as run:
         await run.press("tab", "e")
-        assert "no change of cache classes mends it" in run.text
+        assert run.footer == snapshot
         foot = (await run.press("j")).splitlines()[-1]
         assert "edit draft" not in foot and "m mute" in foot and "a seen" in foot
         await run.press("y")
@@ -154,7 +160,7 @@ async def test_muted_rules_reach_the_feed_and_the_file(
 
 
 def _is_for_session(run: Running) -> bool:
-    return "for this session only" in run.text
+    return "session only" in run.text
 
 
 async def test_a_setting_that_cannot_be_kept_is_for_the_session(
@@ -181,17 +187,19 @@ async def test_a_damaged_rules_file_is_reported_and_stays(
     own.write_text("[rules.none]\n")
     kept = rules_file({"XDG_CONFIG_HOME": str(tmp_path)})
     async with running(noisy[1], size=(200, 36), options=Options(rules=kept)) as run:
-        assert "there is no rule 'none'" in run.text
+        assert "no rule 'none'" in run.text
         await run.press("tab", "m")
-        assert "for this session only" in run.text
+        assert "session only" in run.text
     assert own.read_text() == "[rules.none]\n"
 
 
-async def test_a_frame_without_incidents_says_so(noisy: tuple[Frozen, Frame]) -> None:
+async def test_a_frame_without_incidents_says_so(
+    noisy: tuple[Frozen, Frame], snapshot: SnapshotAssertion
+) -> None:
     none = replace(noisy[1], incidents=(), past_incidents=(), wall_ns=WALL_NS)
     async with running(none, size=(80, 24)) as run:
         text = await run.press("tab")
-        assert "No incident so far." in text
+        assert lines_with(text, "No incident") == snapshot
         foot = text.splitlines()[-1]
         assert not any(hint in foot for hint in ("edit draft", "next", "copy", "mute", "seen"))
 
@@ -251,3 +259,20 @@ async def test_the_page_stays_with_its_incident_at_every_moment(
         session.past = None
         await run.press("k")
         assert title(run).startswith(" i ")
+
+
+async def test_the_sweep_of_a_mask_is_offered_and_opened_where_it_is_the_mend(
+    noisy: tuple[Frozen, Frame],
+) -> None:
+    host, frame = noisy
+    gate = simulated_gates(host.simulated.world)
+    async with running(frame, size=(80, 24), options=Options(gate=gate, rw=True)) as run:
+        text = await run.press("tab")
+        assert "T sweep" in text.splitlines()[-1]
+        await run.press("n")
+        assert "T sweep" not in run.text.splitlines()[-1]
+        opened: list[type[Screen[Any]]] = []
+        for keys in (("T",), ("p", "T"), ("escape",)):
+            await run.press(*keys)
+            opened.append(type(run.app.screen))
+        assert opened == [IncidentScreen, ExperimentScreen, IncidentScreen]

@@ -14,6 +14,7 @@ from nftop.model.frame import Frame, SourceState
 from nftop.model.missing import Reason
 from nftop.model.nf.kinds import NF_ADDRESSES, NF_KINDS, NF_SOURCES
 from nftop.ui.options import Options
+from tests.command import lines_with
 from tests.frames import all_missing, bare, frame, hostile, ticks
 from tests.sim.hosts import Frozen, S
 from tests.ui.harness import Running, running
@@ -33,13 +34,13 @@ def demo() -> tuple[Frame, ...]:
 def rows(run: Running) -> list[str]:
     """The lines of the table."""
     lines = run.text.split("\n")
-    head = next(at for at, line in enumerate(lines) if line.startswith("NF") and "Mpps in" in line)
-    end = next(at for at, line in enumerate(lines) if line.startswith(("──", "--")))
+    head = next(at for at, line in enumerate(lines) if line.startswith(" NF") and "Mpps in" in line)
+    end = next(at for at, line in enumerate(lines) if line.startswith((" ──", " --")))
     return [line for line in lines[head + 1 : end] if line.strip()]
 
 
 def title(run: Running) -> str:
-    return next(line for line in run.text.split("\n") if line.startswith(("──", "--")))
+    return next(line for line in run.text.split("\n") if line.startswith((" ──", " --")))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50), (40, 8)])
@@ -68,8 +69,8 @@ async def test_any_size_shows_what_fits(size: tuple[int, int], make: object) -> 
 async def test_without_any_it_says_why() -> None:
     async with running(bare(), size=(80, 24)) as run:
         text = await run.press("2", "enter", "x", "w", "j", "greater_than_sign")
-        assert "no network function with statistics" in " ".join(text.split())
-        assert "no DPDK runtime directory" in " ".join(text.split())
+        assert "no network function" in " ".join(text.split())
+        assert "DPDK runtime directory" in " ".join(text.split())
 
 
 async def test_without_any_it_names_the_sources_that_have_not_answered() -> None:
@@ -123,10 +124,10 @@ async def test_enter_opens_one_and_enter_or_escape_leads_back() -> None:
 
 
 def title_or_none(run: Running) -> str:
-    return next((line for line in run.text.split("\n") if line.startswith("──")), "")
+    return next((line for line in run.text.split("\n") if line.startswith(" ──")), "")
 
 
-async def test_sort_filter_and_pause_carry_over() -> None:
+async def test_sort_filter_and_pause_carry_over(snapshot: SnapshotAssertion) -> None:
     async with running(*demo(), size=(200, 50)) as run:
         await run.press("2")
         for _ in range(20):
@@ -142,25 +143,25 @@ async def test_sort_filter_and_pause_carry_over() -> None:
         assert "PAUSED" in run.text and "filter l3fwd" in run.text
         assert {row.split()[0].split("/")[1] for row in rows(run)} == {"l3fwd"}
         await run.press("backslash", *[*["backspace"] * 5, *"zzz"], "enter")
-        assert "no network function matches the filter" in run.text
+        assert lines_with(run.text, "matches") == snapshot
 
 
-async def test_its_program_is_chosen_and_kept_per_nf() -> None:
+async def test_its_program_is_chosen_and_kept_per_nf(snapshot: SnapshotAssertion) -> None:
     async with running(*demo(), size=(200, 60)) as run:
         text = await run.press("2", "G")
         assert "PAPERS  any workload" in text
         assert "PAPERS  VPP L2 Patch Cross-Connect" in await run.press("w")
-        assert "papers: VPP L2 Patch Cross-Connect for vpp" in run.text, "where it is not seen"
+        assert run.footer == snapshot
         assert "PAPERS  any workload" in await run.press("g")
         assert "PAPERS  DPDK-Testpmd L2 Loop" in await run.press("w")
         assert "PAPERS  VPP L2 Patch Cross-Connect" in await run.press("G")
         assert "PAPERS  any workload" in await run.press("w", "w", "w")
 
 
-async def test_a_baseline_is_ordered_and_forgotten() -> None:
+async def test_a_baseline_is_ordered_and_forgotten(snapshot: SnapshotAssertion) -> None:
     async with running(*HOST, size=(120, 36)) as run:
-        text = await run.press("2", "b")
-        assert "vs.base compares with the last ticks (5 needed)" in text
+        await run.press("2", "b")
+        assert run.footer == snapshot
         assert "baseline forgotten" in await run.press("B")
         await run.press("1", "b")
         assert run.feed.keeps == [True, False, True]

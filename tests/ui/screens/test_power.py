@@ -8,6 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.ui.options import Options
+from tests.command import lines_with
 from tests.power import captured, serverless, simulated, two_kinds
 from tests.ui.harness import Running
 from tests.ui.harness import running as running_by
@@ -21,7 +22,7 @@ def body(run: Running) -> list[str]:
     lines = run.text.split("\n")
     head = next(at for at, line in enumerate(lines) if "CPU" in line and "HEADROOM" in line[20:]
                 and "C0" in line and "PC0" not in line)  # fmt: skip
-    return [line for line in lines[head + 1 :] if line[:5].strip().isdecimal()]
+    return [line for line in lines[head + 1 :] if line[:6].strip().isdecimal()]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (200, 50), (40, 8)])
@@ -91,10 +92,10 @@ async def test_a_filter_keeps_the_rows_it_names() -> None:
         assert len(body(run)) == 16
 
 
-async def test_without_a_server_it_says_how_to_start_one() -> None:
+async def test_without_a_server_it_says_how_to_start_one(snapshot: SnapshotAssertion) -> None:
     async with running(serverless(), size=(80, 24)) as run:
         text = " ".join((await run.press("7")).split())
-        assert "no pcm-sensor-server listens at" in text
+        assert lines_with(run.text, "pcm-sensor-server listens") == snapshot
         assert "PCM_NO_RDT=1 pcm-sensor-server" in text
         assert len(body(run)) >= 3
 

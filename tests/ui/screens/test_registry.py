@@ -50,7 +50,7 @@ async def test_toy_screen_from_outside_opens_by_its_keys_and_is_in_header_footer
         for key in toy.keys:
             await run.press("1")
             text = await run.press(key)
-            assert "toy header\n8 CPUs" in text
+            assert "toy header\n 8 CPUs" in text
             assert "w Colour" in text and "toy position" in text.split("\n")[-1]
         assert (await run.press("x")).startswith("toy explained")
         await run.press("escape")

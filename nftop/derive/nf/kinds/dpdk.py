@@ -33,9 +33,9 @@ from nftop.model.ids import Lcore
 from nftop.model.metrics.nf import LATENCY_METRICS
 from nftop.model.metrics.ports import PORT_LOSSES
 from nftop.model.missing import Missing, Reading, Reason, quotient, total
+from nftop.model.nf.components import NOT_REPORTED, DeferredRows, NfDrop, NfPort, NfQueue, NfXstat
 from nftop.model.nf.dpdk_busy import busy_advice
 from nftop.model.nf.kinds import DPDK_PROGRAM
-from nftop.model.nf.parts import NOT_REPORTED, DeferredRows, NfDrop, NfPort, NfQueue, NfXstat
 from nftop.model.nf.queue_map import Prefix, Queue, QueueMap
 from nftop.model.owner import owned_name, rank
 from nftop.model.sample import DpdkApp, DpdkPort, DpdkTable

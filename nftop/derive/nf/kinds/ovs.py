@@ -31,8 +31,8 @@ from nftop.derive.nf.registry import register
 from nftop.derive.threads import ThreadRate
 from nftop.model.metrics.flow_tables import CACHES, LOOKUPS
 from nftop.model.missing import Missing, Reading, Reason, quotient, total
+from nftop.model.nf.components import DeferredRows, NfDrop, NfFlowTables, NfQueue
 from nftop.model.nf.ovs import OvsPmd, OvsSwitch, OvsTable
-from nftop.model.nf.parts import DeferredRows, NfDrop, NfFlowTables, NfQueue
 from nftop.model.owner import owned_name
 from nftop.model.struct import dataclass, field, replace
 

@@ -47,7 +47,7 @@ from nftop.model.column import Bools, Floats
 from nftop.model.ids import Cpu
 from nftop.model.metrics.saturation import VPP_FRAME
 from nftop.model.missing import Missing, Reading, Reason, quotient
-from nftop.model.nf.parts import NOT_REPORTED, DeferredRows, NfDrop, NfPort
+from nftop.model.nf.components import NOT_REPORTED, DeferredRows, NfDrop, NfPort
 from nftop.model.nf.vpp import VppInstance, VppInterfaces, VppNodes, VppTable, VppThread
 from nftop.model.owner import owned_name
 from nftop.model.sample import Counts

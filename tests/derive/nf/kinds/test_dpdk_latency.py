@@ -11,7 +11,7 @@ from nftop.export.json.frame import frame_json
 from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.nf import LATENCY_METRICS
 from nftop.model.missing import Missing, Reason
-from nftop.model.nf.parts import NO_LATENCY
+from nftop.model.nf.components import NO_LATENCY
 from nftop.model.sample import LATENCY_NOT_RECORDED, DpdkLatency
 from nftop.render.nfs.detail import explain_nf_lines, joined, nf_detail
 from tests.derive.nf.kinds.test_dpdk_losses import at

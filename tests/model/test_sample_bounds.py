@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from nftop.model.bounds import BOUNDS, MAX_CPUS, BoundsError, check, check_all
 from nftop.model.rdt.masks import MAX_WAYS, Cbm
+from nftop.model.sample_bounds import BOUNDS, MAX_CPUS, BoundsError, check, check_all
 from nftop.model.topology import Topology
 from nftop.store.format.schema import classes, described
 from tests.hostile import honest

@@ -1,4 +1,4 @@
-"""What doctor says of changes."""
+"""What the check of the journal reports of changes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop import control
-from nftop.control.doctor import check, notice
 from nftop.control.journal import FileJournal
+from nftop.control.journal_check import check, notice
 from nftop.model.missing import Reason
+from tests.command import wording
 from tests.control.test_journal import ONE
 
 
@@ -26,11 +27,10 @@ def test_doctor_tells_what_is_not_complete(tmp_path: Path, snapshot: SnapshotAss
         journal.begin(ONE)
         busy = check(journal)
         assert (busy.reason, busy.fix) == (Reason.TAKEN, "")
-        under_way = "is under way: it is to be kept or taken back"
-        assert notice(journal) == f"changes: change 1 by pid {os.getpid()} {under_way}"
+        assert notice(journal).replace(str(os.getpid()), "PID") == snapshot
     crashed = check(journal)
     assert (crashed.reason, crashed.fix) == (Reason.ERROR, "sudo nftop recover")
-    assert notice(journal) == snapshot
+    assert wording(notice(journal), tmp_path) == snapshot
     journal.record(ONE, "kept")
     journal.forget()
     assert notice(journal) == ""
@@ -38,7 +38,7 @@ def test_doctor_tells_what_is_not_complete(tmp_path: Path, snapshot: SnapshotAss
     (journal.folder / "history.jsonl").write_text("nonsense\n")
     assert "is damaged" in check(journal).text
     journal.folder.chmod(0o755)
-    assert notice(journal).startswith("changes: the journal of changes can't be read: /")
+    assert wording(notice(journal), journal.folder) == snapshot
 
 
 def test_an_unreadable_journal_is_reported_by_doctor_only(

@@ -1,4 +1,4 @@
-"""Lines of `nftop doctor` about changes of the host."""
+"""Checks of the journal of changes: for `nftop doctor`, the screen and the commands."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nftop.model.nf.parts import DeferredRows
+from nftop.model.nf.components import DeferredRows
 
 
 def test_rows_are_computed_once_and_only_when_read() -> None:

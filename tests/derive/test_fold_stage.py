@@ -9,7 +9,7 @@ import pytest
 
 from nftop.derive import fold
 from nftop.derive.cpu.counters import COUNTERS
-from nftop.derive.stage import FoldStage, FoldTick, TopologyChange
+from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange
 from nftop.model.column import Column, column
 from tests.derive.scene import START
 from tests.derive.scene import tick as sample_at
