@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.counters import COUNTERS, CounterRates, tsc_hz
@@ -253,7 +254,7 @@ def _of_core_states(table: UncoreTable) -> Bools:
     return np.isin(table.event, _positions(table, _CORE_STATES.values()))
 
 
-def _among(topology: Topology, cpus: Sequence[int]) -> Bools:
+def _among(topology: Topology, cpus: NDArray[np.int32]) -> Bools:
     return np.isin([info.cpu for info in topology.cpus], cpus)
 
 

@@ -177,14 +177,14 @@ def asleep(second: int, busy: int, read_s: int) -> Sample:
 def test_c1_is_what_c0_and_c6_leave_of_the_same_interval(busy: int) -> None:
     """A core in C6 that turns busy, whose C6 is read every 5 s: never is there any C1."""
     seen = fold(STATE, *(asleep(at, busy, at - at % 5) for at in range(21)))
-    columns = [frame.cpus.columns for frame in seen]
-    numbers = [[column[f"c{state}_ratio"][0] for state in (0, 1, 6)] for column in columns]
-    assert [isinstance(c1, Missing) for _, c1, _ in numbers] == [True] * 5 + [False] * 16
+    states = [[frame.cpus.columns[f"c{state}_ratio"].values[0] for state in (0, 1, 6)]
+              for frame in seen]  # fmt: skip
+    c0, c1, c6 = np.array(states).T
+    assert np.isnan(c1).tolist() == [True] * 5 + [False] * 16
     for end in (5, 10, 15, 20):
-        c0 = np.mean([row[0] for row in numbers[end - 4 : end + 1]])
-        _, c1, c6 = numbers[end]
-        assert c0 + c1 + c6 == pytest.approx(1.0) and c1 == pytest.approx(0.0), end
-        assert [row[1] for row in numbers[end : end + 5]] == [c1] * len(numbers[end : end + 5])
+        average = c0[end - 4 : end + 1].mean()
+        assert average + c1[end] + c6[end] == pytest.approx(1.0)
+        assert c1[end : end + 5] == pytest.approx(0.0), "held until the next reading"
 
 
 def test_c1_needs_c0_over_the_whole_interval() -> None:

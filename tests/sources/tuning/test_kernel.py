@@ -125,7 +125,7 @@ def test_a_cpu_has_one_vcpu_of_all_machines(tmp_path: Path) -> None:
     assert result["qemu 950"].fix == "sudo taskset -pc 3 951; sudo taskset -pc 6 953"
 
 
-def test_fixes_of_a_run_give_each_core_to_one_thread(tmp_path: Path) -> None:
+def test_fixes_of_a_run_share_no_core(tmp_path: Path) -> None:
     host(tmp_path, {**SIBLINGS, **vcpus("0-7"), **vcpus("6", pid=950), f"{CPUS}/isolated": ""})
     first, second = poller(0, pinned=False), poller(4, tid=102, pinned=False)
     results = host_checks(tmp_path, read_topology(tmp_path), (first, second, poller(3, tid=103)))
