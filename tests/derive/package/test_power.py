@@ -163,20 +163,24 @@ def test_hotplug_takes_no_rate_or_energy_of_the_other_cpus() -> None:
 TSC_HZ = 10**9
 
 
-def asleep(second: int, busy: int, read_s: int) -> Sample:
-    """A sample of CPU 0: awake from second `busy` on, in C6 before; C6 was read at `read_s`."""
-    c6 = min(read_s, busy) * TSC_HZ
-    awake = max(second - busy, 0) * TSC_HZ
+def stepping(second: int, step: int, *, wakes: bool) -> Sample:
+    """A sample of CPU 0, which at second `step` wakes up from C6 or falls asleep.
+
+    C6 is read every 5 s; asleep it is in C1 for a fifth of the time.
+    """
+    read_s = second - second % 5
+    c6 = (min(read_s, step) if wakes else max(read_s - step, 0)) * TSC_HZ * 4 // 5
+    awake = (max(second - step, 0) if wakes else min(second, step)) * TSC_HZ
     rows = [("energy_pkg", 0, 0, 0, second * S), ("core_c3", 0, 0, 0, read_s * S)]
     rows.append(("core_c6", 0, 0, c6, read_s * S))
     counts = counters({0: (awake, awake, awake, second * TSC_HZ, 0)}, enabled_ns=second * S)
     return sample(second * S, perf=counts, power=table(rows))
 
 
-@pytest.mark.parametrize("busy", [2, 5, 8, 11])
-def test_c1_is_what_c0_and_c6_leave_of_the_same_interval(busy: int) -> None:
-    """A core in C6 that turns busy, whose C6 is read every 5 s: never is there any C1."""
-    seen = fold(STATE, *(asleep(at, busy, at - at % 5) for at in range(21)))
+@pytest.mark.parametrize("wakes", [True, False])
+@pytest.mark.parametrize("step", [2, 5, 8, 11])
+def test_c1_is_what_c0_and_c6_leave_of_the_same_interval(step: int, *, wakes: bool) -> None:
+    seen = fold(STATE, *(stepping(at, step, wakes=wakes) for at in range(21)))
     states = [[frame.cpus.columns[f"c{state}_ratio"].values[0] for state in (0, 1, 6)]
               for frame in seen]  # fmt: skip
     c0, c1, c6 = np.array(states).T
@@ -184,11 +188,12 @@ def test_c1_is_what_c0_and_c6_leave_of_the_same_interval(busy: int) -> None:
     for end in (5, 10, 15, 20):
         average = c0[end - 4 : end + 1].mean()
         assert average + c1[end] + c6[end] == pytest.approx(1.0)
-        assert c1[end : end + 5] == pytest.approx(0.0), "held until the next reading"
+        assert c1[end] == pytest.approx((1 - average) / 5)
+        assert set(c1[end : end + 5]) == {c1[end]}, "held until the next reading"
 
 
 def test_c1_needs_c0_over_the_whole_interval() -> None:
-    samples = [asleep(at, 8, at - at % 5) for at in range(16)]
+    samples = [stepping(at, 8, wakes=True) for at in range(16)]
     samples[7] = replace(samples[7], readings={
         **samples[7].readings, "perf": SourceReading(Missing(Reason.STALE, "late"), 7 * S, 0),
     })  # fmt: skip
