@@ -75,7 +75,7 @@ class CheckInputs:
     def unprotected_cpus(self) -> tuple[Cpu, ...]:
         """Those of `free_cpus` that may be interrupted: neither isolated, tickless nor given away.
 
-        Isolated CPUs may poll without a thread that is seen to.
+        A thread that nftop does not recognise may poll on an isolated CPU.
         """
         apart = {info.cpu for info in self.topology.cpus if info.isolated or info.nohz_full}
         apart |= {*self.partitions, *self.topology.with_siblings(self.pinned.values())}
