@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nftop.model.check import Check
 from nftop.model.missing import Reason
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
-from nftop.render.base.text import cells, fit, printable
+from nftop.render.base.text import LONGEST, cells, fit, printable
 
 # What is not on this host, or has nothing to do at the moment; nothing is wrong.
 _ABSENT = frozenset({Reason.HARDWARE, Reason.SOURCE, Reason.IDLE, Reason.UNDEFINED, Reason.WARMING})
@@ -72,4 +72,5 @@ def doctor_lines(checks: Sequence[Check], caveat: str, width: int) -> list[Line]
 
 def _command(fix: str) -> Line:
     """A command alone on its line, never wrapped: a part of it would be another command."""
-    return line("  ", Span(printable(fix), Tone.ACCENT))
+    pieces = (fix[at : at + LONGEST] for at in range(0, len(fix), LONGEST))
+    return line("  ", *(Span(text, Tone.ACCENT) for text in pieces))
