@@ -31,9 +31,10 @@ With --rotate-size or --rotate-time every file has the time of its first tick in
 (edge-20260131T031200Z.nftop), and --keep, --keep-size remove the oldest recordings of that name.
 
 With --on finding nothing is written until a finding begins; then a new file gets the minutes
-before it (from memory, 32 MiB at most) and those after it. Findings meanwhile prolong it, to twelve
-times --after. --keep and --keep-size remove the oldest. If the disk is full this is reported, and
-the next finding tries again. nftop runs no program on a finding: let a service watch the journal.
+before it (from memory, 32 MiB at most) and those after it. Its name has the finding's time
+(edge-finding-20260131T031200Z.nftop). Findings meanwhile prolong it, to twelve times --after.
+--keep and --keep-size remove the oldest files of that name, and no other recordings; each removed
+file is reported. If the disk is full this is reported, and the next finding tries again. nftop runs no program on a finding: let a service watch the journal.
 
 exit codes: 0 complete; 1 nothing was recorded, or not all, such as when the reader of a pipe ended;
 2 usage; 128 + n ended by signal n, complete
@@ -80,7 +81,8 @@ def _fill_record(record: argparse.ArgumentParser) -> None:
     record.add_argument("--rotate-time", metavar="S", type=_span, default=None,
                         help="begin a new file after this time, such as 1h")  # fmt: skip
     record.add_argument("--keep", metavar="N", type=count_of("files"), default=None,
-                        help="keep the newest N files of a rotation")  # fmt: skip
+                        help="keep the newest N files of a rotation or of findings (default 20 with "
+                        "--on)")  # fmt: skip
     record.add_argument("--keep-size", metavar="SIZE", type=_size, default=None,
                         help="keep the newest files up to this total size")  # fmt: skip
     record.add_argument("--on", metavar="finding[=RULE,...]", type=_trigger, default=None,
