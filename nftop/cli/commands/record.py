@@ -109,10 +109,13 @@ def record(options: argparse.Namespace) -> int:
         try:
             _run(focused, recorder, options.duration, triggered)
         finally:
-            done = recorder.close()
+            done = None
+            if triggered is None:
+                done = recorder.close()
+            else:
+                triggered.close()
             _say_log(log)
     if triggered is not None:
-        triggered.close()
         count, incomplete = triggered.count, triggered.incomplete
         lacking = f", {incomplete} incomplete" if incomplete else ""
         say(f"nftop: {count} recording{'s' * (count != 1)} of findings{lacking}")
@@ -155,7 +158,8 @@ def _finding_recorder(
         count = f"{findings} finding{'s' * (findings != 1)}"
         say(f"nftop: {text}; {count}, {done.before_s:.0f} s before the first{lost}{more}")
         with contextlib.suppress(OSError):
-            for gone in remove_oldest(base, keep, written):
+            # A disk that does not answer would not answer this either.
+            for gone in () if done.over else remove_oldest(base, keep, written):
                 say(f"nftop: {printable(str(gone))}: removed, one of the oldest (--keep)")
         del written[:-1]
 
