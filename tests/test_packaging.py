@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -105,6 +106,32 @@ def test_the_container_has_what_the_units_have() -> None:
     mounts = dict(re.findall(r"-v (\S+?):(\S+)", text))
     assert mounts.keys() == {"/sys/fs/resctrl", "/var/lib/nftop-recordings"}
     assert mounts["/sys/fs/resctrl"].endswith(":ro")
+
+
+def test_a_purge_removes_the_links_of_enabled_units(tmp_path: Path) -> None:
+    """With Debian's own helper, in a file system of its own."""
+    helper = Path("/usr/bin/deb-systemd-helper")
+    if not helper.exists():
+        pytest.skip("needs Debian's init-system-helpers")
+    programs, root = tmp_path / "bin", tmp_path / "root"
+    units, links = (root / name for name in ("usr/lib/systemd/system",
+                                             "etc/systemd/system/multi-user.target.wants"))  # fmt: skip
+    (root / "lib").parent.mkdir()
+    (root / "lib").symlink_to("usr/lib")
+    for folder in (programs, units, links):
+        folder.mkdir(parents=True)
+    for name in ("systemctl", "deb-systemd-invoke"):
+        stub(programs, name, "exit 0")
+    own = {"PATH": f"{programs}:/usr/bin:/bin", "DPKG_ROOT": str(root),
+           "DPKG_MAINTSCRIPT_PACKAGE": "nftop"}  # fmt: skip
+    done = [shutil.copy(path, units) for path in (PACKAGING / "systemd").glob("*.service")]
+    names = [Path(path).name for path in done]
+    assert len(names) == 2
+    subprocess.run([PACKAGING / "debian/postinst", "configure", ""], env=own, check=True)
+    for name in names:
+        (links / name).symlink_to(f"/lib/systemd/system/{name}")
+    subprocess.run([helper, "purge", *names], env=own, check=True, capture_output=True)
+    assert [path.name for path in root.rglob("*nftop*") if path.parent != units] == []
 
 
 def test_no_folder_that_root_runs_programs_of_is_where_everybody_may_write() -> None:
