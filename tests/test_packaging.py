@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command import NFTOP, PATIENCE_S
 from tests.house import ROOT
 
 PACKAGING = ROOT / "packaging"
@@ -106,6 +108,18 @@ def test_the_container_has_what_the_units_have() -> None:
     mounts = dict(re.findall(r"-v (\S+?):(\S+)", text))
     assert mounts.keys() == {"/sys/fs/resctrl", "/var/lib/nftop-recordings"}
     assert mounts["/sys/fs/resctrl"].endswith(":ro")
+
+
+def test_a_unit_is_not_restarted_after_a_wrong_configuration(tmp_path: Path) -> None:
+    (tmp_path / "nftop").mkdir()
+    (tmp_path / "nftop/config.toml").write_text('interval_s = "x"\n')
+    code = subprocess.run(
+        [*NFTOP, "serve"], env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
+        capture_output=True, check=False, timeout=PATIENCE_S,
+    ).returncode  # fmt: skip
+    units = [path.read_text() for path in (PACKAGING / "systemd").glob("*.service")]
+    codes = [re.findall(r"(?m)^RestartPreventExitStatus=(\d+)$", unit) for unit in units]
+    assert codes == [[str(code)], [str(code)]]
 
 
 def test_a_purge_removes_the_links_of_enabled_units(tmp_path: Path) -> None:
