@@ -251,7 +251,7 @@ install-check: wheel
 	@for release in $(RELEASE); do \
 	  packaging/debian.sh $$release $(DEBIAN) dist check-install.sh dist/nftop-*.whl || exit 1; done
 
-# For every user: the system's Python, not one that lives in somebody's home.
+# For every user: the system's Python, not one that lives in somebody's home. With the versions of `make wheel`, if it ran.
 install: PYTHON := $(or $(shell /usr/bin/python3 -c 'import sys; print(sys.executable) if sys.version_info >= (3, 11) else None' 2>/dev/null | grep /),$(PYTHON))
 install:
 	@$(no_spaces)
@@ -260,7 +260,7 @@ install:
 	@test ! -e "$(PREFIX)" -o -e "$(PREFIX)/$(MARK)" || { echo "$(PREFIX) exists and is not nftop's: choose another PREFIX"; exit 1; }
 	@$(call venv,$(PREFIX))
 	@touch $(PREFIX)/$(MARK)
-	$(PREFIX)/bin/pip install --quiet --upgrade .
+	$(PREFIX)/bin/pip install --quiet --upgrade $(addprefix --constraint ,$(wildcard dist/constraints.txt)) .
 	@mkdir -p $(BINDIR)
 	ln -sfn $(PREFIX)/bin/nftop $(BINDIR)/nftop
 	@packaging/share.sh $(PREFIX)/bin/nftop $(SHAREDIR)

@@ -91,6 +91,7 @@ def test_a_package_has_the_versions_that_the_tests_ran_with(tmp_path: Path) -> N
         path.read_text() for path in (ROOT / "Makefile", PACKAGING / "Containerfile")
     )
     assert "packaging/locked.py > dist/constraints.txt" in makefile
+    assert "--constraint ,$(wildcard dist/constraints.txt)" in makefile
     assert "--constraint /tmp/constraints.txt" in container
 
 
