@@ -27,7 +27,7 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg,misc]
     The bill of materials is in the wheel's `.dist-info/sboms` (PEP 770).
     """
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Raises ValueError if the pages are of another version of nftop."""
         share = Path(self.root) / "build/share"
         page = share / "man/man1/nftop.1"

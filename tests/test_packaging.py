@@ -129,8 +129,8 @@ def test_a_purge_removes_the_links_of_enabled_units(tmp_path: Path) -> None:
     if not helper.exists():
         pytest.skip("needs Debian's init-system-helpers")
     programs, root = tmp_path / "bin", tmp_path / "root"
-    units, links = (root / name for name in ("usr/lib/systemd/system",
-                                             "etc/systemd/system/multi-user.target.wants"))  # fmt: skip
+    units = root / "usr/lib/systemd/system"
+    links = root / "etc/systemd/system/multi-user.target.wants"
     (root / "lib").parent.mkdir()
     (root / "lib").symlink_to("usr/lib")
     for folder in (programs, units, links):
