@@ -216,7 +216,7 @@ wheel: $(READY)
 	@rm -rf build/share dist/*.whl
 	@packaging/share.sh $(BIN)/nftop build/share
 	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
-	@$(BIN)/python packaging/locked.py > dist/constraints.txt
+	@$(BIN)/python packaging/locked.py > dist/constraints.new && mv dist/constraints.new dist/constraints.txt
 	@ls dist/*.whl
 
 # Known holes of nftop's dependencies in the versions of .venv, direct and indirect. Fails if the data
@@ -224,7 +224,7 @@ wheel: $(READY)
 audit: $(READY)
 	@$(call venv,build/audit)
 	@build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
-	@$(BIN)/python packaging/locked.py > build/audit/requirements.txt
+	@$(BIN)/python packaging/locked.py > build/audit/requirements.new && mv build/audit/requirements.new build/audit/requirements.txt
 	@build/audit/bin/pip-audit --strict --no-deps --disable-pip -r build/audit/requirements.txt
 
 # Of the system's Python, so for the distribution it is made on.

@@ -78,19 +78,24 @@ def test_an_ubuntu_release_without_a_script_uses_that_of_gutsy(
 
 
 def test_a_package_has_the_versions_that_the_tests_ran_with(tmp_path: Path) -> None:
+    """Called from another folder, by paths relative to that."""
     stub(tmp_path, "pip", f'printf "%s\\n" "$@" > {tmp_path}/given; exit 9')
     done = subprocess.run(
         [PACKAGING / "deb.sh", "nftop-1-py3-none-any.whl", "versions.txt", tmp_path / "out"],
-        env={"PATH": "/usr/bin:/bin", "PIP": str(tmp_path / "pip")},
+        env={"PATH": "/usr/bin:/bin", "PIP": str(tmp_path / "pip")}, cwd=tmp_path,
         capture_output=True, check=False,
     )  # fmt: skip
     assert done.returncode == 9
     given = (tmp_path / "given").read_text().splitlines()
-    assert given[given.index("--constraint") + 1] == "versions.txt"
+    assert given[given.index("--constraint") + 1 :] == [
+        str(tmp_path / "versions.txt"), f"{tmp_path}/nftop-1-py3-none-any.whl[vpp]",
+    ]  # fmt: skip
     makefile, container = (
         path.read_text() for path in (ROOT / "Makefile", PACKAGING / "Containerfile")
     )
-    assert "packaging/locked.py > dist/constraints.txt" in makefile
+    # Whole, or none.
+    (recipe,) = (line for line in makefile.splitlines() if "locked.py > dist/" in line)
+    assert recipe.endswith("packaging/locked.py > dist/constraints.new && mv dist/constraints.new dist/constraints.txt")
     assert "--constraint ,$(wildcard dist/constraints.txt)" in makefile
     assert "--constraint /tmp/constraints.txt" in container
 
