@@ -95,7 +95,9 @@ def test_a_package_has_the_versions_that_the_tests_ran_with(tmp_path: Path) -> N
     )
     # Whole, or none.
     (recipe,) = (line for line in makefile.splitlines() if "locked.py > dist/" in line)
-    assert recipe.endswith("packaging/locked.py > dist/constraints.new && mv dist/constraints.new dist/constraints.txt")
+    assert recipe.endswith(
+        "packaging/locked.py > dist/constraints.new && mv dist/constraints.new dist/constraints.txt"
+    )
     assert "--constraint ,$(wildcard dist/constraints.txt)" in makefile
     assert "--constraint /tmp/constraints.txt" in container
 

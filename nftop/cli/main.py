@@ -294,7 +294,13 @@ def _fill_tma(tma: argparse.ArgumentParser) -> None:
     tma.add_argument("--json", action="store_true", help="one JSON object, schema nftop.tma/1")
     tma.add_argument("--events", action="store_true",
                      help="print the perf command that counts the events")  # fmt: skip
-    tma.add_argument("file", metavar="FILE", nargs="?", help="the counts; - is standard input")
+    tma.add_argument(
+        "file",
+        metavar="FILE",
+        type=cat.file_name,
+        nargs="?",
+        help="the counts; - is standard input",
+    )
 
 
 def _add_shell(commands: cat.Commands) -> None:
@@ -359,7 +365,7 @@ def _fill_fleet(fleet: argparse.ArgumentParser) -> None:
         help="show the hosts of the Prometheus at http://HOST:PORT or https://HOST:PORT",
     )  # fmt: skip
     fleet.add_argument(
-        "--prometheus-token-file", metavar="FILE", dest="token_file",
+        "--prometheus-token-file", metavar="FILE", type=cat.file_name, dest="token_file",
         help="file with a bearer token for it; sent over https, or to this machine, only",
     )  # fmt: skip
     fleet.add_argument(

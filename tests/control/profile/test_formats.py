@@ -216,7 +216,7 @@ def test_masks_and_limits_of_many_domains_are_split_over_lines() -> None:
         name = "cpus" if isinstance(item, CpusStatement) else "domains"
         whole = {name: domains, "span": NOWHERE}
         joined.setdefault(replace(item, **whole), []).extend(numbers or ())
-    assert joined == dict.fromkeys(statements, list(domains))
+    assert joined == {key: list(domains) for key in statements}
     assert len(listing.statements) > 3 * len(statements)
 
 
