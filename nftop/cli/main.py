@@ -128,7 +128,7 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
     from nftop.cli import config  # noqa: PLC0415 - help and errors have ended nftop before
 
     try:
-        settings = config.read_config(config.files(os.environ), _taken)
+        settings = config.read_config(config.files(os.environ), check_arguments)
     except config.ConfigError as error:
         if options.command not in _WITHOUT_CONFIG:
             parser.error(str(error))
@@ -160,7 +160,7 @@ class _Strict(argparse.ArgumentParser):
         raise ValueError(message.partition(": ")[2] or message)
 
 
-def _taken(arguments: Sequence[str]) -> None:
+def check_arguments(arguments: Sequence[str]) -> None:
     """Raises ValueError, with why, if no option takes these arguments of a configuration."""
     parser = _Strict(add_help=False)
     parser.set_defaults(**DEFAULTS)

@@ -126,13 +126,13 @@ def _fill_replay(replay: argparse.ArgumentParser) -> None:
 
 def with_times(arguments: Sequence[str]) -> list[str]:
     """`--at -5m` as `--at=-5m`: argparse takes what begins with a minus for an option."""
-    match: list[str] = []
+    result: list[str] = []
     for argument in arguments:
-        if match[-1:] == ["--at"] and "--" not in match and _BEFORE_END.match(argument):
-            match[-1] = f"--at={argument}"
+        if result[-1:] == ["--at"] and "--" not in result and _BEFORE_END.match(argument):
+            result[-1] = f"--at={argument}"
         else:
-            match.append(argument)
-    return match
+            result.append(argument)
+    return result
 
 
 def _trigger(text: str) -> frozenset[str]:
@@ -145,12 +145,12 @@ def _trigger(text: str) -> frozenset[str]:
 
 def _span(text: str) -> int:
     try:
-        match = span_ns(text)
+        interval_ns = span_ns(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    if match < _LEAST_NS:
+    if interval_ns < _LEAST_NS:
         raise argparse.ArgumentTypeError("at least a second")
-    return match
+    return interval_ns
 
 
 def _size(text: str) -> int:
