@@ -101,9 +101,9 @@ class FindingRecorder:
                 self._running = None
         self._report_ended()
 
-    def close(self) -> None:
-        """End the recording that runs, wait for its end, and report all: also without an answer."""
-        self._recorder.close()
+    def close(self) -> Recording | None:
+        """As the recorder's; reports all recordings, also those without an answer of the disk."""
+        last = self._recorder.close()
         now = self._recorder.recording
         for run in self._unreported:
             if run.ended is None:  # the disk does not answer
@@ -112,6 +112,7 @@ class FindingRecorder:
                 state = now if now is not None and now.name == sink.name else state
                 run.ended = replace(state, problem=NO_ANSWER, over=True)
         self._report_ended()
+        return last
 
     def _begin(self, wall_ns: int, monotonic_ns: int) -> None:
         """Begin a recording, or prolong the one that runs and could be written so far."""

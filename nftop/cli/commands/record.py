@@ -109,11 +109,7 @@ def record(options: argparse.Namespace) -> int:
         try:
             _run(focused, recorder, options.duration, triggered)
         finally:
-            done = None
-            if triggered is None:
-                done = recorder.close()
-            else:
-                triggered.close()
+            done = (triggered or recorder).close()
             _say_log(log)
     if triggered is not None:
         count, incomplete = triggered.count, triggered.incomplete

@@ -335,12 +335,12 @@ def pqos_text(profile: ExportedProfile) -> str:
             case MaskStatement():
                 name = f"{number}{_LETTERS[statement.cdp]}"
                 head = f"alloc-class-set: {_ALLOC_TYPES[statement.resource]}"
-                value = f":{name}={statement.bits:#x}"
-                lines += [f"{head}{at}{value}" for at in _at(statement.domains)]
+                tail = f":{name}={statement.bits:#x}"
+                lines += [f"{head}{at}{tail}" for at in _at(statement.domains)]
             case LimitStatement() if statement.unit in _LIMIT_TYPES:
                 head = f"alloc-class-set: {_LIMIT_TYPES[statement.unit]}"
-                value = f":{number}={statement.value}"
-                lines += [f"{head}{at}{value}" for at in _at(statement.domains)]
+                tail = f":{number}={statement.value}"
+                lines += [f"{head}{at}{tail}" for at in _at(statement.domains)]
             case LimitStatement():
                 unit, value = statement.unit, statement.value
                 lines.append(f"# {statement.class_id}: pqos has no limits in {unit}: {value}")

@@ -211,11 +211,12 @@ def test_masks_and_limits_of_many_domains_are_split_over_lines() -> None:
     assert listing.problems == ()
     joined: dict[object, list[int]] = {}
     for item in listing.statements:
-        assert isinstance(item, MaskStatement | LimitStatement | CpusStatement)
-        numbers = item.cpus if isinstance(item, CpusStatement) else item.domains
-        name = "cpus" if isinstance(item, CpusStatement) else "domains"
-        whole = {name: domains, "span": NOWHERE}
-        joined.setdefault(replace(item, **whole), []).extend(numbers or ())
+        if isinstance(item, CpusStatement):
+            cpus = replace(item, cpus=tuple(map(Cpu, domains)), span=NOWHERE)
+            joined.setdefault(cpus, []).extend(item.cpus)
+        elif isinstance(item, MaskStatement | LimitStatement):
+            whole = replace(item, domains=domains, span=NOWHERE)
+            joined.setdefault(whole, []).extend(item.domains or ())
     assert joined == {key: list(domains) for key in statements}
     assert len(listing.statements) > 3 * len(statements)
 
