@@ -315,3 +315,13 @@ def test_an_age_is_of_the_rows_own_numbers_only() -> None:
     for row, cpu in enumerate(json.loads(frame_json(last))["cpus"]):
         own = origins[row] is None and cpu["c6_ratio"] is not None
         assert ("c6_ratio" in cpu["sampled_s"]) == own, cpu["cpu"]
+
+
+def test_only_energy_may_have_wrapped_in_20_days() -> None:
+    """Read 20 days and 1 ns apart, in which no counter of events comes near 2**64."""
+    later_ns = 20 * 86_400 * S + 1
+    rows = [[("energy_pkg", 0, 0, n * JOULE, 1 + at_ns), ("package_throttles", 0, 0, n, 1 + at_ns)]
+            for n, at_ns in ((0, 0), (20 * 86_400 * 3, later_ns))]  # fmt: skip
+    last = frames(*map(table, rows))[-1]
+    assert of(last, "throttles_per_s") == pytest.approx(3.0)
+    assert of(last, "power_w").reason is Reason.RESET
