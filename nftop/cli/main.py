@@ -29,14 +29,7 @@ from nftop.cli.parsers.common import (
     count_of,
     fleet_interval,
 )
-from nftop.export.output import (
-    FAILURE,
-    OutputError,
-    before_text,
-    discard_stdout,
-    fail,
-    say,
-)
+from nftop.export.output import FAILURE, OutputError, before_text, discard_stdout, fail, say
 from nftop.model.error_text import describe_error, exhausted
 from nftop.model.loopback import PORT, Loopback, parse_loopback
 from nftop.model.nf.queue_map import parse_queue_map
@@ -128,7 +121,7 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
     from nftop.cli import config  # noqa: PLC0415 - help and errors have ended nftop before
 
     try:
-        settings = config.read_config(config.files(os.environ), _taken)
+        settings = config.read_config(config.files(os.environ), check_arguments)
     except config.ConfigError as error:
         reads_hosts = options.command == "fleet" and options.prometheus is not None
         if options.command not in _WITHOUT_CONFIG or reads_hosts:
@@ -161,7 +154,7 @@ class _Strict(argparse.ArgumentParser):
         raise ValueError(message.partition(": ")[2] or message)
 
 
-def _taken(arguments: Sequence[str]) -> None:
+def check_arguments(arguments: Sequence[str]) -> None:
     """Raises ValueError, with why, if no option takes these arguments of a configuration."""
     parser = _Strict(add_help=False)
     parser.set_defaults(**DEFAULTS)
@@ -295,7 +288,13 @@ def _fill_tma(tma: argparse.ArgumentParser) -> None:
     tma.add_argument("--json", action="store_true", help="one JSON object, schema nftop.tma/1")
     tma.add_argument("--events", action="store_true",
                      help="print the perf command that counts the events")  # fmt: skip
-    tma.add_argument("file", metavar="FILE", nargs="?", help="the counts; - is standard input")
+    tma.add_argument(
+        "file",
+        metavar="FILE",
+        type=cat.file_name,
+        nargs="?",
+        help="the counts; - is standard input",
+    )
 
 
 def _add_shell(commands: cat.Commands) -> None:
@@ -360,7 +359,7 @@ def _fill_fleet(fleet: argparse.ArgumentParser) -> None:
         help="show the hosts of the Prometheus at http://HOST:PORT or https://HOST:PORT",
     )  # fmt: skip
     fleet.add_argument(
-        "--prometheus-token-file", metavar="FILE", dest="token_file",
+        "--prometheus-token-file", metavar="FILE", type=cat.file_name, dest="token_file",
         help="file with a bearer token for it; sent over https, or to this machine, only",
     )  # fmt: skip
     fleet.add_argument(

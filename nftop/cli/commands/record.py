@@ -109,10 +109,9 @@ def record(options: argparse.Namespace) -> int:
         try:
             _run(focused, recorder, options.duration, triggered)
         finally:
-            done = recorder.close()
+            done = (triggered or recorder).close()
             _say_log(log)
     if triggered is not None:
-        triggered.close()
         count, incomplete = triggered.count, triggered.incomplete
         lacking = f", {incomplete} incomplete" if incomplete else ""
         say(f"nftop: {count} recording{'s' * (count != 1)} of findings{lacking}")
@@ -125,9 +124,13 @@ def record(options: argparse.Namespace) -> int:
 def _finding_recorder(
     host: str, options: argparse.Namespace, recorder: Recorder
 ) -> FindingRecorder:
-    """Recordings of findings, each a file with the finding's time in its name."""
+    """Recordings of findings, each a file with the finding's time in its name.
+
+    Their stem is their own, so that --keep removes no other recording of the folder.
+    """
     owner, written, reported = caller(os.environ), list[Path](), ""
-    base = default_path(host) if options.output is None else Path(options.output).absolute()
+    plain = default_path(host) if options.output is None else Path(options.output).absolute()
+    base = plain.with_name(f"{plain.stem}-finding{plain.suffix}")
     keep = Keep(_KEPT if options.keep is None else options.keep, options.keep_size)
 
     def new_sink(wall_ns: int) -> Sink:
@@ -151,7 +154,9 @@ def _finding_recorder(
         count = f"{findings} finding{'s' * (findings != 1)}"
         say(f"nftop: {text}; {count}, {done.before_s:.0f} s before the first{lost}{more}")
         with contextlib.suppress(OSError):
-            remove_oldest(base, keep, written)
+            # A disk that does not answer would not answer this either.
+            for gone in () if done.over else remove_oldest(base, keep, written):
+                say(f"nftop: {printable(str(gone))}: removed, one of the oldest (--keep)")
         del written[:-1]
 
     trigger = RecordingTrigger(options.on, _before_ns(options), options.after or _AFTER_NS)
@@ -254,7 +259,7 @@ def _run(
 def _exit_code(done: Recording | None, broken: OSError | None, ended: list[int]) -> int:
     if isinstance(broken, BrokenPipeError):
         kept = "" if done is None else f" after {done.ticks} ticks"
-        return fail(f"standard output: who read it went away{kept}", FAILURE)
+        return fail(f"the reader closed standard output{kept}", FAILURE)
     if done is None:
         return fail("nothing was recorded", FAILURE)
     name = printable(done.name)

@@ -47,7 +47,7 @@ def isolation(inputs: CheckInputs) -> Iterator[HostFinding]:
     if isolated is None:
         yield HostFinding(Reason.SOURCE, "the kernel does not say which CPUs are isolated")
         return
-    listed = set(isolated) | set(_partitions(inputs))
+    listed = {*isolated, *inputs.partitions}
     yield _covered(inputs, listed, "isolated from the scheduler", "isolcpus")
     # Other busy threads do not necessarily forward packets.
     roaming = {(p.program, p.tid, p.cpu) for p in inputs.pollers if p.kind and not p.pinned}
@@ -176,16 +176,8 @@ def _covered(
         sorted({p.program for p in inputs.pollers if p.pinned and p.cpu in missing})
     )
     text = f"polled on by {programs} but not {what}: {cpus(missing)}; {state}"
-    return otherwise(text, kernel_parameters(inputs.root, **{parameter: wanted}))
-
-
-def _partitions(inputs: CheckInputs) -> tuple[Cpu, ...]:
-    """CPUs isolated by control groups; known from Linux 6.8 on."""
-    text = inputs.tree.text("sys/fs/cgroup/cpuset.cpus.isolated")
-    try:
-        return parse_cpu_list(text) if text else ()
-    except ValueError:
-        return ()
+    note, fix = kernel_parameters(inputs.root, **{parameter: wanted})
+    return otherwise(f"{text}; {note}", fix)
 
 
 # Clocks: the kernel's Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst.
@@ -340,8 +332,7 @@ def interrupts(inputs: CheckInputs) -> HostFinding:
     named = ", ".join([*aimed][:_NAMED])
     more = f" and {len(aimed) - _NAMED} more" if len(aimed) > _NAMED else ""
     hit = sorted({cpu for where in aimed.values() for cpu in where})
-    online = {info.cpu for info in inputs.topology.cpus if info.online}
-    others = format_cpu_list(sorted(online - set(inputs.polled)))
+    others = format_cpu_list(sorted(inputs.unprotected_cpus))
     loop = " ".join(item.split()[0] for item in aimed)
     fix = f"for i in {loop}; do echo {others} | sudo tee /proc/irq/$i/smp_affinity_list; done"
     return otherwise(
@@ -372,7 +363,7 @@ class HostCheck:
 
     name: str
     why: str
-    inputs: Callable[[CheckInputs], HostFinding | Iterable[HostFinding]]
+    run: Callable[[CheckInputs], HostFinding | Iterable[HostFinding]]
 
 
 ROWS: tuple[HostCheck, ...] = (
@@ -388,9 +379,7 @@ ROWS: tuple[HostCheck, ...] = (
         tick,
     ),
     HostCheck(
-        "rcu",
-        f"the kernel's deferred work runs on the core otherwise ({_RDT}, 2.3.2)",
-        callbacks,
+        "rcu", f"the kernel's deferred work runs on the core otherwise ({_RDT}, 2.3.2)", callbacks
     ),
     HostCheck(
         "c-states",
@@ -405,9 +394,7 @@ ROWS: tuple[HostCheck, ...] = (
         turbo,
     ),
     HostCheck(
-        "governor",
-        f"changing speed states do so too ({_SDP}, 10.1: 1.1; {_RDT}, 2.3.1)",
-        governor,
+        "governor", f"changing speed states do so too ({_SDP}, 10.1: 1.1; {_RDT}, 2.3.1)", governor
     ),
     HostCheck(
         "clock source",
@@ -453,9 +440,7 @@ ROWS: tuple[HostCheck, ...] = (
         balancer,
     ),
     HostCheck(
-        "interrupts",
-        f"they belong on other cores than those that poll ({_RDT}, 2.3.2)",
-        interrupts,
+        "interrupts", f"they belong on other cores than those that poll ({_RDT}, 2.3.2)", interrupts
     ),
     HostCheck(
         "real-time limit",
@@ -489,11 +474,7 @@ ROWS: tuple[HostCheck, ...] = (
         f"threads of a core share its resources, which costs latency ({_RDT}, 2.3.1: off)",
         kernel.threads,
     ),
-    HostCheck(
-        "qemu",
-        f"real-time applications want dedicated CPUs ({_RDT}, 2.3.2)",
-        kernel.guests,
-    ),
+    HostCheck("qemu", f"real-time applications want dedicated CPUs ({_RDT}, 2.3.2)", kernel.guests),
     HostCheck(
         "microcode",
         "CPUs of different revisions may differ in what an instruction costs "
@@ -518,10 +499,11 @@ def host_checks(
 
     `quiet_cpus` are not interrupted. A fix is a command of a shell.
     """
+    pinned: dict[tuple[str, int | None], Cpu] = {}
     return tuple(
         check
         for row in ROWS
-        for check in _run(row, CheckInputs(root, topology, pollers, quiet_cpus))
+        for check in _run(row, CheckInputs(root, topology, pollers, quiet_cpus, pinned))
     )
 
 
@@ -529,7 +511,7 @@ def _run(row: HostCheck, inputs: CheckInputs) -> Iterator[Check]:
     """One row, with `CheckInputs` of its own, so that unreadable files are noted in this row."""
     name = f"host {row.name}"
     try:
-        result = row.inputs(inputs)
+        result = row.run(inputs)
         findings = (result,) if isinstance(result, HostFinding) else tuple(result)
     except Exception as error:  # noqa: BLE001 - the boundary: no check may stop another
         yield Check(name, Reason.ERROR, f"{type(error).__name__}: {error}", why=row.why)
