@@ -27,6 +27,7 @@ class Severity(IntEnum):
 # What causes incidents; the first part of an incident's id.
 CauseKind: TypeAlias = Literal[
     "gone",  # a network function is not here any more
+    "hung",  # a network function does not answer, and its pollers do not run
     "cpu",  # a poller waits for its CPU
     "neighbour",  # memory traffic streams through shared cache ways
     "clock",  # pollers run on slower cores than there are
@@ -46,6 +47,7 @@ CauseKind: TypeAlias = Literal[
 # What each is, without its numbers: where an incident is known by its kind alone.
 CAUSE_TITLES: Mapping[str, str] = {
     "gone": "network function is gone",
+    "hung": "network function hangs",
     "cpu": "poller waits for its CPU",
     "neighbour": "noisy neighbour in the cache",
     "clock": "pollers on slower cores",

@@ -232,6 +232,17 @@ def _gone(inputs: CauseInputs) -> Iterator[Cause]:
         )  # fmt: skip
 
 
+def _hung(inputs: CauseInputs) -> Iterator[Cause]:
+    for finding in inputs.by_rule["hung"]:
+        for key in inputs.keys_of(finding):
+            nf = inputs.nfs[key]
+            threads = "threads do" if len(nf.threads) > 1 else "thread does"
+            yield Cause(
+                CauseKey("hung", key), "hung", f"not answering, its polling {threads} not run",
+                inputs.parties.of_nf(nf), (key,), (finding,), floor=Severity.BAD, watch=nf.cpus,
+            )  # fmt: skip
+
+
 def _shared_cpus(inputs: CauseInputs) -> Iterator[Cause]:
     by_nf: dict[str, list[Finding]] = {}
     for rule in ("shared-cpu", "poller-waits"):
@@ -566,6 +577,7 @@ def _memory(findings: Iterable[Finding]) -> str:
 # Rules that begin a cause, in the order in which effects are assigned.
 _ORDER: tuple[tuple[tuple[str, ...], Callable[[CauseInputs], Iterator[Cause]]], ...] = (
     (("gone",), _gone),
+    (("hung",), _hung),
     (("poller-waits", "shared-cpu"), _shared_cpus),
     (("noisy-neighbour",), _neighbours),
     (("flow-cache-hits", "lost-upcalls"), _flows),

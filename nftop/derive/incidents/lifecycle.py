@@ -476,7 +476,7 @@ def _exactness(party: Party | None) -> int:
 
 def _severity(findings: Iterable[Finding], price: Price, cause: Cause) -> Severity:
     rules = {item.rule for item in findings}
-    if rules & {"drops", "lost-upcalls", "throughput-collapse", "gone"}:
+    if rules & {"drops", "lost-upcalls", "throughput-collapse", "gone", "hung"}:
         return Severity.BAD
     # A cause seen before the rule of drops holds, whose victims lose packets already.
     harms = cause.takes_effects and cause.floor > Severity.INFO and cause.key.kind != "nf"

@@ -382,7 +382,7 @@ class SocketFinder:
                     if entry.is_dir(follow_symlinks=False):
                         yield entry.path
             else:
-                folders = (path for path in (location, *location.parents) if path.is_dir())
+                folders = (path for path in (location, *location.parents) if os.path.isdir(path))
                 yield os.fspath(next(folders, self._root))
 
     def _list(self) -> tuple[tuple[UnixSocket, ...], tuple[str, ...]]:
@@ -420,7 +420,7 @@ class SocketFinder:
         self._locations = tuple(
             path
             for path in kept
-            if path.name == ANY_FOLDER or path.parent not in parents or path.is_symlink()
+            if path.name == ANY_FOLDER or path.parent not in parents or os.path.islink(path)
         )
         subject = "1 process is" if unseen == 1 else f"{unseen} processes are"
         sockets_of = f"{self.search.label} in their containers can't be seen{_remedy()}"
