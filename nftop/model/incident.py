@@ -30,6 +30,7 @@ CauseKind: TypeAlias = Literal[
     "hung",  # a network function does not answer, and its pollers do not run
     "cpu",  # a poller waits for its CPU
     "neighbour",  # memory traffic streams through shared cache ways
+    "throttled",  # a core or a package is too hot and runs slower
     "clock",  # pollers run on slower cores than there are
     "sibling",  # another program runs on the hyper-thread sibling
     "remote",  # memory of another package is used
@@ -50,6 +51,7 @@ CAUSE_TITLES: Mapping[str, str] = {
     "hung": "network function hangs",
     "cpu": "poller waits for its CPU",
     "neighbour": "noisy neighbour in the cache",
+    "throttled": "too hot, runs slower",
     "clock": "pollers on slower cores",
     "sibling": "busy hyper-thread sibling",
     "remote": "memory of another socket",

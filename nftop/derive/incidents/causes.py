@@ -33,6 +33,8 @@ _FEW_READS_PER_S = 10_000.0
 # An effect that began so long before a cause is not the cause's.
 EFFECT_BEFORE_S = 10.0
 _LOSSES = ("drops", "lost-upcalls", "throughput-collapse")
+# Kinds of causes that make a clock slower, and a packet no costlier in cycles.
+_SLOWER = ("clock", "throttled")
 _NOT_OVS = Missing(Reason.UNDEFINED)
 _LOAD_GROWN, _SAME_LOAD = 1.03, 0.03
 
@@ -195,7 +197,7 @@ def _with_effects(
     # Those by which packets are lost first: the others' victims may lose theirs to them.
     for cause in sorted((*explained, *own), key=lambda one: not losses_of(one)):
         mine = cause.nfs if cause.takes_effects and cause.floor > Severity.INFO else ()
-        if cause.kind == "clock":
+        if cause.kind in _SLOWER:
             mine = tuple(
                 key for key in mine if not inputs.recent(key).cost_grew(inputs.nfs[key], before_ns)
             )
@@ -214,7 +216,7 @@ def _explains(inputs: CauseInputs, cause: Cause, finding: Finding, keys: Iterabl
     if not cause.takes_effects or not mine:
         return False
     grew = (inputs.recent(key).cost_grew(inputs.nfs[key], finding.began_ns) for key in mine)
-    if cause.kind == "clock" and (finding.rule not in _LOSSES or any(grew)):
+    if cause.kind in _SLOWER and (finding.rule not in _LOSSES or any(grew)):
         return False
     began_ns = min(item.began_ns for item in cause.findings)
     return finding.began_ns >= began_ns - EFFECT_BEFORE_S * 1e9
@@ -226,8 +228,10 @@ def _gone(inputs: CauseInputs) -> Iterator[Cause]:
         item = gone.get(finding.where)
         name = finding.where.removeprefix("nf ")
         culprit = Party("nf", name, key=item.key if item else "", pid=item.pid if item else None)
+        ended = culprit.pid is not None and inputs.parties.has_ended(culprit.pid)
+        title = f"process {culprit.pid} ended" if ended else "gone: its source stopped listing it"
         yield Cause(
-            CauseKey("gone", name), "gone", "gone: its source stopped listing it",
+            CauseKey("gone", name), "gone", title,
             culprit, (), (finding,), floor=Severity.BAD, takes_effects=False,
         )  # fmt: skip
 
@@ -346,6 +350,25 @@ def _slow_cores(inputs: CauseInputs) -> Iterator[Cause]:
         culprit = Party("cpu", f"cpu {format_cpu_list(cpus)}", cpus=cpus)
         title = f"low-priority cores: base {low:.1f} GHz, others have {base.max() / 1e9:.1f}"
         yield Cause(CauseKey("clock", key), "clock", title, culprit, (key,), tuple(findings))
+
+
+def _throttled(inputs: CauseInputs) -> Iterator[Cause]:
+    """One for each package: it, or cores of it, are too hot."""
+    by_package: dict[Package, list[Finding]] = {}
+    rows, infos = inputs.tick.frame.topology.row_of, inputs.tick.frame.topology.cpus
+    for finding in inputs.by_rule.get("core-throttled", ()):
+        for package in {infos[rows[cpu]].package for cpu in cpus_of(finding) if cpu in rows}:
+            by_package.setdefault(package or Package(0), []).append(finding)
+    for finding in inputs.by_rule.get("package-throttled", ()):
+        package = Package(int(finding.where.removeprefix("package ")))
+        by_package.setdefault(package, []).append(finding)
+    for package, findings in by_package.items():
+        nfs = tuple(dict.fromkeys(key for item in findings for key in inputs.keys_of(item)))
+        yield Cause(
+            CauseKey("throttled", str(package)), "throttled", findings[0].brief,
+            Party("package", f"socket {package}"), nfs, tuple(findings),
+            floor=Severity.WARN if nfs else Severity.INFO,
+        )  # fmt: skip
 
 
 def _remote(inputs: CauseInputs) -> Iterator[Cause]:
@@ -581,6 +604,7 @@ _ORDER: tuple[tuple[tuple[str, ...], Callable[[CauseInputs], Iterator[Cause]]], 
     (("poller-waits", "shared-cpu"), _shared_cpus),
     (("noisy-neighbour",), _neighbours),
     (("flow-cache-hits", "lost-upcalls"), _flows),
+    (("core-throttled", "package-throttled"), _throttled),
     (("low-priority-core",), _slow_cores),
     (("busy-sibling",), _siblings),
     (("cross-socket",), _remote),

@@ -53,6 +53,12 @@ class Parties:
     facts: Mapping[int, ProcessFacts] = field(default_factory=dict)
     uses: Sequence[CpuUse] = ()
 
+    def has_ended(self, pid: int) -> bool:
+        """Whether no thread of a former network function is left, where threads can be seen."""
+        state = self.frame.sources.get("processes")
+        seen = state is not None and state.reason is Reason.PRESENT and not state.late_s
+        return seen and all(rate.thread.pid != pid for rate in self.threads)
+
     def of_nf(self, nf: NfRow) -> Party:
         """A network function, with its user and container if known."""
         return self._described(nf_party(nf))

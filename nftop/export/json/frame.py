@@ -8,6 +8,7 @@ An absent number is null, its reason stands in `missing`. Ratios are 0..1.
   `uncore_imc_3`.
 - `devices`: PCIe root ports with network devices behind them, which are counted together; `name`
   is their interfaces, or addresses. `package`, `stack` and `port` are null if it is not counted.
+  `devices_missing`: why there are none; null where there are.
 - `origins` of a CPU or package: the source of numbers that are not from their metric's first
   choice, `{"ipc": "pcm"}`; `links` stands for the package's links.
 - `sampled_s` of a CPU, package or network function: age in seconds of numbers that are read now
@@ -345,6 +346,11 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "frequencies": frequencies_object(frame.frequencies),
         "interfaces": list(map(_interface, frame.interfaces)),
         "devices": list(map(_device, frame.devices)),
+        "devices_missing": (
+            None
+            if (why := frame.no_devices) is None
+            else {"reason": why.reason.key, "detail": why.message}
+        ),
         "accelerators": [
             with_missing({"name": accelerator.name, "per_s": {}}, _per_s(accelerator))
             for accelerator in frame.accelerators

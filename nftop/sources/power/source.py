@@ -345,8 +345,9 @@ class PowerSource:
         """Counts of the CPUs of a box: each counts the events of its package that it saw."""
         cpus = [box.cpu]
         if not box.kind.of_cores:
-            cpus = [info.cpu for info in self._topology.cpus
-                    if info.online and (info.package, info.die or 0) == (row.package, row.number)]  # fmt: skip
+            die = row.package, row.number
+            online = (info for info in self._topology.cpus if info.online)
+            cpus = [info.cpu for info in online if (info.package, info.die or 0) == die]
         tree, name = SysTree(self._root), box.kind.events[row.event]
         read = {cpu: tree.number(f"{_CPUS}/cpu{cpu}/thermal_throttle/{name}") for cpu in cpus}
         return {cpu: value for cpu, value in read.items() if value is not None}
