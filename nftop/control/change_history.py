@@ -208,9 +208,7 @@ def _last(history: Iterable[Entry]) -> list[Entry]:
     return [entry for _, entry in sorted({entry.number: entry for entry in history}.items())]
 
 
-def _ends(
-    changes: Iterable[Change],
-) -> tuple[Mapping[Cell, str | None], Mapping[Cell, str | None]]:
+def _ends(changes: Iterable[Change]) -> tuple[Mapping[Cell, str | None], Mapping[Cell, str | None]]:
     """Value of each cell before the first and after the last of some changes.
 
     Cells with the same value are in neither, nor are directories that exist before and after. What

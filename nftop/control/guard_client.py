@@ -189,9 +189,7 @@ def _ask(what: Mapping[str, Any]) -> GuardedChange:
     return GuardedChange(*_started(what))
 
 
-def _started(
-    what: Mapping[str, Any],
-) -> tuple[subprocess.Popen[bytes], socket.socket, IO[bytes]]:
+def _started(what: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], socket.socket, IO[bytes]]:
     """A guard with a request, the channel to it, and its standard error."""
     ours, theirs = socket.socketpair()
     errors = os.fdopen(os.memfd_create("nftop"), "w+b")

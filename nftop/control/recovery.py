@@ -26,13 +26,7 @@ from nftop.control.change_history import unverified
 from nftop.control.journal import Journal, hinted
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import Entry, completed
-from nftop.control.revert import (
-    KnownChange,
-    changes_between,
-    differing,
-    numbers_of,
-    revert_target,
-)
+from nftop.control.revert import KnownChange, changes_between, differing, numbers_of, revert_target
 from nftop.control.wording import differences, displaced_messages, left_alone, offline_sentences
 from nftop.model.change import DIRECTORIES, Cell, Outcome, Receipt, State
 from nftop.model.error_text import describe_error

@@ -150,10 +150,7 @@ def _victim(victim: Victim) -> dict[str, Any]:
 def _price(price: Price) -> dict[str, Any]:
     return with_missing(
         {},
-        {
-            "drop_packets_per_s": price.drops_per_s,
-            "lost_packets_per_s": price.lost_packets_per_s,
-        },
+        {"drop_packets_per_s": price.drops_per_s, "lost_packets_per_s": price.lost_packets_per_s},
     )
 
 

@@ -144,8 +144,7 @@ APART = MetricFamily(
     "nftop_sources_apart", "1: perf and a sensor server have disagreed for some time."
 )
 FINDING = MetricFamily(
-    "nftop_finding",
-    "1: a number has exceeded a limit for some seconds; see nftop explain RULE.",
+    "nftop_finding", "1: a number has exceeded a limit for some seconds; see nftop explain RULE."
 )
 INCIDENT = MetricFamily(
     "nftop_incident",
@@ -236,8 +235,7 @@ SECOND_CHOICE = MetricFamily(
     "nftop_second_choice", "Numbers of this metric that are not from its preferred source."
 )
 MISSING = MetricFamily(
-    "nftop_missing",
-    "Absent numbers of this metric by reason; see nftop doctor.",
+    "nftop_missing", "Absent numbers of this metric by reason; see nftop doctor."
 )
 OWN_CPU = MetricFamily("nftop_self_cpu_ratio", "Load of nftop: 1 is one CPU.")
 OWN_SECONDS = MetricFamily("nftop_self_cpu_seconds", "CPU time that nftop has used.", "counter")

@@ -35,11 +35,7 @@ def finding_text_lines(frame: Frame, width: int) -> list[Line]:
 
 
 def finding_page_lines(
-    frame: Frame,
-    width: int,
-    *,
-    settings: RuleSettings = NO_SETTINGS,
-    chosen: Finding | None = None,
+    frame: Frame, width: int, *, settings: RuleSettings = NO_SETTINGS, chosen: Finding | None = None
 ) -> list[Line]:
     """Page of all findings by rule, with the facts of each rule and what is set of it.
 

@@ -111,10 +111,7 @@ _NODES: tuple[EntryColumn[NfNode], ...] = (
     EntryColumn(_head("CLOCKS", 8), lambda node: node.clocks_ratio, Unit.RATIO, explained=False),
     EntryColumn(_head("TSC/pkt", 10), lambda node: node.clocks_per_packet, Unit.CYCLES),
     EntryColumn(
-        _head("pkt/call", 10),
-        lambda node: node.packets_per_call,
-        Unit.PER_PACKET,
-        explained=False,
+        _head("pkt/call", 10), lambda node: node.packets_per_call, Unit.PER_PACKET, explained=False
     ),
     EntryColumn(TableColumn("polls", "", 7, right=False), lambda n: " polls" if n.polls else ""),
 )

@@ -329,8 +329,7 @@ def _wait_unlocked(stats: Any) -> None:
             return
         time.sleep(_LOOK_EVERY_S)
     raise UnreadableError(
-        Reason.STALE,
-        "its stats segment stays locked for a change: VPP hangs, or died during it",
+        Reason.STALE, "its stats segment stays locked for a change: VPP hangs, or died during it"
     )
 
 

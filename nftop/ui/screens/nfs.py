@@ -42,15 +42,7 @@ class NfsView(ScreenView):
     """Table of network functions; below it the selected one, which Enter opens."""
 
     # No `i`: there are no CPUs to fold.
-    KEYS: ClassVar[tuple[KeyRow, ...]] = (
-        *END,
-        *NFS,
-        *CPUS,
-        *SORT,
-        *COLUMNS,
-        *EDIT,
-        *ALWAYS,
-    )
+    KEYS: ClassVar[tuple[KeyRow, ...]] = (*END, *NFS, *CPUS, *SORT, *COLUMNS, *EDIT, *ALWAYS)
 
     def __init__(self, session: SessionView) -> None:
         super().__init__(session)
