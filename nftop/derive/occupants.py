@@ -292,16 +292,16 @@ def unread(
     sample: Sample, nfs: Sequence[NfRates], threads: Sequence[ThreadRate]
 ) -> Mapping[str, Missing]:
     """By source, why none of its network functions is read though one polls: it needs root."""
-    found: dict[str, dict[str, None]] = {}
+    closed: dict[str, dict[str, None]] = {}
     for rate in threads:
         kind = NF_KINDS.get(rate.thread.role)
         if kind is not None and rate.polls and all(nf.kind != kind for nf in nfs):
             reading = sample.readings.get(kind)
             if reading and not isinstance(reading.value, Missing) and reading.value.hidden:
-                found.setdefault(kind, {})[_subject(rate)] = None
+                closed.setdefault(kind, {})[_subject(rate)] = None
     return {
         kind: Missing(Reason.PERMISSION, f"{', '.join(subjects)}: needs root")
-        for kind, subjects in found.items()
+        for kind, subjects in closed.items()
     }
 
 

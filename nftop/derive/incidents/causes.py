@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.rules import rule_called
 from nftop.derive.findings.traffic_rules import Neighbour, class_text, neighbours, polled_classes
-from nftop.derive.incidents.parties import Parties, packets_of
+from nftop.derive.incidents.parties import Cause, CauseKey, Parties, packets_of
 from nftop.derive.nf.recent import RecentPoint, RecentRates, cost_of, has_grown
 from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow
 from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list, parse_cpu_list
@@ -37,47 +36,6 @@ _LOSSES = ("drops", "lost-upcalls", "throughput-collapse")
 _SLOWER = ("clock", "throttled")
 _NOT_OVS = Missing(Reason.UNDEFINED)
 _LOAD_GROWN, _SAME_LOAD = 1.03, 0.03
-
-
-class CauseKey(NamedTuple):
-    """Identity of a cause over ticks."""
-
-    kind: str
-    subject: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One cause in one tick.
-
-    Attributes:
-        nfs: `NfRow.key` of its victims.
-        findings: those that show it.
-        effects: findings about its victims that it explains.
-        takes_effects: whether it explains drops and costs of its victims.
-        priced: those of `nfs` whose drops are its price.
-        floor: severity without any effect.
-        is_over: nothing shows it any more; `findings` are effects that have yet to clear.
-        title, culprit, basis, likely, group, l3, watch, memory: as `Incident`.
-    """
-
-    key: CauseKey
-    kind: CauseKind
-    title: str
-    culprit: Party | None
-    nfs: tuple[str, ...]
-    findings: tuple[Finding, ...]
-    effects: tuple[Finding, ...] = ()
-    takes_effects: bool = True
-    priced: tuple[str, ...] = ()
-    floor: Severity = Severity.WARN
-    is_over: bool = False
-    basis: str = ""
-    likely: bool = False
-    group: str = ""
-    l3: L3Domain | None = None
-    watch: tuple[Cpu, ...] = ()
-    memory: tuple[Cpu, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,7 @@ from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange
 from nftop.derive.frame import FRAME
 from nftop.derive.incidents.causes import (
     EFFECT_BEFORE_S,
-    Cause,
     CauseInputs,
-    CauseKey,
     causes_of,
     losses_of,
 )

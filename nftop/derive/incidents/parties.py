@@ -38,6 +38,47 @@ class _Runner:
     cpus: tuple[Cpu, ...] = ()
 
 
+class CauseKey(NamedTuple):
+    """Identity of a cause over ticks."""
+
+    kind: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One cause in one tick.
+
+    Attributes:
+        nfs: `NfRow.key` of its victims.
+        findings: those that show it.
+        effects: findings about its victims that it explains.
+        takes_effects: whether it explains drops and costs of its victims.
+        priced: those of `nfs` whose drops are its price.
+        floor: severity without any effect.
+        is_over: nothing shows it any more; `findings` are effects that have yet to clear.
+        title, culprit, basis, likely, group, l3, watch, memory: as `Incident`.
+    """
+
+    key: CauseKey
+    kind: CauseKind
+    title: str
+    culprit: Party | None
+    nfs: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    effects: tuple[Finding, ...] = ()
+    takes_effects: bool = True
+    priced: tuple[str, ...] = ()
+    floor: Severity = Severity.WARN
+    is_over: bool = False
+    basis: str = ""
+    likely: bool = False
+    group: str = ""
+    l3: L3Domain | None = None
+    watch: tuple[Cpu, ...] = ()
+    memory: tuple[Cpu, ...] = ()
+
+
 @dataclass(frozen=True)
 class Parties:
     """What runs on a host.

@@ -342,12 +342,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "nfs": nf_objects(frame),
         "frequencies": frequencies_object(frame.frequencies),
         "interfaces": list(map(_interface, frame.interfaces)),
-        "devices": list(map(_device, frame.devices)),
-        "devices_missing": (
-            None
-            if (why := frame.no_devices) is None
-            else {"reason": why.reason.key, "detail": why.message}
-        ),
+        **_devices(frame),
         "accelerators": [
             with_missing({"name": accelerator.name, "per_s": {}}, _per_s(accelerator))
             for accelerator in frame.accelerators
@@ -408,6 +403,12 @@ def _interface(row: InterfaceRow) -> dict[str, Any]:
             row, "rx_packets_per_s tx_packets_per_s missed_per_s frame_bytes line_packets_per_s"
         ),
     )
+
+
+def _devices(frame: Frame) -> dict[str, Any]:
+    why = frame.no_devices
+    missing = None if why is None else {"reason": why.reason.key, "detail": why.message}
+    return {"devices": list(map(_device, frame.devices)), "devices_missing": missing}
 
 
 def _device(row: DeviceRow) -> dict[str, Any]:

@@ -225,7 +225,6 @@ def absence_lines(frame: Frame, width: int) -> list[Line]:
                 both = (box.in_bytes_per_s, box.out_bytes_per_s)
                 gone = next((item for item in both if isinstance(item, Missing)), 0.0)
                 named.append((f"{boxes.title.lower()[:-1]} {box.number}", gone, socket))
-    # Without any device, that reason is the one of a whole table.
     devices, others = device_absences(frame, width), reason_lines(named, len(frame.packages), width)
     lines = [*others, *devices] if frame.devices else [*devices, *others]
     return [BLANK, *lines] if lines else []
@@ -257,7 +256,7 @@ _DEVICE_COLUMNS = (
     TableColumn("port", "root port", 13, right=False, priority=8),
     TableColumn("drivers", "driver", 10, right=False, priority=9, grows=8),
 )
-# Below this, in bytes per second, GB/s with two decimals would have one digit or none.
+# Below this GB/s with two decimals would have one digit or none.
 _AS_BYTES, _MB = 0.0995e9, 1e6
 
 
@@ -265,7 +264,7 @@ def by_traffic(devices: Sequence[DeviceRow]) -> tuple[DeviceRow, ...]:
     """Those with most traffic first, by steps of two: small changes do not swap rows."""
 
     def size(row: DeviceRow) -> int:
-        moved = (row.readings[name] for name in ("dma_write_bytes_per_s", "dma_read_bytes_per_s"))
+        moved = (row.readings[metric.id] for metric in DEVICE_METRICS[:2])
         whole = sum(item for item in moved if not isinstance(item, Missing))
         return math.frexp(whole)[1] if whole >= 1 else 0
 
@@ -289,11 +288,9 @@ def _device_cell(row: DeviceRow, column: TableColumn) -> Span:
         estimate, reading = metric.id in row.estimates, row.readings[metric.id]
         if not isinstance(reading, Missing) and 0 < reading < _AS_BYTES:
             size, word = (1e6, "MB/s") if reading >= _MB else (1e3, "kB/s")
-            room = column.width - 1 - len(word)
-            texts = (f"{reading / size:.{places}f}" for places in (2, 1))
-            text = next((item for item in texts if len(item) <= room), f"{reading / size:.0f}")
-            mark = fmt.ESTIMATE if estimate else " "
-            return Span((text + word).rjust(column.width - 1) + mark, Tone.PLAIN)
+            text = f"{reading / size:.{int(reading < 9.95 * size)}f}{word}"
+            end = fmt.ESTIMATE if estimate else " "
+            return Span(text.rjust(column.width - 1) + end, Tone.PLAIN)
         return number_cell(reading, metric.unit, column.width, estimate=estimate)
     port = row.port
     text = {
@@ -308,8 +305,8 @@ def _device_cell(row: DeviceRow, column: TableColumn) -> Span:
 
 def device_absences(frame: Frame, width: int) -> list[Line]:
     """Reasons of absences of devices, by label and device."""
-    if frame.no_devices is not None:
-        return reason_lines([("Devices", frame.no_devices, "")], 1, width)
+    if (why := frame.no_devices) is not None:
+        return reason_lines([("Devices", why, "")], 1, width)
     named = [
         (f"device {metric.label}", row.readings[metric.id], printable(row.name))
         for metric in DEVICE_METRICS

@@ -11,8 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.derive.findings.engine import FindingState, step_findings
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.rules import all_rules
-from nftop.derive.incidents.causes import Cause, CauseInputs, causes_of
-from nftop.derive.incidents.parties import Parties
+from nftop.derive.incidents.causes import CauseInputs, causes_of
+from nftop.derive.incidents.parties import Cause, Parties
 from nftop.model.column import column
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
@@ -203,7 +203,7 @@ def test_throttling_harms_by_its_effect_on_pollers() -> None:
     assert (cause.floor, cause.nfs) == (Severity.INFO, ())
 
 
-def test_a_core_and_a_package_that_throttle_are_found_and_others_are_not() -> None:
+def test_a_core_and_a_package_that_throttle_are_findings_and_others_are_not() -> None:
     frame = quiet()
     row = next(at for at, name in enumerate(frame.cpus.nf) if name is not None)
     values = np.zeros(len(frame.cpus.nf))
@@ -213,11 +213,11 @@ def test_a_core_and_a_package_that_throttle_are_found_and_others_are_not() -> No
         replace(item, readings={**item.readings, "throttles_per_s": 0.2 * (item.package == 1)})
         for item in frame.packages
     )
-    state, found = FindingState(), set[tuple[str, str]]()
+    state, shown = FindingState(), set[tuple[str, str]]()
     rules = [rule for rule in all_rules() if rule.id.endswith("throttled")]
     for second in range(6):
         now = replace(frame, cpus=table, packages=packages, monotonic_ns=second * S)
         state, findings = step_findings(state, now, {}, pace_s=1.0, rules=rules)
-        found = {(item.rule, item.where) for item in findings}
+        shown = {(item.rule, item.where) for item in findings}
     cpu = frame.topology.cpus[row].cpu
-    assert found == {("core-throttled", f"cpu {cpu}"), ("package-throttled", "package 1")}
+    assert shown == {("core-throttled", f"cpu {cpu}"), ("package-throttled", "package 1")}

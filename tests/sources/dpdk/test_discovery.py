@@ -226,7 +226,7 @@ def test_closed_places_are_reported_with_path_and_remedy(snapshot: SnapshotAsser
     assert all(check.fix == "sudo nftop" for check in checks)
 
 
-def test_a_closed_runtime_folder_whose_sockets_the_kernel_lists_needs_root() -> None:
+def test_a_closed_runtime_folder_with_sockets_that_the_kernel_lists_needs_root() -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)
