@@ -28,6 +28,8 @@ from nftop.derive.incidents.evidence import chain_of, ruled_out
 from nftop.derive.incidents.parties import (
     Before,
     Begin,
+    Cause,
+    CauseKey,
     DropCount,
     Parties,
     before_of,

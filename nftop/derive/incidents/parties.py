@@ -10,9 +10,18 @@ from typing import NamedTuple
 from nftop.derive.nf.recent import PacketCost, Recent, RecentRates, cost_of, throughput_of
 from nftop.derive.occupants import Occupant
 from nftop.derive.threads import ThreadRate
-from nftop.model.frame import CacheClass, Frame, GroupCacheRow, GroupRow, NfRow
+from nftop.model.frame import CacheClass, Finding, Frame, GroupCacheRow, GroupRow, NfRow
 from nftop.model.ids import Cpu, L3Domain
-from nftop.model.incident import Incident, Party, Price, Uncounted, Victim, VictimTrace
+from nftop.model.incident import (
+    CauseKind,
+    Incident,
+    Party,
+    Price,
+    Severity,
+    Uncounted,
+    Victim,
+    VictimTrace,
+)
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import class_name
 from nftop.model.sample import ProcessFacts
