@@ -21,6 +21,8 @@ from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
 
+__all__ = ["Cause", "CauseInputs", "CauseKey", "causes_of", "losses_of"]
+
 # From this share of a package's packets on, what its devices do is most likely one NF's.
 _LIKELY_SHARE = 2 / 3
 # A burst of 32 packets costs two writes of registers, to receive and to send: 1 per 16 packets. The

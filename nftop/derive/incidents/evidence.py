@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from nftop.derive.incidents.parties import Cause
+from nftop.derive.incidents.causes import Cause
 from nftop.derive.nf.recent import Recent, RecentRates
 from nftop.model.change import Change, Noticed, group_path, value_text
 from nftop.model.frame import Finding, Frame
