@@ -51,7 +51,7 @@ MAY: Mapping[str, str] = {
     # Unix sockets of NFs, which are asked only what the client has in its allow-list.
     "sources/nf_session/connection.py": "socket.socket socket.AF_UNIX",
     # inotify(7) has no wrapper.
-    "sources/nf_session/discovery.py": "os.stat_result os.fsencode ctypes.*",
+    "sources/nf_session/discovery.py": "os.stat_result os.fsencode os.path.is* ctypes.*",
     "sources/dpdk/client.py": "socket.socket socket.SOCK_SEQPACKET socket.MSG_*",
     "sources/dpdk/latency.py": "socket.socket socket.SOCK_SEQPACKET socket.MSG_*",
     "sources/ovs/jsonrpc.py": "socket.socket socket.SOCK_STREAM socket.MSG_*",

@@ -17,7 +17,7 @@ from nftop.derive.nf.cores import NfHostContext, with_cores
 from nftop.derive.nf.netdev import NETDEV, kernel_row, with_kernel_parts
 from nftop.derive.nf.packet_cost import nf_row
 from nftop.derive.nf.rates import NfRates
-from nftop.derive.occupants import NFS, POLLERS
+from nftop.derive.occupants import NFS, POLLERS, unread
 from nftop.derive.package.devices import DEVICES, with_users
 from nftop.derive.package.relative import class_memory, package_loads, per_packet, utilisation
 from nftop.derive.pcm.fold import SERVER
@@ -93,7 +93,9 @@ def _frame(tick: FoldTick) -> Frame:
         interval_s=None if elapsed_ns is None else elapsed_ns / 1e9,
         host=tick.host,
         topology=tick.topology,
-        sources=_source_states(sample, remarks),
+        sources=_source_states(
+            sample, remarks, unread(sample, tick.output(NFS), tick.output(THREADS))
+        ),
         cpus=cpus,
         nfs=nfs,
         packages=tick.output(RELATIVE),
@@ -126,7 +128,9 @@ def _unmatched(queue_map: QueueMap, nfs: Sequence[NfRates]) -> str:
     return f"--queue-map names {', '.join(odd)}, and no application has that prefix" if odd else ""
 
 
-def _source_states(sample: Sample, remarks: Mapping[str, str]) -> Mapping[str, SourceState]:
+def _source_states(
+    sample: Sample, remarks: Mapping[str, str], closed: Mapping[str, Missing]
+) -> Mapping[str, SourceState]:
     states = {}
     for name, reading in sample.readings.items():
         age_s = max((sample.monotonic_ns - reading.read_at_ns) / 1e9, 0.0)
@@ -134,9 +138,13 @@ def _source_states(sample: Sample, remarks: Mapping[str, str]) -> Mapping[str, S
         if isinstance(reading.value, Missing):
             reason, detail = reading.value.reason, reading.value.message
         else:
-            reason = Reason.PRESENT
+            why = closed.get(name)
+            reason = Reason.PRESENT if why is None else why.reason
+            first = "" if why is None else why.message
             old = f"no answer in time: its numbers are up to {late_s:.1f} s old" if late_s else ""
-            detail = "; ".join(filter(None, (old, reading.value.gaps, remarks.get(name, ""))))
+            detail = "; ".join(
+                filter(None, (first, old, reading.value.gaps, remarks.get(name, "")))
+            )
         states[name] = SourceState(reason, detail, age_s, reading.took_ns / 1e9, late_s)
     return states
 

@@ -282,12 +282,31 @@ def unattached(rate: ThreadRate, sample: Sample, nfs: Sequence[NfRates]) -> Miss
     if isinstance(reading.value, Missing):
         return reading.value
     why = _of_its_process(rate, nfs)
-    if why is None and rate.thread.container is not False and reading.value.hidden:
-        why = Missing(Reason.PERMISSION, "; ".join(reading.value.hidden))
-    if why is not None:
-        return why
-    hint = "; ".join(("it polls, but no statistics of it were found", *reading.value.hidden))
-    return Missing(Reason.SOURCE, hint)
+    if why is None and reading.value.hidden:
+        texts = f"{_subject(rate)}: needs root", *reading.value.hidden
+        why = Missing(Reason.PERMISSION, "; ".join(texts))
+    return why or Missing(Reason.SOURCE, "it polls, but no statistics of it were found")
+
+
+def unread(
+    sample: Sample, nfs: Sequence[NfRates], threads: Sequence[ThreadRate]
+) -> Mapping[str, Missing]:
+    """By source, why none of its network functions is read though one polls: it needs root."""
+    closed: dict[str, dict[str, None]] = {}
+    for rate in threads:
+        kind = NF_KINDS.get(rate.thread.role)
+        if kind is not None and rate.polls and all(nf.kind != kind for nf in nfs):
+            reading = sample.readings.get(kind)
+            if reading and not isinstance(reading.value, Missing) and reading.value.hidden:
+                closed.setdefault(kind, {})[_subject(rate)] = None
+    return {
+        kind: Missing(Reason.PERMISSION, f"{', '.join(subjects)}: needs root")
+        for kind, subjects in closed.items()
+    }
+
+
+def _subject(rate: ThreadRate) -> str:
+    return f"{rate.thread.program}, pid {rate.thread.pid}"
 
 
 def _of_its_process(rate: ThreadRate, nfs: Sequence[NfRates]) -> Missing | None:

@@ -73,6 +73,11 @@ class Finding:
 
 SCHEMA = "nftop.frame/1"
 
+_NO_STACKS = Missing(
+    Reason.SOURCE,
+    "no source of this session counts traffic by device (IIO: Skylake and later Xeons)",
+)
+_NO_DEVICES = Missing(Reason.UNDEFINED, "no network device is behind a PCIe root port")
 _NO_COVERAGE = Missing(Reason.SOURCE)
 
 # `_by_run`: cycles of that clock, divided by run time between the threads of a CPU; an estimate.
@@ -516,6 +521,16 @@ class Frame:
     processes: tuple[ProcessFacts, ...] = ()
     usual: Usual = field(default_factory=Usual)
     schema: str = SCHEMA
+
+    @property
+    def no_devices(self) -> Missing | None:
+        """Why there are no `devices`; None where there are."""
+        state = self.sources.get("iio")
+        if self.devices or state is None:
+            return None if self.devices else _NO_STACKS
+        if state.reason is Reason.PRESENT:
+            return _NO_DEVICES
+        return Missing(state.reason, state.detail)
 
     @property
     def elapsed_s(self) -> float:

@@ -27,8 +27,10 @@ class Severity(IntEnum):
 # What causes incidents; the first part of an incident's id.
 CauseKind: TypeAlias = Literal[
     "gone",  # a network function is not here any more
+    "hung",  # a network function does not answer, and its pollers do not run
     "cpu",  # a poller waits for its CPU
     "neighbour",  # memory traffic streams through shared cache ways
+    "throttled",  # a core or a package is too hot and runs slower
     "clock",  # pollers run on slower cores than there are
     "sibling",  # another program runs on the hyper-thread sibling
     "remote",  # memory of another package is used
@@ -46,8 +48,10 @@ CauseKind: TypeAlias = Literal[
 # What each is, without its numbers: where an incident is known by its kind alone.
 CAUSE_TITLES: Mapping[str, str] = {
     "gone": "network function is gone",
+    "hung": "network function hangs",
     "cpu": "poller waits for its CPU",
     "neighbour": "noisy neighbour in the cache",
+    "throttled": "too hot, runs slower",
     "clock": "pollers on slower cores",
     "sibling": "busy hyper-thread sibling",
     "remote": "memory of another socket",

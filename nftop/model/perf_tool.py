@@ -12,8 +12,12 @@ from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.struct import dataclass
 
 _SECONDS, _TRACE_SECONDS, _SAMPLES_HZ = 5, 0.1, 999
+# What the scripts that make flame graphs parse.
+_FIELDS = "comm,pid,tid,cpu,time,event,ip,sym,dso"
 _INSTALL = "perf is not installed: Debian's package linux-perf, Ubuntu's linux-tools"
-_NO_EVENTS = "the PMU has no event mem-loads here: guests have none, nor have CPUs of other vendors"
+_NO_EVENTS = (
+    "no PMU samples loads with their addresses (Intel: mem-loads, AMD: ibs_op); guests have none"
+)
 _NO_INTERRUPT = (
     "the PMU counts here, but does not interrupt, so it samples nothing (perf_event_open: "
     "EOPNOTSUPP); guests may lack that"
@@ -62,16 +66,20 @@ def perf_tasks(cpu: Cpu, together: Collection[Cpu], tool: PerfTool) -> tuple[Per
     data, lines, trace = (f"cpu{cpu}{suffix}.data" for suffix in ("", "-c2c", "-pt"))
     listed = format_cpu_list(sorted({cpu, *together}))
     record = f"sudo perf record -C {cpu} -F {_SAMPLES_HZ} -e {tool.samples} -g -o {data}"
-    counted = "cycles,instructions,ref-cycles,cache-misses" if tool.cycles else "cpu-clock"
+    counted = "cycles,instructions,ref-cycles,cache-misses"
+    title = "its counters, without interrupting it for samples"
+    if not tool.cycles:
+        counted = "task-clock,context-switches,cpu-migrations,page-faults"
+        title = "what the kernel counts of it (no PMU), without samples"
     unsampled = "" if tool.samples else _NO_SAMPLES
     uninterrupted = "" if tool.samples == "cycles" else _NO_INTERRUPT
     rows: tuple[tuple[str, tuple[int, int], str, tuple[str, ...]], ...] = (
-        ("its counters, without interrupting it for samples", (0, 0), "",
+        (title, (0, 0), "",
          (f"sudo perf stat -C {cpu} -e {counted} -- sleep {_SECONDS}",)),
         ("where its time goes, by function", (0, 0), unsampled,
          (f"{record} -- sleep {_SECONDS}", f"sudo perf report -i {data} --stdio")),
         ("each sample by time, for flame graphs", (0, 0), unsampled,
-         (f"sudo perf script -i {data} -F comm,tid,cpu,time,event,ip,sym",)),
+         (f"sudo perf script -i {data} -F {_FIELDS}",)),
         ("lines of cache that it shares with others (c2c)", (4, 10),
          uninterrupted if tool.memory_events else _NO_EVENTS,
          (f"sudo perf c2c record -- -C {listed} -o {lines} sleep {_SECONDS}",

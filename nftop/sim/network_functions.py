@@ -253,7 +253,6 @@ _PACKETS_AND_CYCLES = ("packets", "tsc", "work_cycles")
 
 VPP_VERSION = "26.06"
 _INPUT = "dpdk-input"
-_INTERFACES = ("local0", "port0", "port1")
 # VPP's statseg section: `update-interval 1.0`, `per-node-counters on`.
 _UPDATE_NS = 1_000_000_000
 # TSC cycles of an empty poll, an assumption.
@@ -269,7 +268,7 @@ def vpp_table(model: Model, t_ns: int, at_ns: int) -> VppTable:
             replace(
                 _instance(model, placed, order, (refreshed, before)),
                 heartbeat=beats,
-                interfaces=_interfaces(placed, now),
+                interfaces=_interfaces(placed, order, now),
                 read_at_ns=at_ns,
                 errors=_errors(placed, now),
             )
@@ -288,7 +287,7 @@ def _instance(
         pid=pid, start_ticks=start_ticks, name="vpp", socket=f"/run/{placed.name}/stats.sock",
         version=VPP_VERSION, problem=None, heartbeat=0,
         threads=_threads(model, placed, nodes, before),
-        interfaces=_interfaces(placed, refreshed[0]), nodes=nodes, read_at_ns=0, took_ns=0,
+        interfaces=_interfaces(placed, order, refreshed[0]), nodes=nodes, read_at_ns=0, took_ns=0,
     )  # fmt: skip
 
 
@@ -307,9 +306,10 @@ def _threads(
     return (main, *workers)
 
 
-def _interfaces(placed: Placed, counts: Counts) -> VppInterfaces:
+def _interfaces(placed: Placed, order: int, counts: Counts) -> VppInterfaces:
     """Two ports; what comes in on one and is not dropped with an error goes out on the other."""
-    shape = len(placed.cpus) + 1, len(_INTERFACES)
+    names = ("local0", *(f"eth{nic_bus(order):x}/0/{number}" for number in (0, 1)))
+    shape = len(placed.cpus) + 1, len(names)
     received, sent, missed, dropped = (np.zeros(shape, dtype=np.uint64) for _ in range(4))
     errors = _errors(placed, counts)
     is_drop = [counts_vpp_drops(*error) for error in zip(errors.nodes, errors.names, strict=True)]
@@ -322,7 +322,7 @@ def _interfaces(placed: Placed, counts: Counts) -> VppInterfaces:
         missed[0, port] += counts[cpu, INDEX["missed"]]  # as the main thread reads it from the NIC
     zeros = np.zeros(shape, dtype=np.uint64)
     return VppInterfaces(
-        _INTERFACES, received, sent, missed, dropped, rx_bytes=received * np.uint64(_FRAME_BYTES),
+        names, received, sent, missed, dropped, rx_bytes=received * np.uint64(_FRAME_BYTES),
         rx_no_buffers=zeros, rx_errors=zeros, tx_errors=zeros,
     )  # fmt: skip
 

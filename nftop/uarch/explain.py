@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from nftop.model.column import Column, column
+from nftop.model.metrics.device import DEVICE_EVENTS
 from nftop.model.missing import Reason
 from nftop.uarch.events import PERF_TYPES, RAW_FIELDS, Encoding, EventSpec, PmuTerms
 from nftop.uarch.formula import compile_formula
@@ -26,6 +27,11 @@ def definition(uarch: Uarch, metric: str, *, smt: bool) -> tuple[tuple[str, str]
     An event has the vendor's name, if any, and its encoding. Other metrics in the formula are only
     named. Empty if the table has no formula for the metric.
     """
+    device = DEVICE_EVENTS.get(metric)
+    if device is not None and uarch.iio is not None and device in uarch.iio.events:
+        spec = uarch.iio.events[device]
+        vendor = uarch.vendor_names.get(device, "")
+        return (metric, f"4 * {device}"), (device, f"{vendor} {perf_name(spec)}".strip())
     formulas, name = _formulas(uarch, metric, smt=smt)
     if name not in formulas:
         return ()

@@ -328,6 +328,8 @@ def test_doctor_text_and_json_agree() -> None:
     report = json.loads(done.stdout)
     assert report["schema"] == "nftop.doctor/1"
     assert report["simulated"] is False
+    assert sum(report["counts"].values()) == len(report["checks"])
+    assert report["first"]["name"] in text
     names = [check["name"] for check in report["checks"]]
     assert "topology" in names and any(name.startswith("perf") for name in names)
     assert long.name in names

@@ -127,7 +127,7 @@ def test_a_journal_that_does_not_sync_is_caught(
         cut_everywhere("masks", folder)
 
 
-def unsynced(handle: int, data: bytes) -> None:
+def unsynced(handle: int, data: bytes, _path: Path) -> None:
     """As `_write` of the journal, without its fsync."""
     vars(journal_module)["os"].write(handle, data)
 

@@ -96,7 +96,7 @@ def test_a_poller_without_statistics_says_so() -> None:
     assert reason(cpu(frame, "rx_packets_per_s")) is Reason.SOURCE
 
     def hidden(second: int) -> Sample:
-        whole = tick(second, workers=(thread(run_ns=second * S, container=True),))
+        whole = tick(second, workers=(thread(run_ns=second * S, container=False),))
         reports = table(hidden=("can't open /run/dpdk/nfa: run as root",))
         readings = {**whole.readings, "dpdk": replace(whole.readings["dpdk"], value=reports)}
         return replace(whole, readings=readings)
@@ -105,6 +105,11 @@ def test_a_poller_without_statistics_says_so() -> None:
     denied = cpu(frame, "rx_packets_per_s")
     assert isinstance(denied, Missing) and denied.reason is Reason.PERMISSION
     assert "run as root" in denied.message
+    source = frame.sources["dpdk"]
+    assert source.reason is Reason.PERMISSION and "dpdk-testpmd, pid 100" in source.detail
+    # One that polls and one that is read: the source is there.
+    own = fold(START, *(tick(second, forwarding(second)) for second in (1, 2)))[-1]
+    assert own.sources["dpdk"].reason is Reason.PRESENT
 
 
 def test_a_source_that_stops_answering_is_stale_and_stops_nothing_else() -> None:

@@ -48,7 +48,7 @@ def test_a_core_has_five_tasks() -> None:
             "sudo perf record -C 4 -F 999 -e cycles -g -o cpu4.data -- sleep 5",
             "sudo perf report -i cpu4.data --stdio",
         ),
-        ("sudo perf script -i cpu4.data -F comm,tid,cpu,time,event,ip,sym",),
+        ("sudo perf script -i cpu4.data -F comm,pid,tid,cpu,time,event,ip,sym,dso",),
         (
             "sudo perf c2c record -- -C 4-5,7 -o cpu4-c2c.data sleep 5",
             "sudo perf c2c report -i cpu4-c2c.data --stdio",
@@ -164,10 +164,10 @@ def test_commands_are_run_as_printed(tmp_path: Path) -> None:
                 assert done.returncode == 0, (command, done.stderr)
                 ran[command.split()[2]] = done
     assert ran.keys() >= {"stat", "record", "report", "script"}, "a timer samples everywhere"
-    assert re.search(r"^ +[\d,.]+ +(msec )?(cpu-clock|cycles)", ran["stat"].stderr, re.MULTILINE)
+    assert re.search(r"^ +[\d,.]+ +(msec )?(task-clock|cycles)", ran["stat"].stderr, re.MULTILINE)
     assert _NAME in ran["report"].stdout and tool.samples in ran["report"].stdout
     heads = re.findall(
-        r"^(\S.*?) +(\d+) +\[(\d+)\] +[\d.]+: +(\S+):", ran["script"].stdout, re.MULTILINE
+        r"^(\S.*?) +\d+/(\d+) +\[(\d+)\] +[\d.]+: +(\S+):", ran["script"].stdout, re.MULTILINE
     )
     assert len(heads) > 100
     assert {int(where) for _, _, where, _ in heads} == {cpu}

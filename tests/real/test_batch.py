@@ -197,11 +197,16 @@ def test_a_stopped_process_is_a_reason_and_no_other_row_suffers() -> None:
             # Frames of before may still be in the pipe.
             stopped = [next(frame for frame in frames if not is_measured(frame, "nftopz"))]
             stopped += [next(frames) for _ in range(5)]
+            hung = next(frame for frame in frames if frame["incidents"])
         nf = nf_of(stopped[-1], "nftopz")
         assert nf is not None
         assert nf["rx_packets_per_s"] is None
         assert nf["missing"]["rx_packets_per_s"] in ("stale", "error")
         assert all(row["cpu_time_ratio"] is not None for row in stopped[-1]["cpus"])
+        assert ("hung", "bad", testpmd.pid) in [
+            (one["kind"], one["severity"], (one["culprit"] or {}).get("pid"))
+            for one in hung["incidents"]
+        ]
         # The hang must not stretch nftop's own ticks; something else may stretch one.
         usual_s = median(frame["interval_s"] for frame in before[-3:])
         assert median(frame["interval_s"] for frame in stopped[1:]) < max(1.0, 2 * usual_s)

@@ -66,7 +66,7 @@ def test_every_rule_has_its_scenario_and_every_scenario_its_help() -> None:
     # The simulated host keeps its functions: see tests/derive/nf/test_departures.py. No scenario
     # has a core in focus: see tests/derive/findings/test_measures.py.
     # Nor bandwidth near its peak: see tests/derive/package/test_relative.py.
-    others = {"gone", *IN_FOCUS}
+    others = {"gone", "hung", "core-throttled", "package-throttled", *IN_FOCUS}
     others |= {"memory-bandwidth", "upi-bandwidth", "pcie-bandwidth"}
     assert {rule for _, rule in EXPECTED} == {rule.id for rule in all_rules()} - others
     others = {"default", "noisy", "healthy", "sst-bf"}

@@ -24,7 +24,7 @@ from nftop.model.sample import SourceReading, ThreadTable
 from nftop.model.topology import Host, Topology
 from nftop.render.base.text import ascii_only as in_ascii
 from nftop.render.base.text import locale_is_utf8
-from nftop.render.pages.doctor import doctor_lines
+from nftop.render.pages.doctor import counts, doctor_lines, next_step
 from nftop.sources.base import Source
 from nftop.sources.tuning.inputs import Poller
 
@@ -93,17 +93,22 @@ def caveat_of(host: Host) -> str:
 
 
 def report_json(checks: Sequence[Check], host: Host) -> str:
-    """One JSON object: schema, simulated, lab, remote, checks: name, state, text, why, fix.
+    """One JSON object: schema, simulated, lab, remote, counts, first, checks.
 
-    `why` and `fix` of a check may be null. A state is `ok`, `tune` for a setting that differs from
-    the advised one, or the word of a reason.
+    `counts`: checks by `work`, `to_tune`, `fail`, `absent`. `first`: the name of the check to mend
+    first, and its fix, or null. A check has name, state, text, why, fix; the last two may be
+    null. A state is `ok`, `tune` for a setting that differs from the advised one, or the word of a
+    reason.
     """
+    first = next_step(checks)
     return json_bytes(
         {
             "schema": SCHEMA,
             "simulated": host.simulated,
             "lab": host.lab,
             "remote": host.remote or None,
+            "counts": {word.replace(" ", "_"): count for word, count in counts(checks).items()},
+            "first": None if first is None else {"name": first.name, "fix": first.fix or None},
             "checks": [
                 {
                     **picked(check, "name state text"),

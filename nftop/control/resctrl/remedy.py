@@ -323,6 +323,8 @@ def _advice(incident: Incident) -> Remedy:
 
 _TEXTS: Mapping[CauseKind, str] = {
     "gone": "start it again, or look at its log: journalctl, dmesg",
+    "hung": "ps -o stat,wchan -p PID: T is stopped, kill -CONT lets it go on; else restart it",
+    "throttled": "look at fans, air flow and power limits: dmesg, turbostat, screen 7",
     "clock": "pin its threads to high-priority cores, or give this core a higher class (screen 7)",
     "remote": "give it memory of its own socket: DPDK --socket-mem, VPP buffers {page-size} and "
     "cpu {} of one node, numactl --membind",

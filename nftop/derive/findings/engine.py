@@ -7,8 +7,9 @@ Durations are sums of the time between ticks:
   two limits nothing changes. Until then its text has the last value beyond the limit and the
   current one.
 - An absent value (a restarted counter, a late or unavailable source) neither confirms nor clears:
-  the clock stops. After `UNKNOWN_FOR_S` the subject's state is dropped. The reasons IDLE and
-  UNDEFINED (no work, no poller any more) count as within.
+  the clock stops. After `UNKNOWN_FOR_S` the subject's state is dropped, but a finding does not end
+  while its source is late or fails (STALE, ERROR). The reasons IDLE and UNDEFINED (no work, no
+  poller any more) count as within.
 - After a gap between ticks, candidates start over; findings remain until later values clear them.
 - Another process on a CPU, another topology or a clock that went back resets everything.
 """
@@ -44,6 +45,7 @@ UNKNOWN_FOR_S = 10.0
 _GAP_TICKS, _GAP_AT_LEAST_S = 2.5, 1.0
 # As numbers: comparing with the enumeration is slower.
 _SETTLED = (np.uint8(Reason.IDLE), np.uint8(Reason.UNDEFINED))
+_SILENT = (np.uint8(Reason.STALE), np.uint8(Reason.ERROR))
 
 
 class FindingText(NamedTuple):
@@ -234,7 +236,7 @@ def _step(before: Watched, rule: Rule, limits: _Limits, measured: Measured, tick
     within = _within(rule, limits, measured)
     unknown = ~far & ~within & ~_between(rule, measured)
     unknown_s = np.where(unknown, old.unknown_s + tick.seconds, 0.0)
-    lost = unknown_s > UNKNOWN_FOR_S
+    lost = (unknown_s > UNKNOWN_FOR_S) & ~(old.active & _silent(measured))
     # Candidates continue only while beyond the limit or unknown.
     fresh = (old.ticks == 0) | (tick.gap & ~old.active)
     ticks = np.where(far, np.where(fresh, 1, old.ticks + 1), np.where(unknown, old.ticks, 0))
@@ -313,6 +315,14 @@ def _settled(column: Column) -> Bools:
     idle, undefined = _SETTLED
     settled: Bools = (column.reasons == idle) | (column.reasons == undefined)
     return settled
+
+
+def _silent(measured: Measured) -> Bools:
+    """Subjects with a number that is absent because its source is late or fails."""
+    silent: Bools = np.zeros(len(measured.keys), np.bool_)
+    for column in (measured.values, *measured.context.values()):
+        silent = silent | np.isin(column.reasons, _SILENT)
+    return silent
 
 
 def _aligned(before: Watched, keys: tuple[FindingKey, ...]) -> Watched:

@@ -23,6 +23,7 @@ _UNKNOWN = RecentRates()
 _STATS = "OVS dpif-netdev/pmd-stats-show"
 _NICS_DROPS, _KERNELS_DROPS = "no descriptor free", "by NICs or for a full backlog"
 _SOURCE = Missing(Reason.SOURCE)
+_ANSWERS = Missing(Reason.IDLE)
 
 
 def _ratios(inputs: FindingInputs) -> tuple[Column, Column, Column]:
@@ -31,18 +32,19 @@ def _ratios(inputs: FindingInputs) -> tuple[Column, Column, Column]:
     for row, nf in enumerate(inputs.frame.nfs):
         recent = inputs.recent.get(nf.key, _UNKNOWN)
         now = recent.now
-        columns[0][row] = quotient(_reading(None if now is None else now.throughput), recent.usual)
-        columns[1][row] = quotient(
-            _reading(None if now is None else now.arriving), recent.usual_arriving
-        )
+        silent = nf.problem or _SOURCE
+        sent_now = _reading(None if now is None else now.throughput, silent)
+        columns[0][row] = quotient(sent_now, recent.usual)
+        arriving_now = _reading(None if now is None else now.arriving, silent)
+        columns[1][row] = quotient(arriving_now, recent.usual_arriving)
         columns[2][row] = recent.usual
     count = len(inputs.frame.nfs)
     sent, arriving, usual = (from_readings(column, count, _SOURCE) for column in columns)
     return sent, arriving, usual
 
 
-def _reading(value: float | None) -> Reading:
-    return _SOURCE if value is None or math.isnan(value) else value
+def _reading(value: float | None, absent: Missing) -> Reading:
+    return absent if value is None or math.isnan(value) else value
 
 
 def _of_nfs(inputs: FindingInputs, values: Column, **context: Column) -> Measured:
@@ -182,6 +184,42 @@ register(
         own="a process that ends, and one that takes its statistics away and stays, look the same",
         at_least_s=0.0,
         note="Nothing is said while its source is late, fails or may not be read.",
+    )
+)
+
+
+def hung(inputs: FindingInputs) -> Measured:
+    """Largest share of time that a polling thread of each silent function ran."""
+    values: dict[int, Reading] = {}
+    for row, nf in enumerate(inputs.frame.nfs):
+        runs = [item.run_ratio for item in nf.threads]
+        missing = next((run for run in runs if isinstance(run, Missing)), None)
+        if nf.problem is None:
+            values[row] = _ANSWERS
+        elif nf.problem.reason is Reason.STALE and runs:
+            values[row] = missing or max(run for run in runs if not isinstance(run, Missing))
+    return _of_nfs(inputs, from_readings(values, len(inputs.frame.nfs), _SOURCE))
+
+
+register(
+    Rule(
+        id="hung",
+        rank=12,
+        title="a network function that hangs",
+        metrics=("run_ratio",),
+        scope="nf",
+        measure=hung,
+        limit=0.01,
+        clear=0.01,
+        beyond="below",
+        text="did not answer, and its polling threads ran {value} of the time",
+        detail="",
+        when="it does not answer, and each of its polling threads runs less than 1% of the time",
+        source="nftop: its telemetry socket or statistics segment, and schedstat",
+        own="a poller that runs and a main thread that is slow are no hang; both together are",
+        at_least_s=3.0,
+        note="A process that was stopped (SIGSTOP, a debugger, the freezer of a cgroup) looks so, "
+        "and one that is deadlocked.",
     )
 )
 

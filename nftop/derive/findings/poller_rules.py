@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nftop.derive.findings.inputs import FindingInputs, FindingKey, numbers, taken
+from nftop.derive.findings.inputs import FindingInputs, FindingKey, numbers, of_packages, taken
 from nftop.derive.findings.rule import (
     BUSY,
     LIMIT_AND_NF,
@@ -21,6 +21,7 @@ from nftop.model.column import Column, column, from_readings, missing, where
 from nftop.model.metrics.probes import PAPER
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.kinds import POLLING_RATIO
+from nftop.model.struct import replace
 
 
 def of_cpu(metric: str) -> Callable[[FindingInputs], Measured]:
@@ -48,6 +49,45 @@ register(
         source=f"{PAPER}, 10.1, 1.3: tune the OS for low jitter, use isolcpus when possible",
         own="the source has no number. Of a core at full load every share that something else "
         "takes is lost; nftop takes 5 %, from which the map has marked it too",
+    )
+)
+
+
+def throttled_packages(inputs: FindingInputs) -> Measured:
+    """How often per second each package began to throttle."""
+    rows = inputs.frame.packages
+    keys = [FindingKey(f"package {row.package}", row.package) for row in rows]
+    return Measured(keys, of_packages(rows, "throttles_per_s"))
+
+
+_HOT = Rule(
+    id="core-throttled",
+    rank=33,
+    title="a poller on a core that throttles",
+    metrics=("throttles_per_s",),
+    scope="cpu",
+    measure=of_cpu("throttles_per_s"),
+    limit=0.0,
+    clear=0.0,
+    form="{:.1f}",
+    text="began to throttle {value} times a second, too hot",
+    detail=" ({nf})",
+    source="thermal_throttle/core_throttle_count of sysfs (therm_throt.c)",
+    own="a core that is not too hot never throttles",
+    at_least_s=3.0,
+)
+register(_HOT)
+register(
+    replace(
+        _HOT,
+        id="package-throttled",
+        rank=34,
+        title="a package that throttles",
+        scope="package",
+        measure=throttled_packages,
+        detail="",
+        source="thermal_throttle/package_throttle_count of sysfs (therm_throt.c)",
+        note="Information where no network function polls on the package.",
     )
 )
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.rules import rule_called
 from nftop.derive.findings.traffic_rules import Neighbour, class_text, neighbours, polled_classes
-from nftop.derive.incidents.parties import Parties, packets_of
+from nftop.derive.incidents.parties import Cause, CauseKey, Parties, packets_of
 from nftop.derive.nf.recent import RecentPoint, RecentRates, cost_of, has_grown
 from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow
 from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list, parse_cpu_list
@@ -21,6 +20,8 @@ from nftop.model.incident import CauseKind, Party, Severity
 from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
+
+__all__ = ["Cause", "CauseInputs", "CauseKey", "causes_of", "losses_of"]
 
 # From this share of a package's packets on, what its devices do is most likely one NF's.
 _LIKELY_SHARE = 2 / 3
@@ -33,49 +34,10 @@ _FEW_READS_PER_S = 10_000.0
 # An effect that began so long before a cause is not the cause's.
 EFFECT_BEFORE_S = 10.0
 _LOSSES = ("drops", "lost-upcalls", "throughput-collapse")
+# Kinds of causes that make a clock slower, and a packet no costlier in cycles.
+_SLOWER = ("clock", "throttled")
 _NOT_OVS = Missing(Reason.UNDEFINED)
 _LOAD_GROWN, _SAME_LOAD = 1.03, 0.03
-
-
-class CauseKey(NamedTuple):
-    """Identity of a cause over ticks."""
-
-    kind: str
-    subject: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """One cause in one tick.
-
-    Attributes:
-        nfs: `NfRow.key` of its victims.
-        findings: those that show it.
-        effects: findings about its victims that it explains.
-        takes_effects: whether it explains drops and costs of its victims.
-        priced: those of `nfs` whose drops are its price.
-        floor: severity without any effect.
-        is_over: nothing shows it any more; `findings` are effects that have yet to clear.
-        title, culprit, basis, likely, group, l3, watch, memory: as `Incident`.
-    """
-
-    key: CauseKey
-    kind: CauseKind
-    title: str
-    culprit: Party | None
-    nfs: tuple[str, ...]
-    findings: tuple[Finding, ...]
-    effects: tuple[Finding, ...] = ()
-    takes_effects: bool = True
-    priced: tuple[str, ...] = ()
-    floor: Severity = Severity.WARN
-    is_over: bool = False
-    basis: str = ""
-    likely: bool = False
-    group: str = ""
-    l3: L3Domain | None = None
-    watch: tuple[Cpu, ...] = ()
-    memory: tuple[Cpu, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -195,7 +157,7 @@ def _with_effects(
     # Those by which packets are lost first: the others' victims may lose theirs to them.
     for cause in sorted((*explained, *own), key=lambda one: not losses_of(one)):
         mine = cause.nfs if cause.takes_effects and cause.floor > Severity.INFO else ()
-        if cause.kind == "clock":
+        if cause.kind in _SLOWER:
             mine = tuple(
                 key for key in mine if not inputs.recent(key).cost_grew(inputs.nfs[key], before_ns)
             )
@@ -214,7 +176,7 @@ def _explains(inputs: CauseInputs, cause: Cause, finding: Finding, keys: Iterabl
     if not cause.takes_effects or not mine:
         return False
     grew = (inputs.recent(key).cost_grew(inputs.nfs[key], finding.began_ns) for key in mine)
-    if cause.kind == "clock" and (finding.rule not in _LOSSES or any(grew)):
+    if cause.kind in _SLOWER and (finding.rule not in _LOSSES or any(grew)):
         return False
     began_ns = min(item.began_ns for item in cause.findings)
     return finding.began_ns >= began_ns - EFFECT_BEFORE_S * 1e9
@@ -226,10 +188,23 @@ def _gone(inputs: CauseInputs) -> Iterator[Cause]:
         item = gone.get(finding.where)
         name = finding.where.removeprefix("nf ")
         culprit = Party("nf", name, key=item.key if item else "", pid=item.pid if item else None)
+        ended = culprit.pid is not None and inputs.parties.has_ended(culprit.pid)
+        title = f"process {culprit.pid} ended" if ended else "gone: its source stopped listing it"
         yield Cause(
-            CauseKey("gone", name), "gone", "gone: its source stopped listing it",
+            CauseKey("gone", name), "gone", title,
             culprit, (), (finding,), floor=Severity.BAD, takes_effects=False,
         )  # fmt: skip
+
+
+def _hung(inputs: CauseInputs) -> Iterator[Cause]:
+    for finding in inputs.by_rule["hung"]:
+        for key in inputs.keys_of(finding):
+            nf = inputs.nfs[key]
+            threads = "threads do" if len(nf.threads) > 1 else "thread does"
+            yield Cause(
+                CauseKey("hung", key), "hung", f"not answering, its polling {threads} not run",
+                inputs.parties.of_nf(nf), (key,), (finding,), floor=Severity.BAD, watch=nf.cpus,
+            )  # fmt: skip
 
 
 def _shared_cpus(inputs: CauseInputs) -> Iterator[Cause]:
@@ -335,6 +310,25 @@ def _slow_cores(inputs: CauseInputs) -> Iterator[Cause]:
         culprit = Party("cpu", f"cpu {format_cpu_list(cpus)}", cpus=cpus)
         title = f"low-priority cores: base {low:.1f} GHz, others have {base.max() / 1e9:.1f}"
         yield Cause(CauseKey("clock", key), "clock", title, culprit, (key,), tuple(findings))
+
+
+def _throttled(inputs: CauseInputs) -> Iterator[Cause]:
+    """One for each package: it, or cores of it, are too hot."""
+    by_package: dict[Package, list[Finding]] = {}
+    rows, infos = inputs.tick.frame.topology.row_of, inputs.tick.frame.topology.cpus
+    for finding in inputs.by_rule.get("core-throttled", ()):
+        for package in {infos[rows[cpu]].package for cpu in cpus_of(finding) if cpu in rows}:
+            by_package.setdefault(package or Package(0), []).append(finding)
+    for finding in inputs.by_rule.get("package-throttled", ()):
+        package = Package(int(finding.where.removeprefix("package ")))
+        by_package.setdefault(package, []).append(finding)
+    for package, findings in by_package.items():
+        nfs = tuple(dict.fromkeys(key for item in findings for key in inputs.keys_of(item)))
+        yield Cause(
+            CauseKey("throttled", str(package)), "throttled", findings[0].brief,
+            Party("package", f"socket {package}"), nfs, tuple(findings),
+            floor=Severity.WARN if nfs else Severity.INFO,
+        )  # fmt: skip
 
 
 def _remote(inputs: CauseInputs) -> Iterator[Cause]:
@@ -566,9 +560,11 @@ def _memory(findings: Iterable[Finding]) -> str:
 # Rules that begin a cause, in the order in which effects are assigned.
 _ORDER: tuple[tuple[tuple[str, ...], Callable[[CauseInputs], Iterator[Cause]]], ...] = (
     (("gone",), _gone),
+    (("hung",), _hung),
     (("poller-waits", "shared-cpu"), _shared_cpus),
     (("noisy-neighbour",), _neighbours),
     (("flow-cache-hits", "lost-upcalls"), _flows),
+    (("core-throttled", "package-throttled"), _throttled),
     (("low-priority-core",), _slow_cores),
     (("busy-sibling",), _siblings),
     (("cross-socket",), _remote),

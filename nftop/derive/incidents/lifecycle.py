@@ -20,9 +20,7 @@ from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange
 from nftop.derive.frame import FRAME
 from nftop.derive.incidents.causes import (
     EFFECT_BEFORE_S,
-    Cause,
     CauseInputs,
-    CauseKey,
     causes_of,
     losses_of,
 )
@@ -30,6 +28,8 @@ from nftop.derive.incidents.evidence import chain_of, ruled_out
 from nftop.derive.incidents.parties import (
     Before,
     Begin,
+    Cause,
+    CauseKey,
     DropCount,
     Parties,
     before_of,
@@ -473,7 +473,7 @@ def _exactness(party: Party | None) -> int:
 
 def _severity(findings: Iterable[Finding], price: Price, cause: Cause) -> Severity:
     rules = {item.rule for item in findings}
-    if rules & {"drops", "lost-upcalls", "throughput-collapse", "gone"}:
+    if rules & {"drops", "lost-upcalls", "throughput-collapse", "gone", "hung"}:
         return Severity.BAD
     # A cause seen before the rule of drops holds, whose victims lose packets already.
     harms = cause.takes_effects and cause.floor > Severity.INFO and cause.key.kind != "nf"

@@ -10,9 +10,18 @@ from typing import NamedTuple
 from nftop.derive.nf.recent import PacketCost, Recent, RecentRates, cost_of, throughput_of
 from nftop.derive.occupants import Occupant
 from nftop.derive.threads import ThreadRate
-from nftop.model.frame import CacheClass, Frame, GroupCacheRow, GroupRow, NfRow
+from nftop.model.frame import CacheClass, Finding, Frame, GroupCacheRow, GroupRow, NfRow
 from nftop.model.ids import Cpu, L3Domain
-from nftop.model.incident import Incident, Party, Price, Uncounted, Victim, VictimTrace
+from nftop.model.incident import (
+    CauseKind,
+    Incident,
+    Party,
+    Price,
+    Severity,
+    Uncounted,
+    Victim,
+    VictimTrace,
+)
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import class_name
 from nftop.model.sample import ProcessFacts
@@ -38,6 +47,47 @@ class _Runner:
     cpus: tuple[Cpu, ...] = ()
 
 
+class CauseKey(NamedTuple):
+    """Identity of a cause over ticks."""
+
+    kind: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One cause in one tick.
+
+    Attributes:
+        nfs: `NfRow.key` of its victims.
+        findings: those that show it.
+        effects: findings about its victims that it explains.
+        takes_effects: whether it explains drops and costs of its victims.
+        priced: those of `nfs` whose drops are its price.
+        floor: severity without any effect.
+        is_over: nothing shows it any more; `findings` are effects that have yet to clear.
+        title, culprit, basis, likely, group, l3, watch, memory: as `Incident`.
+    """
+
+    key: CauseKey
+    kind: CauseKind
+    title: str
+    culprit: Party | None
+    nfs: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    effects: tuple[Finding, ...] = ()
+    takes_effects: bool = True
+    priced: tuple[str, ...] = ()
+    floor: Severity = Severity.WARN
+    is_over: bool = False
+    basis: str = ""
+    likely: bool = False
+    group: str = ""
+    l3: L3Domain | None = None
+    watch: tuple[Cpu, ...] = ()
+    memory: tuple[Cpu, ...] = ()
+
+
 @dataclass(frozen=True)
 class Parties:
     """What runs on a host.
@@ -52,6 +102,12 @@ class Parties:
     pollers: Mapping[int, Occupant] = field(default_factory=dict)
     facts: Mapping[int, ProcessFacts] = field(default_factory=dict)
     uses: Sequence[CpuUse] = ()
+
+    def has_ended(self, pid: int) -> bool:
+        """Whether no thread of a former network function is left, where threads can be seen."""
+        state = self.frame.sources.get("processes")
+        seen = state is not None and state.reason is Reason.PRESENT and not state.late_s
+        return seen and all(rate.thread.pid != pid for rate in self.threads)
 
     def of_nf(self, nf: NfRow) -> Party:
         """A network function, with its user and container if known."""

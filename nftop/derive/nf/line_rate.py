@@ -20,6 +20,7 @@ _PCI = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 _VIRTUAL = Missing(Reason.UNDEFINED, "a virtual device has no link: the speed it reports is none")
 _NO_SPEED = Missing(Reason.SOURCE, "the speed of its link is not reported, or its link is down")
 _NO_FRAMES = Missing(Reason.IDLE, "no frames, so none whose size is known")
+_NO_BYTES = Missing(Reason.SOURCE, "its driver counts packets and no bytes")
 _NO_LINK = Missing(Reason.UNDEFINED, "no port of it has a link whose speed is known")
 
 
@@ -38,6 +39,8 @@ def frame_size(packets_per_s: Reading, bytes_per_s: Reading) -> Reading:
     size = quotient(bytes_per_s, packets_per_s)
     if isinstance(size, Missing):
         return _NO_FRAMES if size.reason is Reason.IDLE else size
+    if size == 0:
+        return _NO_BYTES
     return max(size + FCS_BYTES, float(LEAST_FRAME_BYTES))
 
 

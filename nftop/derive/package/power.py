@@ -89,8 +89,12 @@ def step_power(
     topology: Topology,
     *,
     now_ns: int,
+    has_c3: bool = True,
 ) -> tuple[PowerState, PowerOutput]:
-    """Fold one reading in. C0 of CPUs is of the cores' counters, whatever `reading` is."""
+    """Fold one reading in. C0 of CPUs is of the cores' counters, whatever `reading` is.
+
+    `has_c3`: the CPU has these states.
+    """
     value = UNREAD if reading is None else reading.value
     if reading is None or isinstance(value, Missing):
         why = value if isinstance(value, Missing) else UNREAD
@@ -121,6 +125,10 @@ def step_power(
     idle, held = columns["c1_ratio"], state.c1 or columns["c1_ratio"]
     columns["c1_ratio"] = where(idle.present, held, idle)
     of_packages = _of_packages(table, rates, joules, tsc_hz(counted), topology)
+    if not has_c3:
+        # The kernel lists the state of some CPUs that never enter it; the others' sums are right.
+        columns["c3_ratio"] = missing(len(topology.cpus), NO_C3)
+        of_packages["c3_ratio"] = missing(len(packages), NO_C3)
     throttled_s = ages_s.get("package_throttles")
     sampled = {} if throttled_s is None else {"throttles_per_s": throttled_s}
     ages = {name: ages_s[event] for name, event in _SLOW.items() if event in ages_s}
@@ -128,6 +136,9 @@ def step_power(
     return state, PowerOutput(columns, _with(packages, of_packages, sampled), ages)
 
 
+# Names of tables; of a CPU without one nothing is known.
+_WITH_C3 = ("hsx", "bdx", "generic")
+NO_C3 = Missing(Reason.HARDWARE, "only Haswell and Broadwell have C3")
 _SLOW = {**_CORE_STATES, "c1_ratio": "core_c6", "throttles_per_s": "core_throttles"}
 
 
@@ -338,9 +349,10 @@ def _rest(whole: Column, states: Sequence[Column]) -> Column:
 
 
 def _run(state: PowerState, tick: FoldTick) -> tuple[PowerState, PowerOutput]:
+    reading = tick.sample.readings.get("power")
     return step_power(
-        state, tick.sample.readings.get("power"), tick.output(COUNTERS), tick.output(PACKAGES),
-        tick.topology, now_ns=tick.sample.monotonic_ns,
+        state, reading, tick.output(COUNTERS), tick.output(PACKAGES), tick.topology,
+        now_ns=tick.sample.monotonic_ns, has_c3=tick.host.uarch.casefold() in _WITH_C3,
     )  # fmt: skip
 
 

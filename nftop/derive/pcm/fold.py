@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.table import CPUS
 from nftop.derive.fold_stage import FoldStage, TopologyChange
-from nftop.derive.package.power import POWER
+from nftop.derive.package.power import NO_C3, POWER
 from nftop.derive.pcm.cpus import SHARED_CPU_METRICS, always_busy, cpu_columns
 from nftop.derive.pcm.packages import (
     PCIE_METRICS,
@@ -375,6 +375,12 @@ def _with_second_choice(
     others: Collection[str],
 ) -> tuple[CpuTable, tuple[PackageRow, ...]]:
     """CPUs and packages with the server's numbers where perf has none, and origins."""
+    if any(row.readings.get("c3_ratio") == NO_C3 for row in packages):
+        # The server's 0 of a state that the CPU lacks is no measurement.
+        cpu_rates, of_packages = dict(rates.cpus), dict(rates.packages)
+        for rated in (cpu_rates, of_packages):
+            rated.pop("c3_ratio", None)
+        rates = replace(rates, cpus=cpu_rates, packages=of_packages)
     columns, origins = {**rates.cpus, **table.columns}, {}
     first = Block.of({name: columns[name] for name in rates.cpus})
     second = Block.of(rates.cpus)

@@ -8,6 +8,7 @@ An absent number is null, its reason stands in `missing`. Ratios are 0..1.
   `uncore_imc_3`.
 - `devices`: PCIe root ports with network devices behind them, which are counted together; `name`
   is their interfaces, or addresses. `package`, `stack` and `port` are null if it is not counted.
+  `devices_missing`: why there are none; null where there are.
 - `origins` of a CPU or package: the source of numbers that are not from their metric's first
   choice, `{"ipc": "pcm"}`; `links` stands for the package's links.
 - `sampled_s` of a CPU, package or network function: age in seconds of numbers that are read now
@@ -341,7 +342,7 @@ def frame_object(frame: Frame) -> dict[str, Any]:
         "nfs": nf_objects(frame),
         "frequencies": frequencies_object(frame.frequencies),
         "interfaces": list(map(_interface, frame.interfaces)),
-        "devices": list(map(_device, frame.devices)),
+        **_devices(frame),
         "accelerators": [
             with_missing({"name": accelerator.name, "per_s": {}}, _per_s(accelerator))
             for accelerator in frame.accelerators
@@ -402,6 +403,12 @@ def _interface(row: InterfaceRow) -> dict[str, Any]:
             row, "rx_packets_per_s tx_packets_per_s missed_per_s frame_bytes line_packets_per_s"
         ),
     )
+
+
+def _devices(frame: Frame) -> dict[str, Any]:
+    why = frame.no_devices
+    missing = None if why is None else {"reason": why.reason.key, "detail": why.message}
+    return {"devices": list(map(_device, frame.devices)), "devices_missing": missing}
 
 
 def _device(row: DeviceRow) -> dict[str, Any]:

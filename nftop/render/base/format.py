@@ -102,8 +102,13 @@ def mark(reason: Reason, width: int) -> str:
 
 def worded(reading: Reading, unit: Unit, *, bound: bool = False) -> str:
     """A reading with its unit, `14.88 Mpps`, or its mark; `bound`: as `cell`."""
+    word = _WORDS.get(unit, "")
+    if not isinstance(reading, Missing):
+        scaled = _SCALED.get(unit, ())
+        factor, word = next((item for item in scaled if abs(reading) < item[2]), (1.0, word, 0))[:2]
+        reading *= factor
     text = cell(reading, unit, 12, bound=bound)
-    return text if isinstance(reading, Missing) else f"{text} {_WORDS[unit]}".rstrip()
+    return text if isinstance(reading, Missing) else f"{text} {word}".rstrip()
 
 
 def way_mib(size_bytes: float) -> str:
@@ -209,6 +214,14 @@ _WORDS: Mapping[Unit, str] = {
     Unit.JOULES: "kJ",
     Unit.DEGREES_C: "degrees C",
 }
+
+
+# Of a unit in words: factor, word, and the end of what is printed so.
+_SCALED: Mapping[Unit, tuple[tuple[float, str, float], ...]] = {
+    Unit.NS: (
+        (1.0, "ns", 999.5), (1e-3, "us", 999.5e3), (1e-6, "ms", 999.5e6), (1e-9, "s", math.inf),
+    ),
+}  # fmt: skip
 
 
 def duration_text(seconds: float) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nftop.model.check import Check
 from nftop.model.missing import Reason
+from nftop.model.nf.kinds import NF_ADDRESSES
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import LONGEST, cells, fit, printable
 
 # What is not on this host, or has nothing to do at the moment; nothing is wrong.
 _ABSENT = frozenset({Reason.HARDWARE, Reason.SOURCE, Reason.IDLE, Reason.UNDEFINED, Reason.WARMING})
+_COUNTERS = ("perf", "uncore")
 _NAME_MOST = 24
 _STATE = 11
 
@@ -23,20 +25,37 @@ def mark_of(check: Check) -> tuple[str, Tone]:
 
 
 def next_step(checks: Sequence[Check]) -> Check | None:
-    """The check to mend first: faults before settings before what is absent; None: none has a fix.
+    """The check to mend first, by what blocks most; None: none has a fix.
 
-    Among equals the first one, since sources are in the order of what depends on them.
+    Faults, absent counters, settings, then what else is absent. While no thread polls settings
+    change nothing: a network function that has yet to be started comes before them. Among equals
+    the first one, since sources are in the order of what depends on them.
     """
-    rank = {"✘": 0, "▲": 1, "·": 2}
-    open_ones = [item for item in checks if item.fix and mark_of(item)[0] in rank]
-    return min(open_ones, key=lambda item: rank[mark_of(item)[0]], default=None)
+    of_nfs = [item for item in checks if item.name.split(" ")[0] in NF_ADDRESSES]
+    polls = any(item.reason is Reason.PRESENT for item in of_nfs)
+    idle = not polls and any(item.reason is Reason.IDLE for item in checks)
+
+    def rank(item: Check) -> int | None:
+        if idle and item in of_nfs and item.reason is Reason.SOURCE:
+            return 2
+        mark = mark_of(item)[0]
+        counts = item.name.split(" ")[0] in _COUNTERS
+        return {"✘": 0, "▲": 3, "·": 1 if counts else 4}.get(mark) if item.fix else None
+
+    ranked = [(at, item) for item in checks if (at := rank(item)) is not None]
+    return min(ranked, key=lambda pair: pair[0], default=(0, None))[1]
+
+
+def counts(checks: Sequence[Check]) -> Mapping[str, int]:
+    """Number of checks by state in words, all four of them."""
+    marks = [mark_of(item)[0] for item in checks]
+    words = {"✔": "work", "▲": "to tune", "✘": "fail", "·": "absent"}
+    return {word: marks.count(mark) for mark, word in words.items()}
 
 
 def summary(checks: Sequence[Check]) -> str:
     """`12 work, 2 to tune, 1 fail, 9 absent`, without what there is none of."""
-    marks = [mark_of(item)[0] for item in checks]
-    words = {"✔": "work", "▲": "to tune", "✘": "fail", "·": "absent"}
-    return ", ".join(f"{marks.count(mark)} {word}" for mark, word in words.items() if mark in marks)
+    return ", ".join(f"{count} {word}" for word, count in counts(checks).items() if count)
 
 
 def doctor_lines(checks: Sequence[Check], caveat: str, width: int) -> list[Line]:
@@ -53,8 +72,10 @@ def doctor_lines(checks: Sequence[Check], caveat: str, width: int) -> list[Line]
     lines.append(crop(line(Span(summary(checks), Tone.STRONG)), width))
     first = next_step(checks)
     if first is not None:
-        lines += paragraph(first.name, width, lead=line(Span("first: ", Tone.ACCENT)))
-        lines.append(_command(first.fix))
+        lead = line(Span("first: ", Tone.ACCENT))
+        text = first.name if first.fix else f"{first.name}: {first.text}"
+        lines += paragraph(text, width, lead=lead)
+        lines += [_command(first.fix)] if first.fix else []
     lines.append(BLANK)
     for check in checks:
         mark, tone = mark_of(check)

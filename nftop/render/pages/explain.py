@@ -13,6 +13,7 @@ from nftop.derive.findings.rule import Rule
 from nftop.derive.findings.rules import all_rules
 from nftop.model.data_files import data_file
 from nftop.model.metrics.catalogue import EXPLAINED
+from nftop.model.metrics.device import DEVICE_EVENTS
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.pcm import caveat_of
 from nftop.model.metrics.tma import TMA_METRICS
@@ -101,17 +102,19 @@ def metrics_called(name: str) -> tuple[str, ...]:
     wanted = " ".join(name.casefold().split())
     if wanted in _HEADERS:
         return _HEADERS[wanted]
-    if wanted in _of_traffic():
-        return _of_traffic()[wanted]
     if wanted.split()[:1] in ([bar] for bar in ("tma", "topdn", BAR.label.split()[0].casefold())):
         return tuple(metric.id for metric in TMA_METRICS)
-    return tuple(
-        dict.fromkeys(
-            metric.id
-            for metric in EXPLAINED
-            if wanted in (metric.id, metric.id.removeprefix("tma."), metric.label.casefold())
-        )
+    own = (
+        metric.id
+        for metric in EXPLAINED
+        if wanted in (metric.id, metric.id.removeprefix("tma."), metric.label.casefold())
     )
+    of_traffic = _of_traffic().get(wanted)
+    if of_traffic is None:
+        return tuple(dict.fromkeys(own))
+    # A row of the screen and a column of its devices may have one name.
+    columns = (item for item in own if item in DEVICE_EVENTS)
+    return tuple(dict.fromkeys((*of_traffic, *columns)))
 
 
 @lru_cache(maxsize=1)

@@ -6,6 +6,7 @@ Rows come from the catalogue's ids: `memory.read_bytes_per_s` is row `read` of s
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -225,8 +226,8 @@ def absence_lines(frame: Frame, width: int) -> list[Line]:
                 both = (box.in_bytes_per_s, box.out_bytes_per_s)
                 gone = next((item for item in both if isinstance(item, Missing)), 0.0)
                 named.append((f"{boxes.title.lower()[:-1]} {box.number}", gone, socket))
-    lines = reason_lines(named, len(frame.packages), width)
-    lines += device_absences(frame, width)
+    devices, others = device_absences(frame, width), reason_lines(named, len(frame.packages), width)
+    lines = [*others, *devices] if frame.devices else [*devices, *others]
     return [BLANK, *lines] if lines else []
 
 
@@ -256,11 +257,19 @@ _DEVICE_COLUMNS = (
     TableColumn("port", "root port", 13, right=False, priority=8),
     TableColumn("drivers", "driver", 10, right=False, priority=9, grows=8),
 )
-_NO_STACKS = Missing(
-    Reason.SOURCE,
-    "no source of this session counts traffic by device (IIO: Skylake and later Xeons)",
-)
-_NO_DEVICES = Missing(Reason.UNDEFINED, "no network device is behind a PCIe root port")
+# Below this GB/s with two decimals would have one digit or none.
+_AS_BYTES, _MB = 0.0995e9, 1e6
+
+
+def by_traffic(devices: Sequence[DeviceRow]) -> tuple[DeviceRow, ...]:
+    """Those with most traffic first, by steps of two: small changes do not swap rows."""
+
+    def size(row: DeviceRow) -> int:
+        moved = (row.readings[metric.id] for metric in DEVICE_METRICS[:2])
+        whole = sum(item for item in moved if not isinstance(item, Missing))
+        return math.frexp(whole)[1] if whole >= 1 else 0
+
+    return tuple(sorted(devices, key=size, reverse=True))
 
 
 def device_lines(devices: Sequence[DeviceRow], width: int) -> list[Line]:
@@ -275,8 +284,13 @@ def device_lines(devices: Sequence[DeviceRow], width: int) -> list[Line]:
 def _device_cell(row: DeviceRow, column: TableColumn) -> Span:
     if column.key in row.readings:
         metric = next(item for item in DEVICE_METRICS if item.id == column.key)
-        estimate = metric.id in row.estimates
-        return number_cell(row.readings[metric.id], metric.unit, column.width, estimate=estimate)
+        estimate, reading = metric.id in row.estimates, row.readings[metric.id]
+        if not isinstance(reading, Missing) and 0 < reading < _AS_BYTES:
+            size, word = (1e6, "MB/s") if reading >= _MB else (1e3, "kB/s")
+            text = f"{reading / size:.{int(reading < 9.95 * size)}f}{word}"
+            end = fmt.ESTIMATE if estimate else " "
+            return Span(text.rjust(column.width - 1) + end, Tone.PLAIN)
+        return number_cell(reading, metric.unit, column.width, estimate=estimate)
     port = row.port
     text = {
         "name": f" {row.name}",
@@ -290,11 +304,7 @@ def _device_cell(row: DeviceRow, column: TableColumn) -> Span:
 
 def device_absences(frame: Frame, width: int) -> list[Line]:
     """Reasons of absences of devices, by label and device."""
-    state = frame.sources.get("iio")
-    if not frame.devices:
-        why = _NO_STACKS if state is None else _NO_DEVICES
-        if state is not None and state.reason is not Reason.PRESENT:
-            why = Missing(state.reason, state.detail)
+    if (why := frame.no_devices) is not None:
         return reason_lines([("Devices", why, "")], 1, width)
     named = [
         (f"device {metric.label}", row.readings[metric.id], printable(row.name))
@@ -369,8 +379,9 @@ def traffic(frame: Frame, width: int, past: PackagePast, interval_s: float) -> T
             lines = _section(section, band, shape, past, interval_s)
             drawn += zip(lines, (None, *section.rows), strict=True)
             if section in behind and not at:
-                devices = device_lines(frame.devices, width)
-                drawn += zip(devices, (None, *frame.devices), strict=bool(devices))
+                rows = by_traffic(frame.devices)
+                devices = device_lines(rows, width)
+                drawn += zip(devices, (None, *rows), strict=bool(devices))
             if section.title == _TITLES["per_packet"] and not at:
                 drawn += [(item, None) for item in (*_others(frame, width), *paper_lines(width))]
         for boxes in BOXES:

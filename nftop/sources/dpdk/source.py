@@ -168,9 +168,8 @@ class DpdkSource(NfSource[RequestLink[str, Answers], DpdkApp]):
 
     def _check_one(self, sample: DpdkApp) -> Check:
         version = sample.version or "version unknown"
-        subject = (
-            f"{sample.name or 'an application'} (pid {sample.pid}, {version}{suffix(sample.owner)})"
-        )
+        name, pid = sample.name or "an application", sample.pid or "unknown"
+        subject = f"{name} (pid {pid}, {version}{suffix(sample.owner)})"
         if sample.problem is not None:
             fix = (
                 "sudo ss -xp | grep dpdk_telemetry" if sample.problem.reason is Reason.TAKEN else ""

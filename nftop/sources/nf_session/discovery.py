@@ -382,7 +382,7 @@ class SocketFinder:
                     if entry.is_dir(follow_symlinks=False):
                         yield entry.path
             else:
-                folders = (path for path in (location, *location.parents) if path.is_dir())
+                folders = (path for path in (location, *location.parents) if _is_folder(path))
                 yield os.fspath(next(folders, self._root))
 
     def _list(self) -> tuple[tuple[UnixSocket, ...], tuple[str, ...]]:
@@ -420,12 +420,22 @@ class SocketFinder:
         self._locations = tuple(
             path
             for path in kept
-            if path.name == ANY_FOLDER or path.parent not in parents or path.is_symlink()
+            if path.name == ANY_FOLDER or path.parent not in parents or _is_link(path)
         )
         subject = "1 process is" if unseen == 1 else f"{unseen} processes are"
         sockets_of = f"{self.search.label} in their containers can't be seen{_remedy()}"
         text = f"{subject} closed to this user, so {sockets_of}"
         self._hidden = (text,) if unseen else ()
+
+
+def _is_link(path: Path) -> bool:
+    """False also where nftop may not look."""
+    return os.path.islink(path)  # noqa: PTH114 - Path.is_symlink raises there
+
+
+def _is_folder(path: Path) -> bool:
+    """False also where nftop may not look."""
+    return os.path.isdir(path)  # noqa: PTH112 - Path.is_dir raises there
 
 
 def _remedy() -> str:

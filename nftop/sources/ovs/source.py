@@ -161,7 +161,7 @@ class OvsSource(NfSource[RequestLink[OvsCall, ControlReplies], OvsSwitch]):
     def _check_one(self, sample: OvsSwitch) -> Check:
         name = f"ovs {sample.rundir}"
         version = sample.version.rpartition(") ")[2] or "version unknown"
-        subject = f"{sample.name} (pid {sample.pid}, {version}{suffix(sample.owner)})"
+        subject = f"{sample.name} (pid {sample.pid or 'unknown'}, {version}{suffix(sample.owner)})"
         if sample.problem is not None:
             return Check(name, sample.problem.reason, f"{subject}: {sample.problem.message}")
         if not sample.pmds:

@@ -436,7 +436,7 @@ def read_tool(root: Path = Path("/"), kernel: Kernel | None = None) -> PerfTool:
         cycles=bool(core),
         samples=next((name for name, event in _SAMPLED.items()
                       if (core or name != "cycles") and _samples(kernel, event)), ""),
-        memory_events="mem-loads" in events,
+        memory_events="mem-loads" in events or "ibs_op" in pmus,
         processor_trace="intel_pt" in pmus,
         fault=fault,
     )  # fmt: skip

@@ -18,7 +18,7 @@ import numpy as np
 from nftop.model.check import Check
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.missing import Missing, Reason
-from nftop.model.struct import dataclass
+from nftop.model.struct import dataclass, field
 from nftop.model.topology import CpuInfo, Topology
 from nftop.model.uncore import NOT_ON_POLLERS, POWER_EVENTS, SLOW_POWER_EVENTS, SLOWLY, UncoreTable
 from nftop.sources.base import RETRY_AFTER_NS
@@ -93,6 +93,7 @@ class _Box:
         key: its identity while the kernel moves its events from CPU to CPU.
         rows: one for each event, in the order of `kind`; `counted` are those that can be counted.
         group: None if it is not open; files have none.
+        counts: of each CPU's file of a package, when it was last read.
     """
 
     kind: Counted
@@ -102,6 +103,7 @@ class _Box:
     counted: list[_Row]
     encodings: tuple[Encoding, ...]
     group: CounterGroup | None = None
+    counts: dict[Cpu, int] = field(default_factory=dict)
 
     @property
     def readable(self) -> bool:
@@ -310,10 +312,12 @@ class PowerSource:
         """Values of a box's rows, or why there are none. One that fails is opened again later."""
         if not box.kind.pmu:
             for row in box.counted:
-                path = f"{_CPUS}/cpu{box.cpu}/thermal_throttle/{box.kind.events[row.event]}"
-                value = SysTree(self._root).number(path)
-                row.problem = _NO_FILES if value is None else None
-                row.value, row.clock_ns = value or 0, now_ns
+                values = self._throttles(box, row)
+                row.problem = None if values else _NO_FILES
+                grown = [value - box.counts.get(cpu, 0) for cpu, value in values.items()
+                         if not box.counts or cpu in box.counts]  # fmt: skip
+                row.value, row.clock_ns = row.value + max([0, *grown]), now_ns
+                box.counts = values or box.counts
             return
         if box.group is None:
             return
@@ -336,6 +340,17 @@ class PowerSource:
             return
         for row, value in zip(box.counted, buffer[READ_HEADER_WORDS:].tolist(), strict=True):
             row.value, row.clock_ns = value, int(buffer[1])
+
+    def _throttles(self, box: _Box, row: _Row) -> dict[Cpu, int]:
+        """Counts of the CPUs of a box: each counts the events of its package that it saw."""
+        cpus = [box.cpu]
+        if not box.kind.of_cores:
+            die = row.package, row.number
+            online = (info for info in self._topology.cpus if info.online)
+            cpus = [info.cpu for info in online if (info.package, info.die or 0) == die]
+        tree, name = SysTree(self._root), box.kind.events[row.event]
+        read = {cpu: tree.number(f"{_CPUS}/cpu{cpu}/thermal_throttle/{name}") for cpu in cpus}
+        return {cpu: value for cpu, value in read.items() if value is not None}
 
 
 def _may_pass(row: _Row) -> bool:

@@ -93,7 +93,7 @@ class VppSource(NfSource[SegmentLink, VppInstance]):
 
     def _check_one(self, sample: VppInstance) -> Check:
         name = f"vpp {Path(sample.socket).parent.name}"
-        subject = f"{sample.name} (pid {sample.pid}{suffix(sample.owner)})"
+        subject = f"{sample.name} (pid {sample.pid or 'unknown'}{suffix(sample.owner)})"
         if sample.problem is not None:
             fix = reader.INSTALL if reader.unfit(reader.installed()) is not None else ""
             return Check(name, sample.problem.reason, f"{subject}: {sample.problem.message}", fix)

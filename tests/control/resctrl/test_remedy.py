@@ -181,7 +181,7 @@ def test_a_container_is_moved_by_its_manager(container: str, command: str | None
 def test_other_causes_have_advice_and_no_command() -> None:
     frame = frame_of("default", 10)
     for kind in ("gone", "clock", "remote", "ddio", "channels", "registers", "descriptors",
-                 "load", "flows", "stopped", "host", "nf"):  # fmt: skip
+                 "load", "flows", "stopped", "hung", "throttled", "host", "nf"):  # fmt: skip
         plan = remedy(replace(worst(frame), kind=kind), frame)
         assert (plan.kind, plan.commands) == ("advice", ()) and plan.advice
     for culprit in (None, Party("host", "hypervisor (steal)"), Party("host", "kernel")):

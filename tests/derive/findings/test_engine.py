@@ -22,7 +22,7 @@ from nftop.render.pages.explain import explain_rule, known_rules
 from tests.recordings import taken
 from tests.samples import S
 
-LATE, IDLE = Missing(Reason.STALE), Missing(Reason.IDLE)
+LATE, IDLE, RESET = (Missing(one) for one in (Reason.STALE, Reason.IDLE, Reason.RESET))
 
 
 @lru_cache(maxsize=1)
@@ -138,8 +138,9 @@ def test_no_number_neither_confirms_nor_clears() -> None:
     assert bench.ticks(*[LATE] * 10) == "!" * 10
     (result,) = bench.tick(8)
     assert (result.text, result.since_ns) == ("8 at 10, above 5", 101 * S)
-    bench.ticks(*[LATE] * int(UNKNOWN_FOR_S))
-    assert bench.ticks(LATE) == ".", "nobody knows any more"
+    assert bench.ticks(*[LATE] * 60) == "!" * 60, "a silent source ends nothing"
+    bench.ticks(*[RESET] * int(UNKNOWN_FOR_S))
+    assert bench.ticks(RESET) == ".", "nobody knows any more"
     assert bench.ticks(9, 9, 9, 9, 9, 9) == ".....!"
 
 

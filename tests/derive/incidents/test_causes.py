@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+import numpy as np
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.derive.findings.engine import FindingState, step_findings
 from nftop.derive.findings.inputs import FindingInputs
-from nftop.derive.incidents.causes import Cause, CauseInputs, causes_of
-from nftop.derive.incidents.parties import Parties
+from nftop.derive.findings.rules import all_rules
+from nftop.derive.incidents.causes import CauseInputs, causes_of
+from nftop.derive.incidents.parties import Cause, Parties
+from nftop.model.column import column
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import Severity
@@ -180,3 +184,40 @@ def test_values_that_are_missing_leave_titles_without_numbers() -> None:
             for row in frame.packages)  # fmt: skip
     [cause] = causes(replace(frame, packages=tuple(rows)), registers)
     assert cause.title == "register reads, socket 0"
+
+
+def test_throttling_harms_by_its_effect_on_pollers() -> None:
+    frame = quiet()
+    vpp = next(nf for nf in frame.nfs if nf.kind == "vpp")
+    cpu, package = vpp.cpus[0], frame.topology.cpus[frame.topology.row_of[vpp.cpus[0]]].package
+    hot = Finding("core-throttled", "throttles_per_s", f"cpu {cpu}", "x", 0, began_ns=5 * S)
+    whole = Finding("package-throttled", "throttles_per_s", f"package {package}", "x", 0)
+    [cause] = causes(frame, hot, whole)
+    assert (cause.kind, cause.floor, len(cause.findings)) == ("throttled", Severity.WARN, 2)
+    assert vpp.key in cause.nfs
+    lost = Finding("drops", "missed_packets_per_s", f"nf {vpp.name}", "x", 0, began_ns=6 * S)
+    [cause] = causes(frame, hot, lost)
+    assert [item.rule for item in cause.effects] == ["drops"]
+    # Nothing polls there: it explains a number, and harms nothing.
+    [cause] = causes(replace(frame, nfs=()), whole)
+    assert (cause.floor, cause.nfs) == (Severity.INFO, ())
+
+
+def test_a_core_and_a_package_that_throttle_are_findings_and_others_are_not() -> None:
+    frame = quiet()
+    row = next(at for at, name in enumerate(frame.cpus.nf) if name is not None)
+    values = np.zeros(len(frame.cpus.nf))
+    values[row] = 0.4
+    table = replace(frame.cpus, columns={**frame.cpus.columns, "throttles_per_s": column(values)})
+    packages = tuple(
+        replace(item, readings={**item.readings, "throttles_per_s": 0.2 * (item.package == 1)})
+        for item in frame.packages
+    )
+    state, shown = FindingState(), set[tuple[str, str]]()
+    rules = [rule for rule in all_rules() if rule.id.endswith("throttled")]
+    for second in range(6):
+        now = replace(frame, cpus=table, packages=packages, monotonic_ns=second * S)
+        state, findings = step_findings(state, now, {}, pace_s=1.0, rules=rules)
+        shown = {(item.rule, item.where) for item in findings}
+    cpu = frame.topology.cpus[row].cpu
+    assert shown == {("core-throttled", f"cpu {cpu}"), ("package-throttled", "package 1")}

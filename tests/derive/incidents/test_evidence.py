@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.derive.incidents.causes import Cause, CauseKey
 from nftop.derive.incidents.evidence import chain_of, ruled_out
+from nftop.derive.incidents.parties import Cause, CauseKey
 from nftop.derive.nf.recent import RecentPoint, RecentRates
 from nftop.model.incident import RuledOut
 from tests.frames import SECOND_NS, WALL_NS

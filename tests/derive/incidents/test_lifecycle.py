@@ -361,6 +361,11 @@ def test_a_function_that_is_gone_is_the_worst() -> None:
     [one] = Fold().tick(since(finding, 0), gone=(departed,)).active
     assert (one.kind, one.severity) == ("gone", Severity.BAD)
     assert one.culprit is not None and (one.culprit.key, one.culprit.pid) == ("k", 7)
+    left = (rate(0.0, pid=7, tid=7, allowed=(Cpu(1),), program="ovs-vswitchd"),)
+    [listed] = Fold().tick(since(finding, 0), gone=(departed,), threads=left).active
+    assert "process 7 ended" not in listed.title
+    [over] = Fold().tick(since(finding, 0), gone=(departed,)).active
+    assert over.title == "process 7 ended"
 
 
 def test_ids_do_not_depend_on_when_the_fold_began_and_a_clock_that_went_back_resets() -> None:

@@ -9,10 +9,11 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.derive.fold import FoldState
 from nftop.derive.nf.departures import GONE_FOR_S
 from nftop.model.frame import Frame
+from nftop.model.incident import Severity
 from nftop.model.missing import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from tests.derive.scene import START, forwarding, tick
-from tests.samples import S, fold
+from tests.samples import S, app, fold, main_thread, port, thread
 
 
 def texts(frame: Frame) -> list[tuple[str, str]]:
@@ -69,3 +70,49 @@ def test_one_that_comes_again_is_not_gone() -> None:
     frames = session(*map(here, (1, 2)), *map(nobody, (3, 4, 5, 6)), *map(here, (7, 8)))
     assert texts(frames[-3])
     assert not texts(frames[-1])
+
+
+SILENT = Missing(Reason.STALE, "has not answered")
+
+
+def late(second: int, *, runs: bool, why: Missing = SILENT) -> Sample:
+    """Its last reading is of second 12; since then its worker runs, or stands still."""
+    worker = thread(run_ns=(second if runs else 12) * S, voluntary=0 if runs else 1)
+    return tick(second, forwarding(12, problem=why), workers=(main_thread(run_ns=0), worker))
+
+
+def hangs(frame: Frame) -> list[str]:
+    return [item.where for item in frame.findings if item.rule == "hung"]
+
+
+def test_one_that_neither_answers_nor_runs_hangs_until_it_answers() -> None:
+    stopped = [late(second, runs=False) for second in range(13, 53)]
+    frames = session(*map(here, range(1, 13)), *stopped, *map(here, range(53, 60)))
+    name = frames[0].nfs[0].name
+    assert not any(hangs(frame) for frame in frames[:14])
+    for frame in frames[18:52]:
+        assert hangs(frame) == [f"nf {name}"]
+        [incident] = frame.incidents
+        assert (incident.kind, incident.severity) == ("hung", Severity.BAD)
+        assert incident.culprit is not None and incident.culprit.pid == 100
+    assert len({frame.incidents[0].id for frame in frames[18:52]}) == 1
+    assert not hangs(frames[-1]) and not frames[-1].incidents
+
+
+def test_a_slow_main_thread_or_another_failure_is_no_hang() -> None:
+    denied = Missing(Reason.PERMISSION, "closed")
+    for runs, why in ((True, SILENT), (False, denied)):
+        slow = [late(second, runs=runs, why=why) for second in range(13, 30)]
+        assert not any(map(hangs, session(*map(here, range(1, 13)), *slow)))
+
+
+def test_an_incident_stays_open_while_its_source_is_silent() -> None:
+    def loses(second: int, at: int, problem: Missing | None = None) -> Sample:
+        ports = (port(0, rx=10**7 * at, rx_missed=10**6 * at), port(1, tx=10**7 * at))
+        return tick(second, app(at * S, *ports, problem=problem))
+
+    silent = [loses(second, 12, SILENT) for second in range(13, 53)]
+    frames = session(*(loses(second, second) for second in range(1, 13)), *silent)
+    for frame in frames[12:]:
+        assert {item.rule for item in frame.findings} == {"drops"}
+        assert len(frame.incidents) == 1 and frame.incidents[0].id == frames[11].incidents[0].id

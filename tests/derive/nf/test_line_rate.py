@@ -34,6 +34,7 @@ def test_the_papers_line_rates_come_back(size: int, mpps: float) -> None:
 def test_no_frame_is_shorter_than_ethernets() -> None:
     assert frame_size(1e6, 46e6) == 64.0
     assert reason(frame_size(0.0, 0.0)) is Reason.IDLE
+    assert reason(frame_size(1e6, 0.0)) is Reason.SOURCE, "a driver that counts no bytes"
     assert reason(frame_size(1e6, Missing(Reason.RESET))) is Reason.RESET
 
 

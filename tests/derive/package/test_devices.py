@@ -110,6 +110,13 @@ def test_a_network_function_uses_the_devices_that_its_ports_name(name: str) -> N
     assert row.nfs == (("fwd",) if NAMES[name] else ())
 
 
+def test_every_function_of_the_simulated_host_has_its_device() -> None:
+    demo = Frozen(cpus=44, processor="gold-6230n")
+    frame = [demo.tick(S) for _ in range(3)][-1]
+    assert {nf.kind for nf in frame.nfs if nf.name in {name for row in frame.devices
+            for name in row.nfs}} >= {"dpdk", "vpp", "ovs"}  # fmt: skip
+
+
 @pytest.mark.parametrize("uarch", ["SKX", "CLX", "ICX", "SPR"])
 def test_traffic_of_simulated_devices_is_their_package_s(uarch: str) -> None:
     """What devices read and write, and what their registers are, of the model's own counts."""

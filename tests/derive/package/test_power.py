@@ -256,6 +256,18 @@ def test_the_simulated_hosts_numbers_are_those_of_its_model(scenario: str) -> No
     assert 0 <= last.cpus.sampled_s.get("c6_ratio", 0.0) < SLOW_NS / 1e9
 
 
+def test_only_haswell_and_broadwell_have_c3() -> None:
+    for processor, has in (("gold-6230n", False), ("e5-2699v4", True)):
+        host = Frozen("default", 8, processor=processor)
+        host.tick(0)
+        frame = host.tick(S)
+        shown = frame.packages[0].readings["c3_ratio"]
+        assert isinstance(shown, Missing) != has
+        assert has or (isinstance(shown, Missing) and shown.reason is Reason.HARDWARE)
+        column = frame.cpus.columns["c3_ratio"]
+        assert has or set(column.reasons.tolist()) == {int(Reason.HARDWARE)}
+
+
 def test_a_core_that_polls_has_its_reason_on_every_thread() -> None:
     host = Frozen("default", 8)
     host.tick(0)

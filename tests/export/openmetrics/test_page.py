@@ -413,7 +413,7 @@ def test_a_vpp_s_drops_are_by_node_and_reason_and_no_other_error_is() -> None:
     drops = where(pages["nftop_nf_drops_by_reason_per_second"], kind="vpp")
     by_reason = {(key["where"], key["reason"]): value for key, value in drops}
     assert set(by_reason) == {
-        *product(("local0", "port0", "port1"), ("rx-miss", "rx-error", "rx-no-buf")),
+        *product(("local0", "eth19/0/0", "eth19/0/1"), ("rx-miss", "rx-error", "rx-no-buf")),
         ("ip4-input", "bad_checksum"),
     }
     wrong = by_reason["ip4-input", "bad_checksum"]

@@ -182,3 +182,12 @@ def test_so_it_does_at_every_power_of_ten_and_where_digits_round() -> None:
 def test_a_share_has_a_decimal_and_is_all_only_where_it_is(ratio: float, text: str) -> None:
     assert fmt.share(ratio, 7) == text
     assert len(fmt.share(ratio, 4)) <= 4
+
+
+def test_times_have_their_own_unit_in_words() -> None:
+    texts = {
+        0.0: "0 ns", 90.0: "90.0 ns", 998.0: "998 ns", 4_100.0: "4.1 us", 130e6: "130 ms",
+        2.5e9: "2.5 s", 90e9: "90.0 s",
+    }  # fmt: skip
+    assert {value: fmt.worded(value, Unit.NS) for value in texts} == texts
+    assert fmt.worded(Missing(Reason.IDLE), Unit.NS) == Reason.IDLE.mark

@@ -119,7 +119,7 @@ def test_below_it_threads_queues_ports_and_nodes(snapshot: SnapshotAssertion) ->
         entry.startswith("0 0000:") and entry.split()[-2:] == ["64.0", "37.2"] for entry in text
     )
     text = detail(shown, vpp, 120)
-    assert any(entry.startswith("port0 ") for entry in text)
+    assert any(entry.startswith("eth") for entry in text)
     node = next(element for element in text if element.startswith("dpdk-input"))
     assert node.rstrip().endswith("polls")
     assert lines_with(text, "known member") == snapshot

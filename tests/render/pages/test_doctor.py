@@ -7,7 +7,13 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.check import Check
 from nftop.model.missing import Reason
-from nftop.render.pages.doctor import doctor_lines, mark_of, next_step, summary
+from nftop.render.pages.doctor import (
+    counts,
+    doctor_lines,
+    mark_of,
+    next_step,
+    summary,
+)
 
 WORKS = Check("perf", Reason.PRESENT, "counts cycles on CPU 0-87, one read a tick each")
 TUNE = Check("host turbo", Reason.PRESENT, "on", "echo 1 > no_turbo", "it varies", advised=False)
@@ -33,6 +39,19 @@ def test_a_fault_comes_before_a_setting_and_that_before_what_is_absent() -> None
     assert next_step((WORKS, TUNE, ABSENT)) is TUNE
     assert next_step((WORKS, ABSENT)) is ABSENT
     assert next_step((WORKS,)) is None
+
+
+def test_counters_come_before_settings_and_so_does_a_function_that_has_yet_to_start() -> None:
+    module = Check("uncore boxes", Reason.HARDWARE, "no PMU", "modprobe it")
+    assert next_step((WORKS, TUNE, ABSENT, module)) is module
+    idle = Check("host isolation", Reason.IDLE, "no thread polls here now")
+    nobody = Check("dpdk", Reason.SOURCE, "no application is running")
+    assert next_step((WORKS, TUNE, nobody, idle)) is nobody
+    first = doctor_lines((WORKS, TUNE, nobody, idle), "", 80)[1].text
+    assert first.strip() == f"first: {nobody.name}: {nobody.text}"
+    read = Check("dpdk nfa", Reason.PRESENT, "2 ports")
+    assert next_step((WORKS, TUNE, read, idle)) is TUNE
+    assert counts((WORKS, TUNE, nobody, idle)) == {"work": 1, "to tune": 1, "fail": 0, "absent": 2}
 
 
 def test_summary_counts_by_mark(snapshot: SnapshotAssertion) -> None:

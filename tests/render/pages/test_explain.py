@@ -16,8 +16,14 @@ from nftop.render.base.table import TableColumn
 from nftop.render.cores.detail import detail_line
 from nftop.render.cores.resources import _SOCKET_ROWS
 from nftop.render.nfs.detail import _THREAD_WIDTHS
-from nftop.render.pages.explain import metrics_called, near_names, words_called
+from nftop.render.pages.explain import (
+    explain_metric,
+    metrics_called,
+    near_names,
+    words_called,
+)
 from nftop.render.traffic.page import sections
+from nftop.uarch.table import load
 from tests.frames import frame
 
 
@@ -105,3 +111,13 @@ def test_what_changed_since_before_an_incident_has_both_values() -> None:
 def test_words_are_offered_too() -> None:
     assert "vs.10m" in near_names("vs.10") and "culprit" in near_names("culprits")
     assert words_called("no such word") == ""
+
+
+def test_columns_of_devices_and_rows_of_packages_share_names() -> None:
+    assert metrics_called("READ")[-1] == "dma_read_bytes_per_s"
+    assert metrics_called("write")[0] == "memory.write_bytes_per_s"
+    assert metrics_called("write")[-1] == "dma_write_bytes_per_s"
+    for word in ("frame_bytes", "throttling", "power", "energy", "C-states"):
+        assert words_called(word)
+    text = explain_metric("dma_write_bytes_per_s", (load("SKX"),))
+    assert "uncore_iio/event=0x83,umask=0x1,fc_mask=0x7/" in text

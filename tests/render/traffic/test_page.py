@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import cache
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.export.json.frame import frame_json
 from nftop.model.frame import DeviceRow, Frame, PackageRow, SourceState
 from nftop.model.ids import Package
 from nftop.model.metrics.device import DEVICE_EVENTS, NO_MISSES
@@ -26,6 +28,8 @@ from nftop.render.traffic.page import (
     TRAFFIC_METRICS,
     TrafficLines,
     TrafficRow,
+    absence_lines,
+    by_traffic,
     device_absences,
     device_lines,
     hit_ratio,
@@ -92,7 +96,11 @@ def test_devices(width: int, snapshot: SnapshotAssertion) -> None:
 def test_devices_are_behind_pcie_and_can_be_pointed_at() -> None:
     shown = traffic(with_devices(), 120, lambda *_: np.zeros(0, np.float32), 1.0)
     at = [index for index, row in enumerate(shown.rows) if isinstance(row, DeviceRow)]
-    assert [shown.rows[index] for index in at] == list(with_devices().devices)
+    rows = by_traffic(with_devices().devices)
+    assert [shown.rows[index] for index in at] == list(rows)
+    moved = [row.readings["dma_write_bytes_per_s"] for row in rows]
+    known = [value for value in moved if not isinstance(value, Missing)]
+    assert known[0] == max(known) > 0 and known[-1] == min(known)
     assert at == list(range(at[0], at[0] + 7))
     above = next(row for row in reversed(shown.rows[: at[0]]) if isinstance(row, TrafficRow))
     assert above.main.id.startswith("pcie.")
@@ -114,8 +122,22 @@ def test_a_device_is_explained(port: str, snapshot: SnapshotAssertion) -> None:
     assert "\n".join(line.text.rstrip() for line in lines[:16]) == snapshot
 
 
+def test_a_device_with_little_traffic_has_digits() -> None:
+    (row, *_) = with_devices().devices
+    for value, text in ((3.21e6, "3.2MB/s"), (412e3, "412kB/s"), (0.0, " 0"), (2e9, "2.00")):
+        readings = {**row.readings, "mmio_write_bytes_per_s": value}
+        one = replace(row, readings=readings, estimates=frozenset())
+        assert text in device_lines((one,), 140)[1].text
+
+
 def test_no_devices_have_a_reason() -> None:
     base = host(1)
+    first = next(line for line in absence_lines(base, 200)[1:])
+    assert first.text.endswith("(IIO: Skylake and later Xeons)")
+    demo = Frozen(cpus=8).tick(S)
+    missing = json.loads(frame_json(demo))["devices_missing"]
+    assert missing["reason"] == "source" and "IIO" in missing["detail"]
+    assert json.loads(frame_json(with_devices()))["devices_missing"] is None
     assert [line.text[:3] for line in device_absences(base, 200)] == ["[s]"]
     for reason, mark in ((Reason.PRESENT, "-  "), (Reason.ERROR, "[e]")):
         state = SourceState(reason, "it failed", 0.0, 0.0)

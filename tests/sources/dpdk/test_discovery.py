@@ -226,6 +226,23 @@ def test_closed_places_are_reported_with_path_and_remedy(snapshot: SnapshotAsser
     assert all(check.fix == "sudo nftop" for check in checks)
 
 
+def test_a_closed_runtime_folder_with_sockets_that_the_kernel_lists_needs_root() -> None:
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder = Path(name)
+        folder.chmod(0o755)
+        host = Host(folder, stack)
+        runtime = host.socket(host.root / "run/dpdk/nfa").parent.parent
+        host.process("20", "mnt:[1]", host.root, f"/run/dpdk/nfa/{NAME}")
+        (host.proc / "self/net/unix").write_text((host.proc / "20/net/unix").read_text())
+        runtime.chmod(0)
+        stack.callback(runtime.chmod, 0o700)
+        with as_nobody():
+            source = DpdkSource(host.root, host.proc, {})
+            table, checks = source.read(), source.check()
+    assert table.apps == () and any(str(runtime) in text for text in table.hidden)
+    assert {check.reason for check in checks} == {Reason.PERMISSION}
+
+
 def test_a_socket_we_may_not_open_is_hidden_and_no_application() -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)

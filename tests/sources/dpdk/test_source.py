@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, chdir, closing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -315,6 +316,9 @@ def test_the_eleventh_client_reports_that_ten_are_connected(bench: Bench) -> Non
         assert (app.pid, app.name) == (peer.pid, Path(f"/proc/{peer.pid}/comm").read_text().strip())
         (check,) = bench.source.check()
         assert check.reason is Reason.TAKEN
+
+    nobody = replace(app, pid=0)
+    assert "(pid unknown, " in bench.source._check_one(nobody).text
 
     def taken_in() -> bool:
         bench.clock.skipped_s += 3  # it is asked again no sooner
