@@ -15,7 +15,14 @@ from nftop.model.rule_settings import RuleSettings
 from nftop.session.interval import last_tick_ns
 from nftop.session.live import SessionClock, SystemClock
 from nftop.session.markers import next_event
-from nftop.session.reader import WARM_UP_NS, NoMomentError, NoRecordingError, ReplayedTick, Tape
+from nftop.session.reader import (
+    START_NS,
+    WARM_UP_NS,
+    NoMomentError,
+    NoRecordingError,
+    ReplayedTick,
+    Tape,
+)
 from nftop.session.time_spec import counts_from_end, moment_ns, not_kept, outside
 from nftop.store.format.records import Marker
 from nftop.store.history.events import EventHistory
@@ -463,7 +470,7 @@ class Replay:
         if self._first_ns is None:
             return ()
         if not self._data.piped:
-            return self._tape.go(self._first_ns, nearest=True)
+            return self._tape.go(self._first_ns, nearest=True, fold_ns=START_NS)
         way = Approach(self._data, self._tape, self._first_ns)
         while not self._stopped:
             self._news.clear()

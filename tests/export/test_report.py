@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from unittest import mock
@@ -14,6 +15,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from markdown_it import MarkdownIt
 
 from nftop.export.report.content import (
     Graph,
@@ -230,9 +232,26 @@ def test_markdown_escapes_markup() -> None:
     lines = markdown_report(blocks).splitlines()
     for line in lines:
         if not line.startswith("    "):
-            assert "<" not in line and not re.search(r"(?<!\\)[`\[]", line)
+            text = re.sub(r"(?<![\\`])(`+)(?!`).*?(?<!`)\1(?!`)", "", line)  # without code
+            assert "<" not in text and not re.search(r"(?<!\\)[`\[]", text)
     row = next(line for line in lines if line.startswith("| ") and "script" in line)
     assert len(re.findall(r"(?<!\\)\|", row)) == 3
+
+
+def test_markdown_has_no_live_links_and_mentions() -> None:
+    words = (
+        "@everyone", "(@all)", "http://a.example/x|y", "ftp://b.example", "www.c.example",
+        "d@e.example", "#12", "`@f``", "xmpp:g@h.example", "x|@i|z",
+    )  # fmt: skip
+    table = TextTable(("a", "b"), tuple((word, "1") for word in words))
+    blocks = (*map(Text, words), Text(" ".join(words), is_alert=True), Items(words), table)
+    rendered = MarkdownIt("gfm-like").render(markdown_report(blocks))
+    assert "<a " not in rendered and rendered.count("<strong>") == 1
+    assert rendered.count("<tr>") == len(words) + 1
+    outside = re.sub(r"<code>.*?</code>", "", rendered)
+    assert "@" not in outside and "#12" not in outside
+    text = unescape(re.sub(r"<[^>]+>", "", rendered))
+    assert all(text.count(word) >= 4 for word in words)
 
 
 def test_information_harms_nobody(data: ReportData) -> None:

@@ -373,6 +373,7 @@ def _follow(
         # A loss that is not muted is never hidden with its cause.
         muted=muted,
         is_bound=first.is_bound,
+        counted_from_ns=first.counted_from_ns,
     )
     incident = _with_evidence(incident, cause, old, inputs, began_ns)
     # Its worst tick, or the last one with its cause where nothing is lost.
@@ -419,14 +420,14 @@ def _before(
 def _begin(known: Followed | None, cause: Cause) -> tuple[str, Begin]:
     """Id and begin."""
     first = min(cause.findings, key=lambda item: item.began_ns)
-    begin = Begin(first.since_ns, first.began_ns, first.is_bound)
+    begin = Begin(first.since_ns, first.began_ns, first.is_bound, first.read_from_ns)
     if known is None:
         digest = _digest(f"{cause.key.kind} {cause.key.subject} {first.since_ns}")
         return f"{cause.kind}-{digest:08x}", begin
     old = known.incident
     if cause.is_over or old.began_ns <= first.began_ns:
         begin = Begin(old.since_ns, old.began_ns, old.is_bound)
-    return old.id, begin
+    return old.id, begin._replace(counted_from_ns=max(begin.counted_from_ns, old.counted_from_ns))
 
 
 def _with_evidence(

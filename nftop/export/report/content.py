@@ -34,7 +34,7 @@ from nftop.render.incidents.line import (
     price_text,
     title_text,
 )
-from nftop.render.incidents.page import source_text
+from nftop.render.incidents.page import lost_text, source_text
 from nftop.session.report_data import ChangeVerdict, ReportData, SubjectMeans
 
 _WIDTH = 10  # of a number
@@ -190,7 +190,7 @@ def _incidents(data: ReportData) -> Iterator[ReportBlock]:
         if not isinstance(worst, Missing) and worst > 0:
             lines.append(
                 f"dropped up to {_si(worst)} packets/s at {clock_of(event.worst_ns)}, "
-                f"{_number(incident.dropped, Unit.PACKETS)} packets in all"
+                + lost_text(incident, _number(incident.dropped, Unit.PACKETS))
             )
         yield Text("; ".join(lines))
         if incident.victims:
