@@ -21,6 +21,7 @@ from nftop.export.report.content import (
     Graph,
     Heading,
     Items,
+    ReportBlock,
     Text,
     TextTable,
     change_commands,
@@ -244,7 +245,12 @@ def test_markdown_has_no_live_links_and_mentions() -> None:
         "d@e.example", "#12", "`@f``", "xmpp:g@h.example", "x|@i|z",
     )  # fmt: skip
     table = TextTable(("a", "b"), tuple((word, "1") for word in words))
-    blocks = (*map(Text, words), Text(" ".join(words), is_alert=True), Items(words), table)
+    blocks: tuple[ReportBlock, ...] = (
+        *map(Text, words),
+        Text(" ".join(words), is_alert=True),
+        Items(words),
+        table,
+    )
     rendered = MarkdownIt("gfm-like").render(markdown_report(blocks))
     assert "<a " not in rendered and rendered.count("<strong>") == 1
     assert rendered.count("<tr>") == len(words) + 1

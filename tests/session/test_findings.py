@@ -240,6 +240,19 @@ def test_the_first_seconds_of_an_incident_are_in_a_report_of_them(
     assert not any(item.severity is Severity.BAD for item in report.events)
 
 
+def test_information_has_no_losses_of_its_neighbours(
+    noisy: tuple[Path, Path, tuple[Frame, ...]],
+) -> None:
+    _, _, seen = noisy
+    notes = [item for item in seen[149].incidents if item.severity is Severity.INFO]
+    victims = [victim for item in notes for victim in item.victims]
+    (harm,) = (item for item in seen[149].incidents if item.severity is Severity.BAD)
+    lost = {item.party.key for item in harm.victims if plain_number(item.drops_per_s) > 0}
+    assert lost & {victim.party.key for victim in victims}
+    assert all(isinstance(victim.change, Missing) for victim in victims)
+    assert all(isinstance(victim.drops_per_s, Missing) for victim in victims)
+
+
 def plain_number(value: Reading) -> float:
     assert not isinstance(value, Missing)
     return value

@@ -35,7 +35,7 @@ from nftop.session.markers import all_markers
 from nftop.session.reader import NoMomentError
 from nftop.session.replay import Replay
 from nftop.session.survey import RecordingSurvey, events_of
-from nftop.store.folders import caller, open_file
+from nftop.store.folders import caller, check_creatable, open_file
 from nftop.store.history.events import EventHistory
 from nftop.store.history.flight import FlightRecorder
 from nftop.store.history.rings import TickHistory
@@ -76,6 +76,10 @@ def record(options: argparse.Namespace) -> int:
         return fail(str(error), USAGE)
     flight = None
     if options.on is not None:
+        try:
+            check_creatable(_base(here.host.name, options))
+        except OSError as error:
+            return fail(f"{printable(str(error.filename))}: {error.strerror}", FAILURE)
         flight = FlightRecorder(longest_ns=_before_ns(options) + _SEGMENT_NS)
     recorder = Recorder(header_of(here, options, book.begun), flight=flight)
     log = open_log(options.log, here.host.name)
@@ -122,12 +126,17 @@ def record(options: argparse.Namespace) -> int:
     return FAILURE if code == OK and focused.is_absent() else code
 
 
+def _base(host: str, options: argparse.Namespace) -> Path:
+    """Path of recordings of findings, without the time in their names."""
+    return default_path(host) if options.output is None else Path(options.output).absolute()
+
+
 def _finding_recorder(
     host: str, options: argparse.Namespace, recorder: Recorder
 ) -> FindingRecorder:
     """Recordings of findings, each a file with the finding's time in its name."""
     owner, written, reported = caller(os.environ), list[Path](), ""
-    base = default_path(host) if options.output is None else Path(options.output).absolute()
+    base = _base(host, options)
     keep = Keep(_KEPT if options.keep is None else options.keep, options.keep_size)
 
     def new_sink(wall_ns: int) -> Sink:
@@ -148,7 +157,8 @@ def _finding_recorder(
             f"; {why}" for why in (done.problem, missing(done.lost) * bool(done.lost)) if why
         )
         more = "; findings go on" if goes_on else ""
-        count = f"{findings} finding{'s' * (findings != 1)}"
+        # Without rules incidents begin recordings.
+        count = f"{findings} {'finding' if options.on else 'incident'}{'s' * (findings != 1)}"
         say(f"nftop: {text}; {count}, {done.before_s:.0f} s before the first{lost}{more}")
         with contextlib.suppress(OSError):
             remove_oldest(base, keep, written)

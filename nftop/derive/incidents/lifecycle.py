@@ -49,7 +49,7 @@ from nftop.derive.threads import THREADS
 from nftop.model.frame import Finding, Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
-from nftop.model.missing import Missing
+from nftop.model.missing import Missing, Reason
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.sample import ThreadTable
 from nftop.model.struct import dataclass, field, replace
@@ -60,6 +60,7 @@ MOST_OPEN, MOST_PAST = 64, 64
 STAYS_S = 3.0
 # And for so long while they get less: caches fill within seconds after their ways are free.
 RECOVERS_S = 120.0
+_NO_HARM = Missing(Reason.UNDEFINED, "information harms nothing")
 _RECOVERS_BY, _RECOVERS_WITHIN_S, _FEW_OF_WORST = 0.9, 4.0, 1e-4
 
 
@@ -347,6 +348,9 @@ def _follow(
     drops = count_drops(drops, priced, frame)
     traced = [nfs[item.party.key] for item in harmed]
     severity, names, muted = _of_findings(cause, old, price)
+    if severity is Severity.INFO:
+        # Nothing is lost to it: what these lose, they lose to another incident.
+        harmed = tuple(replace(item, change=_NO_HARM, drops_per_s=_NO_HARM) for item in harmed)
     worst, worst_ns = worst_of(old, price, frame.wall_ns)
     incident = Incident(
         id=id_,
