@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from nftop.model.frame import CoreDetail, Frame, TmaNode
 from nftop.model.ids import Cpu
-from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.metric import Unit
+from nftop.model.metrics.probes import CORE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 
 NO_REMOTE = Missing(Reason.HARDWARE, "this CPU has no event for it")

@@ -85,7 +85,7 @@ def in_folder(single: Mapping[str, str]) -> list[str]:
 
 
 def class_names(paths: Mapping[str, Path]) -> dict[str, list[str]]:
-    """By public name of a class or type alias, the modules that define it."""
+    """By public name of a class or type alias, also a plain `Name = X[...]`, its modules."""
     result: dict[str, list[str]] = defaultdict(list)
     for module, path in paths.items():
         for node in tree(path).body:
@@ -93,11 +93,24 @@ def class_names(paths: Mapping[str, Path]) -> dict[str, list[str]]:
                 name = node.name
             elif isinstance(node, ast.AnnAssign) and "TypeAlias" in ast.dump(node.annotation):
                 name = ast.unparse(node.target)
+            elif isinstance(node, ast.Assign) and _is_type(node.value):
+                name = ast.unparse(node.targets[0])
+                if not re.fullmatch(r"[A-Z]\w*[a-z]\w*", name):
+                    continue  # a constant: an entry of a table
             else:
                 continue
             if not name.startswith("_"):
                 result[name].append(module)
     return result
+
+
+def _is_type(value: ast.expr) -> bool:
+    """Whether an assigned value may be a type: `X[...]`, `X | Y`, a NewType."""
+    return (
+        isinstance(value, ast.Subscript)
+        or (isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr))
+        or (isinstance(value, ast.Call) and ast.unparse(value.func) == "NewType")
+    )
 
 
 def names(module: ast.Module) -> Iterator[tuple[str, int]]:
@@ -116,6 +129,17 @@ def names(module: ast.Module) -> Iterator[tuple[str, int]]:
             yield node.asname, line
         elif isinstance(node, ast.ExceptHandler) and node.name:
             yield node.name, line
+        elif (isinstance(node, ast.keyword) and node.arg == "words") or (
+            isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "words"
+        ):
+            yield from _keys(node.value)
+
+
+def _keys(value: ast.expr) -> Iterator[tuple[str, int]]:
+    """Keys of a dict of a finding's words: names in its text."""
+    for key in value.keys if isinstance(value, ast.Dict) else ():
+        if isinstance(key, ast.Constant):
+            yield str(key.value), key.lineno
 
 
 def words(name: str) -> set[str]:

@@ -29,14 +29,7 @@ from nftop.cli.parsers.common import (
     count_of,
     fleet_interval,
 )
-from nftop.export.output import (
-    FAILURE,
-    OutputError,
-    before_text,
-    discard_stdout,
-    fail,
-    say,
-)
+from nftop.export.output import FAILURE, OutputError, before_text, discard_stdout, fail, say
 from nftop.model.error_text import describe_error, exhausted
 from nftop.model.loopback import PORT, Loopback, parse_loopback
 from nftop.model.nf.queue_map import parse_queue_map

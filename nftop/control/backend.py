@@ -21,9 +21,7 @@ from nftop.model.struct import dataclass
 
 # New value of a cell that the kernel chooses (the number of a directory, the EPP of a governor):
 # known only once it is read back.
-KERNELS = ""
-# Number of a directory that does not exist yet; the kernel chooses it.
-UNBORN = KERNELS
+KERNEL_ASSIGNED = ""
 # Key of the backend of cache classes, by resctrl or by MSRs.
 CLASSES = ""
 StepT = TypeVar("StepT")

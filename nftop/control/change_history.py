@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from nftop.control.backend import UNBORN
+from nftop.control.backend import KERNEL_ASSIGNED
 from nftop.control.journal_entry import Entry
 from nftop.control.revert import KnownChange, changes_between, numbers_of, revert_target
 from nftop.control.rules import Rules
@@ -142,10 +142,12 @@ def newest(history: Iterable[Entry]) -> Mapping[Cell, str | None]:
     for entry in _last(history):
         for change in entry.changes:
             left = entry.outcome in ("overwritten", "partial")
-            is_new = left and change.old is None and change.new != UNBORN
+            is_new = left and change.old is None and change.new != KERNEL_ASSIGNED
             if change.cell.kind in DIRECTORIES and (entry.outcome == "kept" or is_new):
                 numbers[change.cell] = change.new
-        numbers |= {cell: number for cell, number in entry.remade.items() if number != UNBORN}
+        numbers |= {
+            cell: number for cell, number in entry.remade.items() if number != KERNEL_ASSIGNED
+        }
     return numbers
 
 
@@ -208,9 +210,7 @@ def _last(history: Iterable[Entry]) -> list[Entry]:
     return [entry for _, entry in sorted({entry.number: entry for entry in history}.items())]
 
 
-def _ends(
-    changes: Iterable[Change],
-) -> tuple[Mapping[Cell, str | None], Mapping[Cell, str | None]]:
+def _ends(changes: Iterable[Change]) -> tuple[Mapping[Cell, str | None], Mapping[Cell, str | None]]:
     """Value of each cell before the first and after the last of some changes.
 
     Cells with the same value are in neither, nor are directories that exist before and after. What

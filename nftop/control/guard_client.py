@@ -117,7 +117,11 @@ class GuardedChange:
 
 
 class GuardedSeries(GuardedChange):
-    """Settings that the guard tries in turn; whatever ends it, the state before is restored."""
+    """Settings that the guard tries in turn.
+
+    The guard restores the first state when the series ends for any reason; if the guard itself is
+    killed, `nftop recover` does.
+    """
 
     def try_setting(self, number: int) -> Receipt:
         """Put a setting on the host; any outcome but `applied` is the final one."""
@@ -189,9 +193,7 @@ def _ask(what: Mapping[str, Any]) -> GuardedChange:
     return GuardedChange(*_started(what))
 
 
-def _started(
-    what: Mapping[str, Any],
-) -> tuple[subprocess.Popen[bytes], socket.socket, IO[bytes]]:
+def _started(what: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], socket.socket, IO[bytes]]:
     """A guard with a request, the channel to it, and its standard error."""
     ours, theirs = socket.socketpair()
     errors = os.fdopen(os.memfd_create("nftop"), "w+b")

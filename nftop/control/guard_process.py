@@ -77,7 +77,7 @@ def _recover(journal: FileJournal) -> None:
         backend = open_backend("" if pending is None else pending.identity, journal.folder)
         receipt = recover(backend, journal)
     except AbsentError as error:
-        receipt = recover(None, journal, unseen=str(error), boot=boot_id())
+        receipt = recover(None, journal, unreachable_reason=str(error), boot=boot_id())
     _answer(receipt)
 
 

@@ -48,7 +48,7 @@ _VALUES: Mapping[str, str] = MappingProxyType({
     "cp_class": _DECIMAL, "governor": r"[a-zA-Z0-9_-]{1,32}", "epp": r"[a-zA-Z0-9_-]{1,32}",
     "bf": "on|off", "io_alloc": "enabled|disabled", "io_cbm": _MASK,
 })  # fmt: skip
-# Kinds whose value may be "": what the kernel chooses (`backend.KERNELS`) is not known yet.
+# Kinds whose value may be "": what the kernel chooses (`backend.KERNEL_ASSIGNED`) is not known yet.
 _CHOSEN = frozenset({"group", "monitor", "epp", "io_cbm"})
 _NAMES: Mapping[str, str] = MappingProxyType(
     {"task": r"[0-9]{1,10}@[0-9]{1,20}", "bf": r"[0-9]{1,9}\.[0-9]{1,9}@[0-9]{1,9}"}

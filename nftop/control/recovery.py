@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from nftop.control.backend import (
-    KERNELS,
-    UNBORN,
+    KERNEL_ASSIGNED,
     AnyBackend,
     LockedError,
     RefusedError,
@@ -26,13 +25,7 @@ from nftop.control.change_history import unverified
 from nftop.control.journal import Journal, hinted
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import Entry, completed
-from nftop.control.revert import (
-    KnownChange,
-    changes_between,
-    differing,
-    numbers_of,
-    revert_target,
-)
+from nftop.control.revert import KnownChange, changes_between, differing, numbers_of, revert_target
 from nftop.control.wording import differences, displaced_messages, left_alone, offline_sentences
 from nftop.model.change import DIRECTORIES, Cell, Outcome, Receipt, State
 from nftop.model.error_text import describe_error
@@ -56,10 +49,10 @@ class RevertPlan:
     is_overwritten: bool = False
 
 
-def plan_revert(host: AnyBackend, entry: Entry, unseen: tuple[str, ...] = ()) -> RevertPlan:
+def plan_revert(host: AnyBackend, entry: Entry, unreadable: tuple[str, ...] = ()) -> RevertPlan:
     """Plan a revert from the present state; nothing is written. Raises OSError.
 
-    `unseen`: messages on values that were written and can't be read, so can't be reverted.
+    `unreadable`: messages on values that were written and can't be read, so can't be reverted.
     """
     state = host.read(entry.base)
     planned = host.steps(entry.base, entry.back if entry.reverting else entry.changes)
@@ -74,14 +67,20 @@ def plan_revert(host: AnyBackend, entry: Entry, unseen: tuple[str, ...] = ()) ->
     inside = host.inside(going)
     tasks_inside = [where for name, where in inside.items() if Cell("task", "", name) not in values]
     known_change = KnownChange(values, {cell: goal.get(cell) for cell in values}, known)
-    way = revert_target(state, known_change, tasks_inside)
-    back = changes_between(state, way.target)
+    restored = revert_target(state, known_change, tasks_inside)
+    back = changes_between(state, restored.target)
     # Numbers of directories that were created before a crash are known only now.
-    remade = {cell: number or state.get(cell, UNBORN) for cell, number in entry.remade.items()
-              if number or cell not in way.foreign}  # fmt: skip
-    earlier = entry.left if entry.reverting else unseen  # else `left` is about earlier changes
-    others = (*left_alone(way.foreign, state), *displaced_messages(way.displaced, way.target))
-    left = (*earlier, *others, *offline_sentences(way.offline, goal))
+    remade = {
+        cell: number or state.get(cell, KERNEL_ASSIGNED)
+        for cell, number in entry.remade.items()
+        if number or cell not in restored.foreign
+    }
+    earlier = entry.left if entry.reverting else unreadable  # else `left` is about earlier changes
+    others = (
+        *left_alone(restored.foreign, state),
+        *displaced_messages(restored.displaced, restored.target),
+    )
+    left = (*earlier, *others, *offline_sentences(restored.offline, goal))
     before = entry.offline if entry.reverting else ()  # else `offline` is about earlier changes
     written = replace(
         entry,
@@ -89,10 +88,13 @@ def plan_revert(host: AnyBackend, entry: Entry, unseen: tuple[str, ...] = ()) ->
         back=back,
         left=tuple(dict.fromkeys(left)),
         reverting=True,
-        offline=tuple(sorted({*before, *way.offline})),
-        remade={**remade, **{item.cell: UNBORN for item in back if item.new == UNBORN}},
+        offline=tuple(sorted({*before, *restored.offline})),
+        remade={
+            **remade,
+            **{item.cell: KERNEL_ASSIGNED for item in back if item.new == KERNEL_ASSIGNED},
+        },
     )
-    return RevertPlan(written, way.target, bool(others or (earlier and not before)))
+    return RevertPlan(written, restored.target, bool(others or (earlier and not before)))
 
 
 def _known(
@@ -107,7 +109,7 @@ def _known(
     if not entry.done or entry.reverting:
         return values
     return {
-        cell: every if cell.kind in DIRECTORIES else every - {KERNELS}
+        cell: every if cell.kind in DIRECTORIES else every - {KERNEL_ASSIGNED}
         for cell, every in values.items()
     }
 
@@ -124,19 +126,21 @@ def _of_series(
     return {**values, **{cell: frozenset(item) for cell, item in several.items()}}
 
 
-def perform_revert(host: AnyBackend, way: RevertPlan) -> State | str:
+def perform_revert(host: AnyBackend, plan: RevertPlan) -> State | str:
     """Perform the revert under the lock; the state read back, or an error message."""
     try:
-        for step in host.steps(way.entry.base, way.entry.back):
+        for step in host.steps(plan.entry.base, plan.entry.back):
             host.do(step)
-        return host.read_back(way.target)
+        return host.read_back(plan.target)
     except (RefusedError, OSError) as error:
         return describe_error(error)
 
 
 def with_numbers(entry: Entry, reads: State) -> Entry:
     """The entry for the history, with the numbers of directories that were created again."""
-    numbers = {cell: number or reads.get(cell, UNBORN) for cell, number in entry.remade.items()}
+    numbers = {
+        cell: number or reads.get(cell, KERNEL_ASSIGNED) for cell, number in entry.remade.items()
+    }
     return replace(entry, remade=numbers)
 
 
@@ -147,10 +151,10 @@ def revert(
     *,
     why: tuple[str, ...] = (),
     outcome: Outcome = "reverted",
-    unseen: tuple[str, ...] = (),
+    unreadable: tuple[str, ...] = (),
     lock_s: float = LOCK_S,
 ) -> Receipt:
-    """Take it back; `why`, `outcome` and `unseen` (`plan_revert`) where something failed."""
+    """Take it back; `why`, `outcome` and `unreadable` (`plan_revert`) where something failed."""
     try:
         if entry.identity != host.identity:
             booted = entry.identity.split()[:1] != host.identity.split()[:1]
@@ -158,8 +162,8 @@ def revert(
             gone = entry if entry.reverting else replace(entry, left=())
             return _close(journal, gone, "reverted", (*why, undone))
         entry = _written(journal, entry)
-        plan = partial(plan_revert, host, entry, unseen)
-        return _take_back(host, journal, entry, plan, why=why, outcome=outcome, lock_s=lock_s)
+        make_plan = partial(plan_revert, host, entry, unreadable)
+        return _take_back(host, journal, entry, make_plan, why=why, outcome=outcome, lock_s=lock_s)
     except (LockedError, OSError) as error:
         hint = hinted(journal, "; `nftop recover` does it")
         messages = f"it could not be taken back: {describe_error(error)}{hint}"
@@ -167,12 +171,12 @@ def revert(
 
 
 def recover(
-    host: AnyBackend | None, journal: Journal, *, unseen: str = "", boot: str = ""
+    host: AnyBackend | None, journal: Journal, *, unreachable_reason: str = "", boot: str = ""
 ) -> Receipt | None:
     """Revert what a crash left pending; None if nothing is. The caller holds the journal.
 
-    `host` None: the backend is not accessible from here, `unseen` says why. Then only a boot is
-    known to have undone it: the change may be visible from another root or mount namespace.
+    `host` None: the backend is not accessible from here, for `unreachable_reason`. Then only a
+    boot is known to have undone it: another root or mount namespace may see the change.
     """
     entry = journal.pending()
     if entry is None:
@@ -189,7 +193,7 @@ def recover(
     if host is None:
         if boot and entry.identity.split()[:1] != [boot]:
             return _close(journal, entry, "reverted", (head, *damaged, _REBOOTED))
-        why = f"what it is about can't be seen from here, so it is left as it is: {unseen}"
+        why = f"the backend can't be opened, so the change is left in place: {unreachable_reason}"
         return Receipt("failed", (head, *damaged, why), entry.changes, entry.number)
     return revert(host, journal, entry, why=(head, *damaged))
 
@@ -198,7 +202,7 @@ def _take_back(
     host: AnyBackend,
     journal: Journal,
     entry: Entry,
-    plan: Callable[[], RevertPlan],
+    make_plan: Callable[[], RevertPlan],
     *,
     why: tuple[str, ...],
     outcome: Outcome,
@@ -211,29 +215,29 @@ def _take_back(
     write to the disk: a program that always interferes must not delay it for ever.
     """
     for _ in range(_PLANS):
-        way = plan()
-        _begin(journal, way.entry)
+        plan = make_plan()
+        _begin(journal, plan.entry)
         with host.lock(lock_s):
-            same = plan() == way
-            reads = perform_revert(host, way) if same else {}
+            same = make_plan() == plan
+            reads = perform_revert(host, plan) if same else {}
         if same:
             break
     else:
         with host.lock(lock_s):
-            way = plan()
-            _begin(journal, way.entry)
-            reads = perform_revert(host, way)
+            plan = make_plan()
+            _begin(journal, plan.entry)
+            reads = perform_revert(host, plan)
     if isinstance(reads, str):
         hint = hinted(journal, "; `nftop recover` tries again")
         failed = f"taking it back failed: {reads}{hint}"
         return Receipt("failed", (*why, failed), entry.changes, entry.number)
-    done = with_numbers(way.entry, reads)
-    wrong = differing(way.target, reads)
+    done = with_numbers(plan.entry, reads)
+    wrong = differing(plan.target, reads)
     if wrong or done.left:
         rest = differences(wrong, "is what it was", "is what is read back")
         some = bool(done.back) or entry.reverting
         end = "the rest is undone" if some else "nothing else of it was on the host"
-        unmet: Outcome = "overwritten" if wrong or way.is_overwritten else "partial"
+        unmet: Outcome = "overwritten" if wrong or plan.is_overwritten else "partial"
         later = _later(journal, done)
         return _close(journal, done, unmet, (*why, *done.left, *rest, end, *later))
     none = () if done.back or entry.reverting else ("nothing of it was on the host",)

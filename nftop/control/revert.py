@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from nftop.control.backend import KERNELS, UNBORN
+from nftop.control.backend import KERNEL_ASSIGNED
 from nftop.model.change import DIRECTORIES, POLICY_KINDS, Cell, Change, State, difference, parts
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass, field, replace
@@ -36,7 +36,7 @@ class KnownChange:
 
         Its number and first masks are then unknown: any count as this change's.
         """
-        return UNBORN in self.values.get(cell, ()) and cell not in self.numbers
+        return KERNEL_ASSIGNED in self.values.get(cell, ()) and cell not in self.numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def offline_in(state: State, cells: Iterable[Cell]) -> frozenset[Cell]:
 def numbers_of(*sources: Iterable[tuple[Cell, str | None]]) -> Mapping[Cell, frozenset[str]]:
     numbers: dict[Cell, set[str]] = {}
     for cell, value in (row for rows in sources for row in rows):
-        if cell.kind in DIRECTORIES and value not in (None, UNBORN):
+        if cell.kind in DIRECTORIES and value not in (None, KERNEL_ASSIGNED):
             numbers.setdefault(cell, set()).add(str(value))
     return {cell: frozenset(item) for cell, item in numbers.items()}
 
@@ -138,7 +138,7 @@ def _io_reverted(target: dict[Cell, str], foreign: Collection[Cell]) -> set[Cell
 def changes_between(state: State, target: State) -> tuple[Change, ...]:
     """Changes to make; a directory that is created again gets another number."""
     return tuple(
-        replace(item, new=UNBORN)
+        replace(item, new=KERNEL_ASSIGNED)
         if item.cell.kind in DIRECTORIES and item.new is not None
         else item
         for item in difference(state, target)
@@ -147,7 +147,7 @@ def changes_between(state: State, target: State) -> tuple[Change, ...]:
 
 def is_birth(change: Change) -> bool:
     """Whether only a value that the kernel chooses differs, such as a directory's number."""
-    given = change.cell.kind in DIRECTORIES or change.old == KERNELS
+    given = change.cell.kind in DIRECTORIES or change.old == KERNEL_ASSIGNED
     return given and change.old is not None and change.new is not None
 
 
@@ -183,7 +183,10 @@ def _foreign(cell: Cell, state: State, change: KnownChange) -> bool:
         return elsewhere or value not in change.values[cell]
     if _replaced(cell.group, "", state, change):
         return True
-    given = change.creation_interrupted(Cell("group", cell.group)) or KERNELS in change.values[cell]
+    given = (
+        change.creation_interrupted(Cell("group", cell.group))
+        or KERNEL_ASSIGNED in change.values[cell]
+    )
     born = given and value is not None
     return value not in change.values[cell] and not born
 

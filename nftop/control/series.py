@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 
-from nftop.control.backend import KERNELS, AnyBackend, LockedError, RefusedError, goal
+from nftop.control.backend import KERNEL_ASSIGNED, AnyBackend, LockedError, RefusedError, goal
 from nftop.control.journal import Journal, next_number, now
 from nftop.control.journal_entry import Entry, Requester
 from nftop.control.recovery import LOCK_S, retry, revert
@@ -89,7 +89,7 @@ class SettingSeries:
             raise SeriesError("refused", _FAILED.format(f"there is no setting {setting}"))
         # A directory that every setting has is created once, with a number of the kernel's.
         target = {
-            cell: self.state.get(cell, value) if value == KERNELS else value
+            cell: self.state.get(cell, value) if value == KERNEL_ASSIGNED else value
             for cell, value in goal(self._entry.base, self._settings[setting]).items()
         }
         changes = difference(self.state, target)

@@ -210,7 +210,7 @@ def apply(
     if isinstance(result, Receipt):
         return revert(
             host, journal, replace(entry, changes=result.changes), why=result.sentences,
-            outcome=result.outcome, unseen=result.unmet, lock_s=REVERT_LOCK_S,
+            outcome=result.outcome, unreadable=result.unmet, lock_s=REVERT_LOCK_S,
         ), None  # fmt: skip
     entry = replace(entry, changes=result, done=True)
     try:

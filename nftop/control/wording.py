@@ -191,16 +191,16 @@ def displaced_messages(places: Mapping[Cell, str], target: State) -> tuple[str, 
     by_group: dict[str, list[Cell]] = {}
     for cell, where in places.items():
         by_group.setdefault(where, []).append(cell)
-    return tuple(_homeless(parts(where), cells, target) for where, cells in by_group.items())
+    return tuple(_displaced(parts(where), cells, target) for where, cells in by_group.items())
 
 
-def _homeless(where: tuple[str, str], cells: Sequence[Cell], target: State) -> str:
+def _displaced(where: tuple[str, str], cells: Sequence[Cell], target: State) -> str:
     group, monitor = where
-    falls = group != ROOT and target[cells[0]] == ROOT
-    home = Cell("group", group) if falls else Cell("monitor", group, monitor)
-    fate = "is another of that name now" if home in target else "is gone"
-    heir = f"{DEFAULT} has" if falls or group == ROOT else f"{class_name(group)} itself has"
-    return f"{describe(home)} {fate}: {heir} {cpus_and_threads(cells)}, which was in it"
+    to_root = group != ROOT and target[cells[0]] == ROOT
+    removed = Cell("group", group) if to_root else Cell("monitor", group, monitor)
+    state = "is another of that name now" if removed in target else "is gone"
+    now_in = f"{DEFAULT} has" if to_root or group == ROOT else f"{class_name(group)} itself has"
+    return f"{describe(removed)} {state}: {now_in} {cpus_and_threads(cells)}, which was in it"
 
 
 def cpus_and_threads(cells: Iterable[Cell]) -> str:

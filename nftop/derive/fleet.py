@@ -130,16 +130,16 @@ def _hosts(
         if not present and before is not None and now_ns - before.seen_ns > GONE_FOR_NS:
             continue
         up = instance not in ups or ups[instance].value == 1.0
-        now: HostState = "gone" if not present else "up" if up else "down"
+        status: HostState = "gone" if not present else "up" if up else "down"
         info = infos[instance].labels if instance in infos else FleetLabels()
         name = info.host or ("" if before is None else before.name) or instance
-        unchanged = before is not None and before.state == now
+        unchanged = before is not None and before.state == status
         since_ns = before.since_ns if before is not None and unchanged else now_ns
         seen_ns = now_ns if present or before is None else before.seen_ns
-        known[instance] = KnownHost(now, since_ns, seen_ns, name)
-        age = {"down": _DOWN, "gone": _GONE}.get(now) or _age(times.get(instance), sample)
+        known[instance] = KnownHost(status, since_ns, seen_ns, name)
+        age = {"down": _DOWN, "gone": _GONE}.get(status) or _age(times.get(instance), sample)
         hosts[instance] = FleetHost(
-            instance, name, now, since_ns, age, info.badge, info.model, info.version
+            instance, name, status, since_ns, age, info.badge, info.model, info.version
         )
     return hosts, known
 
@@ -179,8 +179,10 @@ def _incidents(
         labels, drops = row.labels, value("drops", key)
         if labels.instance not in hosts or labels.muted == "true":
             continue
-        # Their order in this label is by their losses.
-        known = sorted(victims.get(key, ()), key=lambda item: labels.victims.find(item.name))
+        # Their order in this label is by their losses; a name may have ", " in it.
+        known, names = victims.get(key, []), labels.victims.split(", ")
+        order = names.index if {item.name for item in known} <= {*names} else labels.victims.find
+        known = sorted(known, key=lambda item: order(item.name))
         result.append(
             FleetIncident(
                 host=hosts[labels.instance],

@@ -309,6 +309,5 @@ def _run(
 
 NFS: FoldStage[Mapping[str, NfMemory], Sequence[NfRates]] = FoldStage("nfs", dict, _run)
 POLLERS = stateless(
-    "pollers",
-    lambda tick: occupants(tick.topology, tick.output(NFS), tick.output(THREADS)),
+    "pollers", lambda tick: occupants(tick.topology, tick.output(NFS), tick.output(THREADS))
 )

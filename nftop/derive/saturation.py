@@ -104,7 +104,7 @@ class Room:
 
 _NONE = Room(0.0, 0.0)
 _NO_COST = Missing(Reason.IDLE, "no packets, so none whose cost is known")
-_NOBODY = Missing(Reason.IDLE, "no thread of it polls: is it started?")
+_NO_POLLER = Missing(Reason.IDLE, "no thread of it polls; it may not have been started")
 
 
 def room_of(core: NfCore, direction: Direction = "rx") -> Room:
@@ -122,7 +122,7 @@ def room_of_all(cores: Sequence[Room], packets_per_s: Reading) -> Room:
         return _NONE
     absent = next((share for share in shares if isinstance(share, Missing)), None)
     if absent is not None or not shares:
-        why = absent or _NOBODY
+        why = absent or _NO_POLLER
         return Room(why, why)
     least = min(share for share in shares if not isinstance(share, Missing))
     return Room(least, _room(1.0 - least, packets_per_s).packets_per_s)

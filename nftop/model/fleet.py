@@ -200,7 +200,7 @@ class FleetFrame:
             before the first, and NaN if Prometheus has no target of the job.
         hosts: by instance, ascending.
         nfs: by host and name.
-        incidents: the worst first, of equal ones the newest.
+        incidents: the worst first, of equal ones what drops most, then the newest.
         notes: see `FleetSample`, and of what is doubled or of no host.
         problem: why there is no newer sample; "" if this one is the newest.
     """

@@ -220,7 +220,7 @@ def fleet_header(frame: FleetFrame, status: FleetStatus, width: int, rows: int) 
 
 def waiting_header(status: FleetStatus, width: int) -> list[Line]:
     """Screen before the first answer."""
-    first = line(Span("nftop fleet", Tone.TITLE), f"  waiting for {printable(status.source)}")
+    first = line(Span("nftop fleet", Tone.STRONG), f"  waiting for {printable(status.source)}")
     return [crop(first, width), *alert_lines(status.ended, width=width)]
 
 
@@ -228,7 +228,7 @@ def _header(frame: FleetFrame, status: FleetStatus, width: int) -> Line:
     """Hosts, mode, sums, the source with the age of its answer; what does not fit is left out."""
     states: list[str] = [host.state for host in frame.hosts]
     count = len(states)
-    parts = [Span(f"{count} host{'s' * (count != 1)}", Tone.TITLE)]
+    parts = [Span(f"{count} host{'s' * (count != 1)}", Tone.STRONG)]
     for state, tone in (("down", Tone.BAD), ("gone", Tone.WARN)):
         if number := states.count(state):
             parts += [Span(", ", Tone.MUTED), Span(f"{number} {state}", tone)]

@@ -14,6 +14,8 @@ from nftop.model.missing import Missing
 from nftop.model.struct import replace
 
 LEAST_FLEET_S, MOST_FLEET_S = 2.0, 3600.0
+# The least pause is half a reading's time, doubled by each failure in a row, at most this.
+_MOST_PAUSE_S = 60.0
 
 
 class RemoteAttempt(Protocol):
@@ -27,10 +29,10 @@ class RemoteAttempt(Protocol):
 
 
 class _Reading:
-    """What one consumer of frames and its thread share.
+    """Events that one consumer of frames and its thread share.
 
     Attributes:
-        stopped: neither goes on.
+        stopped: consumer and thread must end.
         due: the next reading does not wait for its time.
         fresh: there is a frame that was not given yet, or `stopped` is set.
     """
@@ -48,41 +50,52 @@ class FleetFeed:
 
     Args of `__init__`:
         read: one reading, or why there is none; called in a thread of this feed's.
-        interval_s: between the beginnings of two readings.
+        interval_s: between the beginnings of two readings, more if they are slow.
+        clock_s: CLOCK_MONOTONIC.
     """
 
-    def __init__(self, read: Callable[[], FleetSample | Missing], interval_s: float) -> None:
-        self._read = read
-        self._interval_s = interval_s
+    def __init__(
+        self,
+        read: Callable[[], FleetSample | Missing],
+        interval_s: float,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read, self._interval_s, self._clock_s = read, interval_s, clock_s
         self._lock = threading.Lock()
         self._state = FleetState()
         self._frame: FleetFrame | None = None
-        self._now = _Reading()
+        self._current = _Reading()
 
     @property
     def interval_s(self) -> float:
         return self._interval_s
 
     def set_interval(self, seconds: float) -> None:
-        """Change the pace, which begins with a reading as `refresh` has it."""
+        """Change the interval and read at once."""
         self._interval_s = seconds
-        self._now.due.set()
+        self.refresh()
 
     def refresh(self) -> None:
         """Read at once; while a reading is under way, after its end."""
-        self._now.due.set()
+        self._current.due.set()
 
     def frames(self) -> Generator[FleetFrame, None, None]:
-        """The last frame, if any, then every newest one; one consumer at a time."""
-        now = self._now = _Reading()
+        """The last frame, if any, then every newest one; one consumer at a time.
+
+        `stop` ends it from the call on; it reads from the first `next` on.
+        """
+        self._current = _Reading()
+        return self._frames(self._current)
+
+    def _frames(self, reading: _Reading) -> Generator[FleetFrame, None, None]:
         if self._frame is not None:
-            now.fresh.set()
+            reading.fresh.set()
         # A daemon: a look-up of a name may not end.
-        threading.Thread(target=self._run, args=(now,), name="nftop-fleet", daemon=True).start()
+        threading.Thread(target=self._run, args=(reading,), name="nftop-fleet", daemon=True).start()
         while True:
-            now.fresh.wait()
-            now.fresh.clear()
-            if now.stopped.is_set():
+            reading.fresh.wait()
+            reading.fresh.clear()
+            if reading.stopped.is_set():
                 return
             with self._lock:
                 frame = self._frame
@@ -91,28 +104,32 @@ class FleetFeed:
 
     def stop(self) -> None:
         """End `frames`; another call begins anew, with what is known."""
-        self._now.stopped.set()
-        self._now.due.set()
-        self._now.fresh.set()
+        self._current.stopped.set()
+        self._current.due.set()
+        self._current.fresh.set()
 
-    def _run(self, now: _Reading) -> None:
-        while not now.stopped.is_set():
-            began_s = time.monotonic()
+    def _run(self, reading: _Reading) -> None:
+        failures = 0
+        while not reading.stopped.is_set():
+            began_s = self._clock_s()
             try:
                 sample = self._read()
                 problem = sample.message if isinstance(sample, Missing) else ""
             except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
                 sample, problem = None, describe_error(error)
             with self._lock:
-                if now.stopped.is_set():
+                if reading.stopped.is_set():
                     return
                 if isinstance(sample, FleetSample):
                     self._state, self._frame = step(self._state, sample)
                 else:
                     self._frame = _without(self._frame, problem)
-            now.fresh.set()
-            now.due.wait(max(0.0, began_s + self._interval_s - time.monotonic()))
-            now.due.clear()
+            reading.fresh.set()
+            failures = failures + 1 if problem else 0
+            took_s = self._clock_s() - began_s
+            pause_s = min(took_s / 2 * 2.0 ** min(failures, 10), _MOST_PAUSE_S)
+            reading.due.wait(max(pause_s, self._interval_s - took_s))
+            reading.due.clear()
 
 
 def _without(frame: FleetFrame | None, problem: str) -> FleetFrame:

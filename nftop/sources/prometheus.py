@@ -126,7 +126,7 @@ class PrometheusSource:
             self._headers["Authorization"] = f"Bearer {token}"
 
     def read(self) -> FleetSample | Missing:
-        """Series of all queries, or why there are none. Takes `limit_s` at most, once connected."""
+        """Series of all queries, or why there are none. Takes `limit_s`, and its look-up."""
         began_ns = self._clock_ns()
         until_ns = time.monotonic_ns() + int(self._limit_s * 1e9)
         session = HttpSession(

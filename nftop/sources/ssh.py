@@ -15,10 +15,12 @@ from nftop.model.missing import Missing, Reason
 
 # BatchMode: ssh asks for nothing, it fails. A host that does not answer, or answers no more, is
 # given up after 15 s: without a limit ssh waits for TCP, minutes or for ever. LogLevel: no banner
-# of the host, which would pass for the reason of an end. After `--` nothing is an option.
+# of the host, which would pass for the reason of an end. No terminal, agent, X11, forwarding or
+# command of the operator's configuration is used. After `--` nothing is an option.
 _LIMITS = ("ConnectTimeout=15", "ServerAliveInterval=5", "ServerAliveCountMax=3")
-_OPTIONS = ("BatchMode=yes", *_LIMITS, "LogLevel=ERROR")
-SSH = ("ssh", *(word for option in _OPTIONS for word in ("-o", option)), "--")
+_NOTHING_ELSE = ("ClearAllForwardings=yes", "PermitLocalCommand=no", "RemoteCommand=none")
+_OPTIONS = ("BatchMode=yes", *_LIMITS, "LogLevel=ERROR", *_NOTHING_ELSE)
+SSH = ("ssh", "-T", "-a", "-x", *(word for option in _OPTIONS for word in ("-o", option)), "--")
 FAR_COMMAND = ("sudo", "-n", "nftop", "record", "-o", "-")
 # OpenSSH puts the reason last.
 _CONNECT = re.compile(r"ssh: connect to host (\S+) port (\d+): (.+)")

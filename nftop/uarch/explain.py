@@ -82,12 +82,14 @@ def _plain(formula: str) -> str:
     return " ".join(formula.split())
 
 
-Group = tuple[str, ...]
+PlannedGroup = tuple[str, ...]
 _NAME = re.compile(r"[A-Za-z0-9_.]+")
 _LEVELS = 2
 
 
-def groups_to_count(uarch: Uarch, *, smt: bool) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+def groups_to_count(
+    uarch: Uarch, *, smt: bool
+) -> tuple[tuple[PlannedGroup, ...], tuple[PlannedGroup, ...]]:
     """Groups of events for levels 1 and 2 of top-down, and further ones for what is below.
 
     Those of the table's best plan and focus, each with its clock and without unused events. A
@@ -109,7 +111,7 @@ def groups_to_count(uarch: Uarch, *, smt: bool) -> tuple[tuple[Group, ...], tupl
     return main, deep
 
 
-def takes_all_counters(uarch: Uarch, groups: Iterable[Group], *, smt: bool) -> bool:
+def takes_all_counters(uarch: Uarch, groups: Iterable[PlannedGroup], *, smt: bool) -> bool:
     """Whether a group needs every general counter, so that the NMI watchdog prevents it."""
     counters = uarch.counters
     if counters is None:
@@ -126,7 +128,7 @@ def _is_free(uarch: Uarch, name: str, fixed: frozenset[str]) -> bool:
     return name in fixed or (isinstance(spec, PmuTerms) and "=" not in spec.terms)
 
 
-def perf_group(uarch: Uarch, group: Group) -> str:
+def perf_group(uarch: Uarch, group: PlannedGroup) -> str:
     """A group for `perf stat -e`, with the vendor's names as far as perf allows."""
     names = (uarch.vendor_names.get(item, item) for item in group)
     events = (
@@ -143,7 +145,9 @@ def _is_of_core(uarch: Uarch, name: str) -> bool:
     return spec is not None and spec.pmu == "cpu"
 
 
-def _of_use(groups: tuple[Group, ...], wanted: set[str], clock: str) -> tuple[Group, ...]:
+def _of_use(
+    groups: tuple[PlannedGroup, ...], wanted: set[str], clock: str
+) -> tuple[PlannedGroup, ...]:
     """The groups restricted to wanted events and the clock, without empty ones."""
     kept = [tuple(name for name in group if name in wanted or name == clock) for group in groups]
     useful = [group for group in kept if set(group) & wanted - {clock}]
@@ -151,8 +155,14 @@ def _of_use(groups: tuple[Group, ...], wanted: set[str], clock: str) -> tuple[Gr
 
 
 def _what_else(
-    uarch: Uarch, groups: tuple[Group, ...], more: list[str], clock: str, *, smt: bool, levels: int
-) -> tuple[Group, ...]:
+    uarch: Uarch,
+    groups: tuple[PlannedGroup, ...],
+    more: list[str],
+    clock: str,
+    *,
+    smt: bool,
+    levels: int,
+) -> tuple[PlannedGroup, ...]:
     """A group of events, with the clock, that give further nodes a number."""
     counted = {name for group in groups for name in group}
     lacking: list[str] = []

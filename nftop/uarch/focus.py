@@ -8,7 +8,7 @@ import numpy as np
 
 from nftop.model.column import Column, column, missing
 from nftop.model.frame import TmaNode
-from nftop.model.metrics.core import CORE_METRICS
+from nftop.model.metrics.probes import CORE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.uarch.sections import THREADS, Topdown
 from nftop.uarch.table import Uarch

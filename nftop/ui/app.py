@@ -510,7 +510,7 @@ class FleetApp(TerminalApp):
         super().__init__(feed, options, self._consume)
         self.opened: OpenedHost | None = None
         self.first = self._fleet = FleetScreen(feed, context, options)
-        self._frames = feed
+        self._frames = feed.frames()  # here: a stop before the consumer runs counts
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         if event.worker.name == _FEED and (problem := self.failed(event)):
@@ -525,5 +525,5 @@ class FleetApp(TerminalApp):
         self.exit()
 
     def _consume(self) -> None:
-        for frame in self._frames.frames():
+        for frame in self._frames:
             self._fleet.post_message(FleetReady(frame))

@@ -1,4 +1,4 @@
-"""The table of all keys by screen, and the help made from it."""
+"""The list of all screens with their keys, and the help made from it; keys are in `keys.py`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 """All keys by screen: their bindings, their hints in the footer and their lines in the help.
 
+`key_table.py` has the list of all screens and makes the pages of the help from these rows.
+
 A key means the same on every screen of the main window; `tests/ui/test_key_table.py` finds
 collisions, also with keys that are reserved, and keeps `docs/keys.md`.
 """
@@ -39,8 +41,7 @@ class KeyRow:
         by: argument of the action: a distance, direction or index.
         hint: key and word in the footer; None: not in the footer.
         rank: of the hint; a lower one stays longer where the footer is narrow.
-        when: modes in one of which the hint is shown;
-        empty: always.
+        when: modes in one of which the hint is shown; empty: always.
         asks: opens a prompt; handled first, since keys typed after it belong to the prompt.
     """
 

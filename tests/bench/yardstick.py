@@ -18,7 +18,7 @@ from nftop.render.cores.table import body_lines
 from tests.bench.terminal import Cost, Counted, ticking
 
 _STYLES = {
-    Tone.DIM: "dim",
+    Tone.MUTED: "dim",
     Tone.MISSING: "dim",
     Tone.BAD: "bold red",
     Tone.FRONTEND: "yellow",

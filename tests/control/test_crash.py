@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nftop.control.backend import UNBORN, after, touched
+from nftop.control.backend import KERNEL_ASSIGNED, after, touched
 from nftop.control.journal import Journal
 from nftop.control.journal_entry import Requester
 from nftop.control.recovery import recover, revert
@@ -283,7 +283,9 @@ def test_what_somebody_else_did_after_a_crash_is_left_alone_and_named(name: str,
 
 def born(cell: Cell, ours: Mapping[Cell, frozenset[str | None]]) -> bool:
     """Whether it is, or is in, a directory that the change made: its number may not be known."""
-    return UNBORN in ours.get(Cell("group", cell.group), ()) or UNBORN in ours.get(cell, ())
+    return KERNEL_ASSIGNED in ours.get(
+        Cell("group", cell.group), ()
+    ) or KERNEL_ASSIGNED in ours.get(cell, ())
 
 
 @settings(deadline=None, max_examples=150)

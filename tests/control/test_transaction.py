@@ -300,12 +300,14 @@ def test_a_boot_has_undone_it_but_not_being_where_resctrl_can_not_be_seen(
     host, disk = one_group(), Disk()
     apply(host, memory(disk), planned(host, [SET]), REQUESTED)
     for boot in ("a-boot", ""):
-        receipt = recover(None, memory(disk), unseen="it is not mounted", boot=boot)
+        receipt = recover(None, memory(disk), unreachable_reason="it is not mounted", boot=boot)
         assert receipt is not None
         assert (receipt.outcome, receipt.number) == ("failed", 1)
         assert receipt.sentences[-1] == snapshot
         assert disk.pending is not None
-    receipt = recover(None, memory(disk), unseen="it is not mounted", boot="another-boot")
+    receipt = recover(
+        None, memory(disk), unreachable_reason="it is not mounted", boot="another-boot"
+    )
     assert receipt is not None
     assert receipt.outcome == "reverted"
     assert disk.pending is None

@@ -187,6 +187,19 @@ def test_victims_are_known_by_more_than_their_names() -> None:
     assert [item.name for item in frame.incidents[0].victims] == ["vpp", "l3fwd, vpp"]
 
 
+def test_victims_have_the_order_of_the_label() -> None:
+    """By name, not by the first text that has it."""
+    names = ("vpp-1", "vpp-10", "vpp")
+    frame = frame_of(
+        sample(
+            up=(series(instance="a"),),
+            incident=(series(instance="a", id="x", kind="load", victims="vpp-10, vpp, vpp-1"),),
+            victim=tuple(series(instance="a", id="x", nf=name) for name in names),
+        )
+    )
+    assert [item.name for item in frame.incidents[0].victims] == ["vpp-10", "vpp", "vpp-1"]
+
+
 def test_an_incident_without_victims_is_of_its_host_alone() -> None:
     nfs = tuple(series(instance=item, nf="vpp", kind="vpp") for item in ("a", "b"))
     ups = tuple(series(instance=item) for item in ("a", "b"))

@@ -38,4 +38,4 @@ def test_only_present_neighbours_are_counted() -> None:
     alone = others_here(FindingInputs(frame, {row: ()}))
     assert alone.values[0] == 0.0
     both = others_here(FindingInputs(frame, {row: ("pid 8 sh spinning",)}))
-    assert both.values[0] == 1.0 and both.words["who"][0] == "pid 8 sh spinning"
+    assert both.values[0] == 1.0 and both.words["threads"][0] == "pid 8 sh spinning"

@@ -18,7 +18,7 @@ EXPECTED = {
     ("slow", "nf-memory"): ("class vpp, L3 0", "moved 112 bytes of memory for each packet, .*"),
     ("slow", "low-ipc"): ("cpu 1,23", r"IPC 1\.6[23] of the core, below 1\.75 \(vpp\)"),
     ("shared", "poller-waits"): ("cpu 35", r"waited for its CPU 30\.0% of the time, .*"),
-    ("shared", "shared-cpu"): ("cpu 35", "pid 7900 burnin spinning here beside south/l3fwd"),
+    ("shared", "shared-cpu"): ("cpu 35", r"shared with pid 7900 burnin .* \(polled by .*l3fwd\)"),
     ("sibling", "busy-sibling"): ("cpu 12", "its sibling, cpu 34, was (89|9[01])% busy with .*"),
     ("lowcore", "low-priority-core"): (
         "cpu 2,24",
@@ -42,7 +42,7 @@ EXPECTED = {
     ),
     ("collapse", "drops"): ("nf loop/testpmd", "12.1M packets/s dropped, no descriptor .*"),
     ("collapse", "poller-waits"): ("cpu 12", r"waited for its CPU 90\.0% of the time, .*"),
-    ("collapse", "shared-cpu"): ("cpu 12", "pid 4900 rt-logger spinning here beside .*"),
+    ("collapse", "shared-cpu"): ("cpu 12", "shared with pid 4900 rt-logger spinning .polled by .*"),
     ("idle", "traffic-stopped"): ("nf vpp", r"0% of its usual packets arrived, below 10%; .*"),
     ("idle", "empty-polls"): ("cpu 1,23", r"IPC 2\.20 was of empty polls: work in 0% .*"),
     ("upcalls", "flow-cache-hits"): ("nf ovs-vswitchd", "55% of lookups hit .* 95% in .*"),

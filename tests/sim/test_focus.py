@@ -6,8 +6,8 @@ import pytest
 
 from nftop.model.frame import CoreDetail, Frame
 from nftop.model.ids import Cpu
-from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.nodes import NODE_METRICS
+from nftop.model.metrics.probes import CORE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.sim import workloads
 from nftop.sim.workloads import INDEX

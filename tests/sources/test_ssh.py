@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.missing import Missing
-from nftop.sources.ssh import RemoteRecorder, record_remote
-from tests.waiting import until
+from nftop.sources.ssh import FAR_COMMAND, SSH, RemoteRecorder, record_remote
+from tests.waiting import LONGEST_S, until
+
+REAL_SSH = shutil.which("ssh")
 
 
 def fake_ssh(folder: Path, script: str) -> None:
@@ -41,8 +45,10 @@ def test_the_command_line(tmp_path: Path) -> None:
         os.close(recorder.output)
         recorder.close()
     assert (tmp_path / "arguments").read_text().splitlines() == [
+        "-T", "-a", "-x",
         "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=5",
-        "-o", "ServerAliveCountMax=3", "-o", "LogLevel=ERROR", "--", "edge-07",
+        "-o", "ServerAliveCountMax=3", "-o", "LogLevel=ERROR", "-o", "ClearAllForwardings=yes",
+        "-o", "PermitLocalCommand=no", "-o", "RemoteCommand=none", "--", "edge-07",
         "sudo", "-n", "nftop", "record", "-o", "-",
     ]  # fmt: skip
 
@@ -73,8 +79,8 @@ def test_how_it_ended(tmp_path: Path, script: str, ending: str) -> None:
 
 
 def test_it_ends_with_close(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    fake_ssh(tmp_path, "trap '' TERM HUP; echo $$ > pid; while :; do sleep 0.2; done")
-    os.chdir(tmp_path)
+    script = f"trap '' TERM HUP; echo $$ > {tmp_path}/pid; while :; do sleep 0.2; done"
+    fake_ssh(tmp_path, script)
     recorder = begun()
     assert recorder.ending() == ""
     until(lambda: (tmp_path / "pid").exists() and bool((tmp_path / "pid").read_text().strip()))
@@ -91,3 +97,33 @@ def test_no_ssh_is_a_reason(
     why = record_remote("edge-07")
     assert isinstance(why, Missing)
     assert why.message == snapshot
+
+
+@pytest.mark.skipif(REAL_SSH is None, reason="ssh is not installed")
+def test_the_operators_configuration_adds_nothing(tmp_path: Path) -> None:
+    """Effective options with a configuration that adds a terminal, agent, ports and commands."""
+    config = tmp_path / "config"
+    config.write_text(
+        "Host edge-07\n User root\n RequestTTY force\n ForwardAgent yes\n ForwardX11 yes\n"
+        " LocalForward 9001 127.0.0.1:1\n RemoteForward 9002 127.0.0.1:1\n DynamicForward 9003\n"
+        " PermitLocalCommand yes\n LocalCommand touch /tmp/x\n RemoteCommand reboot\n"
+        " BatchMode no\n LogLevel DEBUG\n ConnectTimeout 600\n"
+    )
+
+    def options(*words: str) -> dict[str, str]:
+        ended = subprocess.run(
+            [str(REAL_SSH), "-G", "-F", str(config), *words],
+            check=True, capture_output=True, text=True, timeout=LONGEST_S,
+        )  # fmt: skip
+        lines = (line.partition(" ") for line in ended.stdout.splitlines())
+        return {name: value for name, _, value in lines}
+
+    assert options("edge-07")["requesttty"] == "force", "the configuration is read"
+    effective = options(*SSH[1:], "edge-07", *FAR_COMMAND)
+    assert effective["user"] == "root"
+    expected = {"requesttty": "false", "forwardagent": "no", "forwardx11": "no",
+                "clearallforwardings": "yes", "permitlocalcommand": "no", "batchmode": "yes",
+                "connecttimeout": "15", "loglevel": "ERROR"}  # fmt: skip
+    assert {name: effective.get(name) for name in expected} == expected
+    assert not {"localforward", "remoteforward", "dynamicforward"} & effective.keys()
+    assert effective.get("remotecommand", "none") == "none"

@@ -10,7 +10,7 @@ import pytest
 from nftop.derive.topdown.tma import tma_of_counts
 from nftop.model.missing import Missing, Reason
 from nftop.sources.counts.read import read_counts
-from nftop.uarch.explain import Group, groups_to_count, perf_group, takes_all_counters
+from nftop.uarch.explain import PlannedGroup, groups_to_count, perf_group, takes_all_counters
 from tests.uarch.vectors import UARCHES, loaded
 
 CASES = [
@@ -19,7 +19,7 @@ CASES = [
 
 
 @cache
-def grouped(uarch: str, *, smt: bool) -> tuple[tuple[Group, ...], tuple[Group, ...]]:
+def grouped(uarch: str, *, smt: bool) -> tuple[tuple[PlannedGroup, ...], tuple[PlannedGroup, ...]]:
     """The groups of a table, computed once."""
     return groups_to_count(loaded(uarch), smt=smt)
 

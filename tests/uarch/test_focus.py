@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.frame import TmaNode
 from nftop.model.metrics.catalogue import EXPLAINED
-from nftop.model.metrics.core import CORE_METRICS
+from nftop.model.metrics.probes import CORE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.uarch import table
 from nftop.uarch.focus import evaluate_focus, tree

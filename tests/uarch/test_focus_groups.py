@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nftop.model.metrics.core import CORE_METRICS
+from nftop.model.metrics.probes import CORE_METRICS
 from nftop.model.missing import Missing, Reason
 from nftop.uarch.focus import evaluate_focus
 from tests.uarch.counters import assigned, core_encoding, counting_mask, on_core

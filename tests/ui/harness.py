@@ -16,6 +16,7 @@ from nftop.store.history.rings import TickHistory
 from nftop.ui.app import NftopApp
 from nftop.ui.options import Options
 from nftop.ui.theme import looks
+from nftop.ui.widgets.lines import Footer, Lines
 from tests.ui.feeds import StepFeed
 
 PATIENCE_S = 180.0
@@ -88,6 +89,45 @@ class Running:
         assert self.feed.handled >= handled, "the application takes no frames"
         for _ in range(3):
             await self.pilot.pause()
+
+
+# Columns and rows from which a screen has its footer and no message that it is too small.
+SMALLEST = (40, 8)
+
+
+def assert_fits(run: Running, *texts: str, selected: str | None = None) -> None:
+    """The screen fills the terminal and nothing is cut off; from `SMALLEST` on it has its content.
+
+    Lines are compared with the width of their widget before that crops them. `texts`: shown.
+    `selected`: begin of the one selected row, without blanks; None: not checked.
+    """
+    width, height = run.app.size
+    rows = run.text.split("\n")
+    assert len(rows) == height
+    assert (width, height) == (1, 1) or run.text.strip()
+    if width < SMALLEST[0] or height < SMALLEST[1]:
+        return
+    for widget in run.app.screen.query(Lines):
+        if widget.display:
+            assert [line.text for line in widget.lines if line.width > widget.size.width] == []
+            assert widget.region.bottom <= height
+    footer = run.app.screen.query_one(Footer)
+    assert footer.display and footer.region.bottom == height
+    assert rows[-1] == footer.lines[0].text.rstrip() != ""
+    for text in texts:
+        assert text in run.text
+    if selected is not None:
+        (marked,) = selected_rows(run)
+        assert marked.lstrip().startswith(selected), marked
+
+
+def selected_rows(run: Running) -> list[str]:
+    """Text of the rows on the ground of the selection, without the blank at the edge."""
+    return [
+        "".join(text for text, _ in row)[1:]
+        for row in run.rows
+        if row and run.has_ground(row[0][1], Tone.SELECTION)
+    ]
 
 
 @asynccontextmanager

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
-from rich.cells import cell_len
 from rich.color import Color
 from rich.style import Style
 from syrupy.assertion import SnapshotAssertion
@@ -17,7 +16,7 @@ from nftop.model.frame import Frame
 from nftop.ui.options import Options
 from nftop.ui.theme import VARIABLES, looks
 from tests.frames import HOSTILE, all_missing, bare, frame, hostile, ticks
-from tests.ui.harness import running
+from tests.ui.harness import assert_fits, running
 
 
 def compared(frames: Iterable[Frame]) -> tuple[Frame, ...]:
@@ -100,12 +99,14 @@ async def test_ascii(snapshot: SnapshotAssertion) -> None:
 
 
 @pytest.mark.parametrize("size", [(20, 5), (1, 1), (5, 2), (39, 30), (300, 9), (60, 14), (80, 200)])
-@pytest.mark.parametrize("make", [lambda: frame(8), all_missing, bare, hostile])
-async def test_any_size_shows_what_fits(make: Callable[[], Frame], size: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("make", "cpu"), [(lambda: frame(8), "3"), (all_missing, "1"), (bare, "0"), (hostile, "3")]
+)
+async def test_any_size_shows_what_fits(
+    make: Callable[[], Frame], cpu: str, size: tuple[int, int]
+) -> None:
     async with running(make(), size=size) as run:
-        rows = run.text.split("\n")
-        assert len(rows) == size[1]
-        assert all(cell_len(row) <= size[0] for row in rows)
+        assert_fits(run, "CPU THREAD", selected=f"{cpu} ")
 
 
 async def test_a_small_terminal_says_what_it_needs(snapshot: SnapshotAssertion) -> None:

@@ -99,9 +99,18 @@ def _references(options: argparse.Namespace) -> int:
         )
         uarchs = dict.fromkeys(row.uarch for row in rows())
         uarchs |= dict.fromkeys(item.uarch for item in printed_tables() if item.uarch)
-        say(f"of {', '.join(uarchs)}: {' '.join((*workloads, *papers))}")
+        known = name is None or name in (*workloads, *papers, *metrics)
+        what = printable(name or "anything")
+        code = fail(
+            f"no paper measured {what} on {printable(uarch or 'any CPU')}"
+            if known
+            else f"unknown metric, workload or paper {what!r}",
+            USAGE,
+        )
+        say(f"microarchitectures: {' '.join(uarchs)}")
+        say(f"workloads and papers: {' '.join((*workloads, *papers))}")
         say(f"metrics: {' '.join(metrics)}")
-        return fail(f"no paper has {printable(name or options.uarch)!r} of that", USAGE)
+        return code
     whole = pages.printed if name is not None or options.all else pages.contents
     text = "\n\n".join(filter(None, (text, whole(tables))))
     text = "\n".join(references_json(references, changes, tables)) if options.json else text

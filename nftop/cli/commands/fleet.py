@@ -6,8 +6,7 @@ import argparse
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -104,15 +103,18 @@ def _live(options: argparse.Namespace) -> int:
 
 
 def _token(file: str) -> str:
-    return read_text(Path(file), _MOST_TOKEN_BYTES).strip()
+    if token := read_text(Path(file), _MOST_TOKEN_BYTES).strip():
+        return token
+    raise ValueError(f"{file}: no token is in it")
 
 
 def _batch(feed: FleetFeed, shown: str, options: argparse.Namespace) -> int:
     """Write frames as text; no target, or the last one's problem, is a failure."""
     problem, written, unknown = "", 0, False
     width = _TEXT_WIDTH
+    frames = feed.frames()
     with stopping(feed.stop) as ended:
-        for frame in feed.frames():
+        for frame in frames:
             unknown = not frame.problem and not frame.hosts
             if unknown:
                 break
@@ -135,7 +137,7 @@ class RemoteHost:
     """Another host's live recording over ssh; `destination` is the operator's word for the host.
 
     Attributes:
-        feed: of its frames. data: of `feed`, which closes it.
+        feed: frames of the remote recording. data: its bytes; `feed` closes them.
         version: of the nftop there; "" if unknown.
     """
 
@@ -157,10 +159,12 @@ class RemoteHost:
 
     def wait(self) -> str:
         """Wait for the recording's begin and the header; see `RemoteAttempt`."""
-        problem = self._wait()
-        with self._lock:
-            self._waited = True
-            given_up = self._cancelled and not problem
+        try:
+            problem = self._wait()
+        finally:
+            with self._lock:
+                self._waited, cancelled = True, self._cancelled
+        given_up = cancelled and not problem
         if given_up:
             self.close()
         return _GIVEN_UP if given_up else problem
@@ -232,14 +236,6 @@ class RemoteHost:
             self._recorder.close()
 
 
-@contextmanager
-def _closing(remote: RemoteHost) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        remote.close()
-
-
 def version_text(name: str, version: str) -> str:
     """A sentence if the version of nftop on a host differs from this one; else ""."""
     if version == __version__:
@@ -261,14 +257,14 @@ def _show(opened: OpenedHost, options: argparse.Namespace, memory: FleetMemory) 
         events.append(frame, incidents=True)
 
     remote.feed.on_frame(seen)
-    # Settings of rules that are made there are for the visit.
-    rules = open_rules(for_session=True)
-    remote.feed.set_rules(rules.settings)
-    drawn = replace(
-        style_of(options), no_gate=_NO_GATE, no_frequencies=_NO_GATE, rules=rules, events=events,
-        message=version_text(name, remote.version),
-    )  # fmt: skip
-    with _closing(remote):
+    with closing(remote):
+        # Settings of rules that are made there are for the visit.
+        rules = open_rules(for_session=True)
+        remote.feed.set_rules(rules.settings)
+        drawn = replace(
+            style_of(options), no_gate=_NO_GATE, no_frequencies=_NO_GATE, rules=rules,
+            events=events, message=version_text(name, remote.version),
+        )  # fmt: skip
         code = screen(remote.feed, history, drawn)
         # The end of the screen ends ssh, which is no news.
         ended = remote.ending() if remote.feed.unfinished else ""

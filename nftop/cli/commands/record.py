@@ -264,7 +264,7 @@ def _run(
 def _exit_code(done: Recording | None, broken: OSError | None, ended: list[int]) -> int:
     if isinstance(broken, BrokenPipeError):
         kept = "" if done is None else f" after {done.ticks} ticks"
-        return fail(f"standard output: who read it went away{kept}", FAILURE)
+        return fail(f"the reader closed standard output{kept}", FAILURE)
     if done is None:
         return fail("nothing was recorded", FAILURE)
     name = printable(done.name)

@@ -209,9 +209,7 @@ examples:
 
 def _add_try(deeds: Commands) -> None:
     parser = deeds.add_parser(
-        "try",
-        help="compare a configuration with the present one by experiment",
-        epilog=_TRY,
+        "try", help="compare a configuration with the present one by experiment", epilog=_TRY
     )
     parser.add_argument("file", metavar="PROFILE", nargs="?", default=None,
                         help="a profile; - is standard input")  # fmt: skip
@@ -280,9 +278,7 @@ all is as before (nftop recover); 130 Ctrl-C, and all is as before
 
 def _add_footprint(deeds: Commands) -> None:
     parser = deeds.add_parser(
-        "footprint",
-        help="how much cache each network function fills",
-        epilog=_FOOTPRINT,
+        "footprint", help="how much cache each network function fills", epilog=_FOOTPRINT
     )
     parser.add_argument(
         "--watch", metavar="NF,...", type=_names, default=(),

@@ -57,10 +57,7 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(
-        self,
-        *,
-        fill: Callable[[argparse.ArgumentParser], None] | None = None,
-        **more: Any,
+        self, *, fill: Callable[[argparse.ArgumentParser], None] | None = None, **more: Any
     ) -> None:
         # Lines of an epilog are as they are.
         raw = argparse.RawDescriptionHelpFormatter

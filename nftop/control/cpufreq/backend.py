@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from nftop.control.backend import KERNELS, Backend, HistoryReader
+from nftop.control.backend import KERNEL_ASSIGNED, Backend, HistoryReader
 from nftop.control.change_history import kept, unverified
 from nftop.control.cpufreq.operations import CpufreqWrite, in_shell, writes
 from nftop.control.cpufreq.policies import CpufreqFacts, Policy
@@ -280,7 +280,7 @@ def _to_powersave(draft: _Draft, policy: Policy) -> None:
         return
     draft.state[governor] = _GOVERNOR
     if epp in draft.state:
-        draft.state[epp] = KERNELS
+        draft.state[epp] = KERNEL_ASSIGNED
         draft.effects.append(
             "EPP: with another governor the kernel sets it by itself; undo brings it back"
         )

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from nftop.control.backend import KERNELS, advance, goal
+from nftop.control.backend import KERNEL_ASSIGNED, advance, goal
 from nftop.model.change import Cell, Change, Kind, State
 from nftop.model.struct import dataclass
 
@@ -44,7 +44,7 @@ class CpufreqWrite:
         brought = _BRINGS.get(self.cell.kind)
         other = None if brought is None else self.cell._replace(kind=brought)
         if other is not None and other in state:
-            delta[other] = KERNELS
+            delta[other] = KERNEL_ASSIGNED
         return delta
 
     @property
@@ -77,8 +77,8 @@ def writes(state: State, changes: Iterable[Change]) -> tuple[CpufreqWrite, ...]:
     for policy in sorted({(row.cell.number, row.cell.name) for row in rows}):
         for kind in _order(now, target, policy):
             cell = Cell(kind, "", policy[1], policy[0])
-            wanted = target.get(cell, KERNELS)
-            if wanted not in (KERNELS, now.get(cell)) and cell in now:
+            wanted = target.get(cell, KERNEL_ASSIGNED)
+            if wanted not in (KERNEL_ASSIGNED, now.get(cell)) and cell in now:
                 step = CpufreqWrite(cell, wanted)
                 advance(now, step.delta(now))
                 steps.append(step)
@@ -89,7 +89,7 @@ def _order(now: State, target: State, policy: tuple[int, str]) -> Iterator[Kind]
     """EPP after the governor, which sets its own; before it if the governor would refuse it."""
     number, name = policy
     governor, epp = (target.get(Cell(kind, "", name, number)) for kind in ("governor", "epp"))
-    refused = governor == "performance" and epp not in (None, KERNELS, "performance")
+    refused = governor == "performance" and epp not in (None, KERNEL_ASSIGNED, "performance")
     yield from ("epp", "governor") if refused else ("governor", "epp")
     upper = Cell("max_khz", "", name, number)
     rises = upper in now and upper in target and int(target[upper]) > int(now[upper])

@@ -245,7 +245,7 @@ def export_profile(
         statements += _masks(state, group)
         unit: MbaUnit = "percent" if rules.limit is None else rules.limit.unit
         statements += [LimitStatement(group, unit, domains, int(value), NOWHERE)
-                       for domains, value in _alike(state, group, MB)]  # fmt: skip
+                       for domains, value in _group_by_value(state, group, MB)]  # fmt: skip
         cpus = tuple(map(Cpu, sorted(cpus_in(state, group))))
         statements += [CpusStatement(group, cpus, NOWHERE)] if cpus else []
     if any(cell.kind == "io_cbm" for cell in state):
@@ -262,12 +262,14 @@ def export_profile(
 def _masks(state: State, group: str) -> Iterator[Statement]:
     for resource in ("L3", "L2"):
         for cdp in _COMPONENTS:
-            for domains, value in _alike(state, group, f"{resource}{cdp}"):
+            for domains, value in _group_by_value(state, group, f"{resource}{cdp}"):
                 bits = int(value, 16)
                 yield MaskStatement(group, resource, cdp, domains, bits, NOWHERE)
 
 
-def _alike(state: State, group: str, line: str) -> Iterator[tuple[tuple[int, ...] | None, str]]:
+def _group_by_value(
+    state: State, group: str, line: str
+) -> Iterator[tuple[tuple[int, ...] | None, str]]:
     """Values of a line with their domains; None if all are the same."""
     by_value: dict[str, list[int]] = {}
     for cell in sorted(item for item in state if item.kind == "schemata"):

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from nftop.control.backend import KERNELS, UNBORN, advance, goal
+from nftop.control.backend import KERNEL_ASSIGNED, advance, goal
 from nftop.model.change import Cell, Change, State, group_path, parts
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import EXCLUSIVE, MB, ROOT, SHAREABLE, cache_of_line
@@ -140,9 +140,9 @@ def by_cache(state: State) -> Mapping[tuple[str, int], Sequence[Cell]]:
 def _delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
     here = group_path(step.group, step.monitor)
     if step.deed == "mkdir" and step.monitor:
-        return {Cell("monitor", step.group, step.monitor): UNBORN}
+        return {Cell("monitor", step.group, step.monitor): KERNEL_ASSIGNED}
     if step.deed == "mkdir":
-        return {Cell("group", step.group): UNBORN, Cell("mode", step.group): SHAREABLE}
+        return {Cell("group", step.group): KERNEL_ASSIGNED, Cell("mode", step.group): SHAREABLE}
     if step.deed == "rmdir":
         return _left(state, step)
     if step.deed == "cpus":
@@ -164,7 +164,7 @@ def _io_delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
     delta: dict[Cell, str | None] = dict(step.values)
     folder = step.info_folder
     if ENABLED in step.values.values():
-        return delta | {io_cell(folder, l3): KERNELS for l3 in domains_of(state, folder)}
+        return delta | {io_cell(folder, l3): KERNEL_ASSIGNED for l3 in domains_of(state, folder)}
     return delta | {cell: None for cell in state if cell.kind == "io_cbm"}
 
 

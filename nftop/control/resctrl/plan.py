@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from nftop.control.backend import UNBORN
+from nftop.control.backend import KERNEL_ASSIGNED
 from nftop.control.resctrl.messages import mask_effects, other_effects, warnings, ways_text
 from nftop.control.resctrl.operations import (
     DISABLED,
@@ -331,7 +331,7 @@ def _create(result: ActionResult, action: CreateGroup) -> None:
     elif result.rules.closids is not None and classes >= result.rules.closids:
         result.refusals.append(f"all {result.rules.closids} classes of this CPU are in use")
     else:
-        result.target[Cell("group", group)] = UNBORN
+        result.target[Cell("group", group)] = KERNEL_ASSIGNED
         result.target[Cell("mode", group)] = SHAREABLE
         # Until it is set, a new group has the root group's masks, not those the kernel chooses.
         result.target |= {
@@ -396,7 +396,7 @@ def _create_monitor(result: ActionResult, action: CreateMonitor) -> None:
         names = _threads_to_meter(result, action)
         if result.refusals:
             return
-        result.target[cell] = UNBORN
+        result.target[cell] = KERNEL_ASSIGNED
         for cpu in cpus:
             result.target[Cell("cpu", "", number=cpu)] = group_path(group, name)
         for task in names:

@@ -46,6 +46,12 @@ def load_moved(offered: float) -> str:
     return f"load moved {percent(offered)}"
 
 
+def neutral(metric: Metric, *, is_nf: bool) -> Metric:
+    """The metric where the load moved: what follows the load is neither good nor bad."""
+    follows = not is_nf or metric.id in (*PACKETS, *DROPS)
+    return replace(metric, good=None) if follows else metric
+
+
 def incomparable(
     metric: Metric, busy: Sequence[bool | None], offered: float | None
 ) -> tuple[str, Code]:

@@ -1,11 +1,13 @@
 """Many hosts before and after a change, paired by host.
 
-Each host gives one difference of each number: that of its medians. The signed-rank test finds what
-most hosts have in common; noise within a host, drift and the time of day are in the differences. A
+Each host gives one difference of each number: that of its medians, of losses as it is, of others
+that of their logarithms. The signed-rank test finds what most hosts have in common; noise within a
+host, drift and the time of day are in the differences. A host with 0 on both sides has no say. A
 host is left out of a number where load or empty polls make its two values incomparable, so that the
 choice does not depend on the direction of the difference. A load that moved on most hosts, on each
-of them by too little to show, counts as in `intervals_report`. Of all numbers that enough hosts
-have, Benjamini and Hochberg's procedure keeps the share of false differences at 5 %.
+of them by too little to show, withholds what follows the load. Of all numbers that enough hosts
+have, Benjamini and Hochberg's procedure keeps the share of false differences at 5 %, of all loads
+too.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from nftop.derive.compare.comparability import COSTS, DROPS, LOSSES, PACKETS, load_moved, summed
+from nftop.derive.compare.comparability import COSTS, DROPS, LOSSES, load_moved, neutral, summed
 from nftop.derive.compare.intervals import Entity, EntityRow
 from nftop.derive.compare.intervals_report import Comparison, EntityReport, is_same_clock, ordered
 from nftop.derive.compare.metric import (
@@ -38,15 +40,17 @@ from nftop.model.struct import dataclass, replace
 # The fewest hosts that can give an answer.
 HOSTS_NEEDED = least_hosts()
 RULE_HOSTS = (
-    "change: Hodges-Lehmann estimate over hosts, of after / before where all numbers are above 0, "
-    "else of the difference, and its 95 % interval; a difference is "
-    f"{LEAST_RATIO * 100:g} % or more by signed ranks (exact up to 25 hosts), with "
-    f"{ALPHA * 100:g} % false ones among all (Benjamini-Hochberg)"
+    "change: Hodges-Lehmann estimate over hosts, of after / before, of losses the difference, and "
+    "its 95 % interval, without hosts that have 0 on both sides; a difference is "
+    f"{LEAST_RATIO * 100:g} % or more, of losses also 1 of a million offered packets, by signed "
+    f"ranks (exact up to 25 hosts), with {ALPHA * 100:g} % false ones among all "
+    "(Benjamini-Hochberg)"
 )
 # Not measured but written: no test counts it.
 _SETTING = "capacity_bytes"
 _INCOMPARABLE: tuple[Code, ...] = ("load_moved", "empty_polls", "busy_unknown")
 _NEUTRAL: Mapping[Word, Word] = {"better": "more", "worse": "less"}  # of packets
+_LEAST_LOSS_RATIO = 1e-6  # of the offered packets: 1 % of no losses is nothing
 _ROUNDING = 1e-9  # of a probability
 _DIGITS = 12  # of a logarithm; differences beyond are rounding
 HostCode: TypeAlias = Code | Literal[
@@ -90,8 +94,9 @@ class HostsRow:
         result: medians over hosts; `change_ratio` is `change` if `relative`, else the median of
             their ratios.
         changes: of each paired host, by name.
-        relative: the estimate and its interval are ratios; else in the metric's unit.
+        relative: the estimate and its interval are ratios (inf from 0); else in the metric's unit.
         change, low, high: the estimate and its interval; Missing if there is none.
+        least: the least change that is a difference. differing: hosts with a change.
         p, q: probability of the test, and adjusted for all that were tested; None if not tested.
         against: paired hosts that changed in the other direction than the estimate.
         left_out: hosts that have the entity on both sides and are no pair here.
@@ -103,6 +108,8 @@ class HostsRow:
     change: Reading
     low: Reading
     high: Reading
+    least: float
+    differing: int
     p: float | None
     q: float | None
     against: tuple[str, ...]
@@ -161,9 +168,9 @@ def compare_hosts(pairs: Sequence[HostPair]) -> HostsComparison:
                 item = LeftOut(pair.host, f"only {side} the change", code)
                 left_out.setdefault(entity, []).append(item)
     known = ordered({*of_entity, *left_out})
-    loads = {entity: _moved(own for own in hosts.values() if not own.full and not own.load_moved)
-             for entity, hosts in of_entity.items()}  # fmt: skip
-    loaded = any(_moved(hosts.values()) is not None for hosts in of_entity.values())
+    loads = _moves({entity: [own for own in hosts.values() if not own.full and not own.load_moved]
+                    for entity, hosts in of_entity.items()})  # fmt: skip
+    loaded = bool(_moves({entity: hosts.values() for entity, hosts in of_entity.items()}))
     rows_of = {
         entity: list(_rows(of_entity.get(entity, {}), loads.get(entity), loaded=loaded))
         for entity in known
@@ -184,18 +191,23 @@ def compare_hosts(pairs: Sequence[HostPair]) -> HostsComparison:
     return HostsComparison(tuple(sorted(pair.host for pair in pairs)), tuple(parts), tested, needed)
 
 
-def _moved(reports: Iterable[EntityReport]) -> float | None:
-    """Change of the load over hosts, if chance hardly gives it, else None.
+def _moves(reports: Mapping[Entity, Iterable[EntityReport]]) -> dict[Entity, float]:
+    """Changes of loads over hosts that chance hardly gives among so many network functions.
 
     Less strict than a difference, as of two intervals: it only withholds comparisons.
     """
-    loads = np.array([own.offered for own in reports if own.offered and min(own.offered) > 0])
-    if len(loads) < HOSTS_NEEDED:
-        return None
-    differences = _differences(loads[:, 0], loads[:, 1], relative=True)
-    change = math.expm1(centre(differences)[0])
-    shows = np.count_nonzero(differences) >= HOSTS_NEEDED and abs(change) >= LEAST_RATIO
-    return change if shows and signed_rank(differences) <= ALPHA + _ROUNDING else None
+    changes: dict[Entity, float] = {}
+    tests: list[float] = []
+    for entity, hosts in reports.items():
+        loads = [own.offered for own in hosts if own.offered and min(own.offered) > 0]
+        sides = np.array(loads, dtype=np.float64).reshape(-1, 2)
+        differences = _differences(sides[:, 0], sides[:, 1], relative=True)
+        if np.count_nonzero(differences) >= HOSTS_NEEDED:
+            changes[entity] = math.expm1(centre(differences)[0])
+            tests.append(signed_rank(differences))
+    rates = zip(changes.items(), adjusted(np.array(tests)).tolist(), strict=True)
+    return {entity: change for (entity, change), q in rates
+            if q <= ALPHA + _ROUNDING and abs(change) >= LEAST_RATIO}  # fmt: skip
 
 
 def _clock_notes(pairs: Sequence[HostPair], hosts: Mapping[str, EntityReport]) -> tuple[str, ...]:
@@ -223,15 +235,16 @@ def _rows(
 ) -> Iterable[HostsRow]:
     """A row of each metric, without a word; none of losses that no host has.
 
-    `load`: `_moved` of this network function. `loaded`: that of any is not None.
+    `load`: of `_moves`, of this network function. `loaded`: any moved.
     """
     by_metric: dict[str, dict[str, EntityRow]] = {}
     for host, own in sorted(hosts.items()):
         for row in own.rows:
             under = _under_load(row, own, load, loaded=loaded)
             by_metric.setdefault(row.result.metric.id, {})[host] = under
+    offered = {host: min(own.offered) for host, own in hosts.items() if own.offered}
     for rows in by_metric.values():
-        result = _row(rows)
+        result = _row(rows, offered)
         if result is not None:
             yield result
 
@@ -254,14 +267,15 @@ def _under_load(
     metric, is_nf = row.result.metric, own.entity.kind == "nf"
     if own.full or (load is None if is_nf else not loaded):
         return row
-    if not is_nf or metric.id in (*PACKETS, *DROPS):
-        return replace(row, result=replace(row.result, metric=replace(metric, good=None)))
+    if (used := neutral(metric, is_nf=is_nf)) is not metric:
+        return replace(row, result=replace(row.result, metric=used))
     if row.incomparable[1]:
         return row
     return replace(row, incomparable=(load_moved(load or 0.0), "load_moved"))
 
 
-def _row(hosts: Mapping[str, EntityRow]) -> HostsRow | None:
+def _row(hosts: Mapping[str, EntityRow], offered: Mapping[str, float]) -> HostsRow | None:
+    """A metric's row; None of losses that no host has. `offered`: packets/s by host."""
     left_out, changes, goods = [], [], set()
     results = [row.result for row in hosts.values()]
     for host, row in hosts.items():
@@ -280,19 +294,28 @@ def _row(hosts: Mapping[str, EntityRow]) -> HostsRow | None:
     # Good or bad only where it is on all hosts.
     metric = replace(metric, good=goods.pop() if len(goods) == 1 else None)
     numbers = measured(metric, before, after, _NO_ESTIMATE)
-    relative = bool(changes) and bool((before > 0).all() and (after > 0).all())
+    relative = metric.id not in DROPS
     differences = _differences(before, after, relative=relative)
-    is_test = metric.id != _SETTING and np.count_nonzero(differences) >= HOSTS_NEEDED
-    change, low, high = _estimate(differences, relative=relative)
+    differing = int(np.count_nonzero(differences))
+    is_test = metric.id != _SETTING and differing >= HOSTS_NEEDED
+    # Hosts without it on both sides count neither in the estimate nor in its limit.
+    has = (before != 0) | (after != 0) if before.any() or after.any() else before == 0
+    change, low, high = _estimate(differences[has], relative=relative)
+    least = LEAST_RATIO
+    if not relative and has.any():
+        loads = [offered[item.host] for item, any_ in zip(changes, has.tolist(), strict=True)
+                 if any_ and item.host in offered]  # fmt: skip
+        share = _LEAST_LOSS_RATIO * float(np.median(loads)) if loads else 0.0
+        least = max(LEAST_RATIO * float(np.median(before[has])), share)
     against = tuple(
         item.host
         for item, difference in zip(changes, differences.tolist(), strict=True)
         if not isinstance(change, Missing) and difference * change < 0
     )
-    ratio = change if relative else _ratio(before, after, change)
+    ratio = change if relative else _ratio(before[has], after[has], change)
     numbers = replace(numbers, change_ratio=ratio)
     return HostsRow(
-        numbers, tuple(changes), relative, change, low, high,
+        numbers, tuple(changes), relative, change, low, high, least, differing,
         signed_rank(differences) if is_test else None, None, against, tuple(left_out),
     )  # fmt: skip
 
@@ -300,7 +323,8 @@ def _row(hosts: Mapping[str, EntityRow]) -> HostsRow | None:
 def _differences(before: Floats, after: Floats, *, relative: bool) -> Floats:
     """Of logarithms or numbers; rounding makes no difference, and equal ratios are ties."""
     if relative:
-        return np.log(after / before).round(_DIGITS)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(after == before, 0.0, np.log(after / before).round(_DIGITS))
     return np.where(np.isclose(after, before, rtol=10.0**-_DIGITS, atol=0), 0.0, after - before)
 
 
@@ -367,20 +391,21 @@ def _worded(row: HostsRow, tested: int, needed: int) -> HostsRow:
 
 
 def _word(row: HostsRow, tested: int, needed: int) -> tuple[Word, str, Code]:
-    hosts, change, before = len(row.changes), row.change, row.result.before
-    if isinstance(change, Missing) or isinstance(before, Missing) or hosts < HOSTS_NEEDED:
+    hosts, change = len(row.changes), row.change
+    if isinstance(change, Missing) or hosts < HOSTS_NEEDED:
         more = "1 more host" if hosts == HOSTS_NEEDED - 1 else f"{HOSTS_NEEDED - hosts} more hosts"
         return "too few hosts", f"at least {more}", "few_hosts"
-    least = LEAST_RATIO if row.relative else LEAST_RATIO * abs(before)
-    if change == 0 or abs(change) < least:
+    chance = row.p is not None and row.p > ALPHA + _ROUNDING
+    if change == 0 or abs(change) < row.least or chance:
         return "no difference", "", ""
     if row.p is None or row.q is None:
-        differ = sum(item.before != item.after for item in row.changes)
-        why = f"{differ} of {hosts} hosts differ, at least {HOSTS_NEEDED} are needed"
+        why = f"{row.differing} of {hosts} hosts differ, at least {HOSTS_NEEDED} are needed"
         return "inconclusive", why, "few_hosts"
-    if row.q <= ALPHA + _ROUNDING:
-        return direction(row.result.metric, up=change > 0), "", ""
-    if row.p <= ALPHA + _ROUNDING:
+    if row.q > ALPHA + _ROUNDING:
         why = f"p = {row.p:.2g} may be chance: one of {tested} numbers shows from {needed} hosts on"
         return "inconclusive", why, "many_numbers"
-    return "no difference", "", ""
+    ends = [end for end in (row.low, row.high) if not isinstance(end, Missing)]
+    if min(ends, default=change) <= 0 <= max(ends, default=change):
+        why = f"{row.differing} of {hosts} hosts differ, and the interval contains 0"
+        return "inconclusive", why, "few_hosts"
+    return direction(row.result.metric, up=change > 0), "", ""

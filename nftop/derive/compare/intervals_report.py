@@ -11,11 +11,11 @@ from nftop.derive.compare.comparability import (
     COSTS,
     DROPS,
     LOSSES,
-    PACKETS,
     comparable_row,
     incomparable,
     is_full,
     load_moved,
+    neutral,
     summed,
 )
 from nftop.derive.compare.intervals import (
@@ -180,7 +180,7 @@ def _plain_report(
     rows = []
     for metric in _ROWS[entity.kind]:
         name = metric.id
-        used = replace(metric, good=None) if loaded else metric
+        used = neutral(metric, is_nf=False) if loaded else metric
         why = _why(name, a, b)
         rows.append(row_of(used, a.of(name), b.of(name), why, context.of(entity, name)))
     return EntityReport(entity, tuple(rows))
@@ -211,14 +211,14 @@ def _nf_report(
         if metric.id in LOSSES and not zero_losses and not _is_any(metric.id, a, b):
             continue
         # If more was offered, more packets are neither better nor worse.
-        own = metric.id in (*PACKETS, *DROPS) and offered is not None and full != [True, True]
-        used = replace(metric, good=None) if own else metric
+        moved = offered is not None and full != [True, True]
+        used = neutral(metric, is_nf=True) if moved else metric
         why = _why(metric.id, a, b)
         if clock is None and metric.id in COSTS and _has_numbers(metric.id, a, b):
             why = no_clock
         of_a, of_b = (_of_clock(item, metric.id, clock) for item in (a, b))
         row = row_of(used, of_a, of_b, why, context.of(entity, metric.id, clock))
-        if own and offered is not None:
+        if used is not metric and offered is not None:
             row = replace(row, incomparable=(load_moved(offered), "load_moved"))
         else:
             row = replace(

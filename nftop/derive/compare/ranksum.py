@@ -340,12 +340,14 @@ def _ways(ranks: tuple[int, ...]) -> Floats:
 def centre(differences: Floats) -> tuple[float, tuple[float, float] | None]:
     """Hodges-Lehmann estimate of float64 (n,), not empty, and its interval at 1 - `ALPHA`.
 
-    The median of the means of all pairs, each value with itself too. The interval is of the signed
-    ranks without ties; None with fewer than `least_hosts()`.
+    The median of the means of all pairs, each value with itself too; values may be infinite. The
+    interval is of the signed ranks without ties; None with fewer than `least_hosts()`.
     """
     count = len(differences)
     rows, columns = np.triu_indices(count)
-    means = np.sort((differences[rows] + differences[columns]) / 2)
+    with np.errstate(invalid="ignore"):
+        means = (differences[rows] + differences[columns]) / 2
+    means = np.sort(np.where(np.isnan(means), 0.0, means))  # opposite infinities cancel
     middle = float(np.median(means))
     if count <= _EXACT_HOSTS:
         below = np.cumsum(_ways(tuple(range(2, 2 * count + 1, 2)))[::2]) / 2.0**count

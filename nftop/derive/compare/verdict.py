@@ -175,7 +175,7 @@ def verdict_of(
     """Compare the classes `groups`, and those that overlap them, before and after a change.
 
     Args:
-        window: recent samples (`store.history.history.TickHistory.window`).
+        window: recent samples (`store.history.rings.TickHistory.window`).
         changed_at_ns: CLOCK_MONOTONIC when the change was written or, at the latest, noticed.
         groups: names of the groups whose masks, limits, CPUs or threads changed.
         term: when nftop ends the change.

@@ -234,8 +234,7 @@ def _rates(change: Deltas, last: Latest, table: CounterTable, topology: Topology
     by_time = ~np.isfinite(by_cycles) | (events.columns == change.why.shape[1])
     values = np.where(by_time, per_s, by_cycles).T.copy()
     return replace(
-        rates,
-        by_cycles=Block(events.names, values, block.reasons, block.details, block.by_reason),
+        rates, by_cycles=Block(events.names, values, block.reasons, block.details, block.by_reason)
     )
 
 

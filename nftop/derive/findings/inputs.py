@@ -19,7 +19,7 @@ from nftop.model.metrics.metric import ESTIMATE_BELOW
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
 
-Rows = NDArray[np.intp]
+RowIndices = NDArray[np.intp]
 _ESTIMATE = Missing(Reason.TAKEN, "counted for too little of the time to be sure")
 _NOBODY = -1
 
@@ -49,7 +49,7 @@ class FindingInputs:
     recent: Recent = field(default_factory=dict)
 
     @cached_property
-    def rows(self) -> Rows:
+    def rows(self) -> RowIndices:
         """intp (p,): rows of CPUs on which a network function polls."""
         return np.flatnonzero([nf is not None for nf in self.frame.cpus.nf])
 
@@ -93,12 +93,12 @@ class FindingInputs:
         return result
 
     @cached_property
-    def first_of_core(self) -> Rows:
+    def first_of_core(self) -> RowIndices:
         """intp (c,): for each of `cores` the index of its first CPU in `rows`."""
         return np.array([places[0] for places in self.cores], dtype=np.intp)
 
     @cached_property
-    def core_of(self) -> Rows:
+    def core_of(self) -> RowIndices:
         """intp (p,): for each of `rows` the index of its core in `cores`."""
         result = np.zeros(len(self.rows), np.intp)
         for core, positions in enumerate(self.cores):
@@ -186,7 +186,7 @@ class FindingInputs:
         return group.name, self.frame.cpus.topology.cpus[row].l3
 
 
-def taken(source: Column, rows: Rows) -> Column:
+def taken(source: Column, rows: RowIndices) -> Column:
     """Some rows of a column, without their sentences: a rule needs only the reasons."""
     return Column(source.values[rows], source.reasons[rows])
 

@@ -18,7 +18,7 @@ from nftop.derive.findings.rule import (
     register,
 )
 from nftop.model.column import Column, column, from_readings, missing, where
-from nftop.model.metrics.core import PAPER
+from nftop.model.metrics.probes import PAPER
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.kinds import POLLING_RATIO
 
@@ -272,7 +272,7 @@ def _own_counts(inputs: FindingInputs, of_rows: Column) -> Column:
 def others_here(inputs: FindingInputs) -> Measured:
     """Number and names of other threads that never sleep on a network function's CPU."""
     others = [inputs.other_pollers.get(row, ()) for row in inputs.rows.tolist()]
-    words = {"nf": inputs.nf_names, "who": [", ".join(other) for other in others]}
+    words = {"nf": inputs.nf_names, "threads": [", ".join(other) for other in others]}
     return Measured(inputs.cpu_keys, numbers([float(len(other)) for other in others]), words=words)
 
 
@@ -286,8 +286,8 @@ register(
         measure=others_here,
         limit=0.0,
         clear=0.0,
-        text="{who} here",
-        detail=" beside {nf}",
+        text="shared with {threads}",
+        detail=" (polled by {nf})",
         when="a second thread that is bound to its CPU, of a network function (it polls) or of any "
         f"other program (it spins), runs or waits to run {POLLING_RATIO:.0%} of the time or more, "
         "for 5 s",
@@ -443,7 +443,7 @@ register(
     Rule(
         id="sources-apart",
         rank=180,
-        title="perf and a sensor server tell different numbers",
+        title="perf and a sensor server disagree",
         metrics=("ipc", "memory.read_bytes_per_s"),
         scope="host",
         measure=sources_apart,

@@ -22,7 +22,7 @@ from nftop.derive.findings.rule import (
 from nftop.model.column import Column, from_readings, ratio, where
 from nftop.model.frame import BoxTraffic, GroupCacheRow, GroupRow, PackageRow
 from nftop.model.ids import L3Domain, format_cpu_list
-from nftop.model.metrics.core import PAPER
+from nftop.model.metrics.probes import PAPER
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass
@@ -316,7 +316,7 @@ def memory_per_packet(inputs: FindingInputs) -> Measured:
         keys.append(FindingKey(class_text(group, cache), group.clos))
         parts.append(places)
         names.append(_nfs(inputs, places))
-        mixed = _strangers(inputs, group.name, cache.l3, _QUIET_RATIO)
+        mixed = _other_busy_cpus(inputs, group.name, cache.l3, _QUIET_RATIO)
         traffic[index] = _MIXED if mixed else cache.readings["mbm_total_bytes_per_s"]
     packets = summed(inputs.packets, parts)
     moved = from_readings(traffic, len(keys), Missing(Reason.SOURCE))
@@ -364,7 +364,7 @@ def noisy_neighbour(inputs: FindingInputs) -> Measured:
         messages.append(others[0].message if others else "")
         names.append(_nfs(inputs, places))
     values = from_readings(traffic, len(keys), Missing(Reason.SOURCE))
-    return Measured(keys, values, words={"nf": names, "who": messages})
+    return Measured(keys, values, words={"nf": names, "neighbour": messages})
 
 
 register(
@@ -379,7 +379,7 @@ register(
         clear=1.5e9,
         form="{:.1f} GB/s",
         scale=1e-9,
-        text="{value} of memory traffic by {who}",
+        text="{value} of memory traffic by {neighbour}",
         detail=", {beyond} {limit} (beside {nf})",
         source=f"{RDT}, Tables 9, 14 and 19, with a memtester and without CAT against neither: "
         "64-byte packets per second unchanged in all three (within 0.002 %), 256 bytes 3.7 % and "
@@ -429,7 +429,7 @@ class Neighbour:
 def neighbours(inputs: FindingInputs, group: GroupRow, cache: GroupCacheRow) -> Iterator[Neighbour]:
     """Others in the class itself, and classes that may fill some of the same ways."""
     mine = ways_of(cache)
-    others = _strangers(inputs, group.name, cache.l3, _BUSY_RATIO)
+    others = _other_busy_cpus(inputs, group.name, cache.l3, _BUSY_RATIO)
     if others:
         mask = 0 if mine is None else mine.bits
         traffic = cache.readings["mbm_total_bytes_per_s"]
@@ -458,7 +458,9 @@ def polled_classes(inputs: FindingInputs) -> Iterator[tuple[GroupRow, GroupCache
                 yield group, cache, places[group.name, cache.l3]
 
 
-def _strangers(inputs: FindingInputs, name: str, l3: L3Domain, busy_ratio: float) -> list[int]:
+def _other_busy_cpus(
+    inputs: FindingInputs, name: str, l3: L3Domain, busy_ratio: float
+) -> list[int]:
     """CPUs of a class behind a cache that are so busy, and no network function polls there."""
     table = inputs.frame.cpus
     ran = table.columns["cpu_time_ratio"]

@@ -581,9 +581,7 @@ _ORDER: tuple[tuple[tuple[str, ...], Callable[[CauseInputs], Iterator[Cause]]], 
     (
         ("partial-writes",),
         _of_packages(
-            "descriptors",
-            ("partial-writes",),
-            lambda _, item: item.brief.removeprefix("about "),
+            "descriptors", ("partial-writes",), lambda _, item: item.brief.removeprefix("about ")
         ),
     ),
     (("traffic-stopped",), _stopped),

@@ -112,10 +112,7 @@ class Incidents:
 
 
 def step_incidents(
-    state: IncidentState,
-    inputs: FindingInputs,
-    parties: Parties,
-    rules: RuleSettings = NO_SETTINGS,
+    state: IncidentState, inputs: FindingInputs, parties: Parties, rules: RuleSettings = NO_SETTINGS
 ) -> tuple[IncidentState, Incidents]:
     """Fold one frame with its findings in."""
     frame = inputs.frame

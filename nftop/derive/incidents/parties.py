@@ -246,8 +246,7 @@ def before_of(recent: Recent, nf: NfRow, began_ns: int) -> Before:
     """Values of an NF before an incident."""
     rates = recent.get(nf.key, RecentRates())
     return Before(
-        rates.before(began_ns, lambda point: point.throughput),
-        rates.cost_before(began_ns),
+        rates.before(began_ns, lambda point: point.throughput), rates.cost_before(began_ns)
     )
 
 

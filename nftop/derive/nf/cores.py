@@ -33,7 +33,7 @@ from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass, field, replace
 
 _ALONE = Missing(Reason.UNDEFINED, "packets come to one core of it, so there is nothing to compare")
-_NOBODY = Missing(Reason.IDLE, "no thread of it polls: is it started?")
+_NO_POLLER = Missing(Reason.IDLE, "no thread of it polls; it may not have been started")
 _NO_PACKETS = Missing(Reason.IDLE, "no packets, so none that missed anything")
 _NO_OCCUPANCY = Missing(Reason.SOURCE, "what its class fills is not metered")
 
@@ -161,7 +161,7 @@ def _fullest(cores: Iterable[NfCore]) -> Reading:
     """Fill of the fullest vectors, or why one is unknown."""
     fills = [core.vector_fill_ratio for core in cores]
     known = [fill for fill in fills if not isinstance(fill, Missing)]
-    absent = next((fill for fill in fills if isinstance(fill, Missing)), _NOBODY)
+    absent = next((fill for fill in fills if isinstance(fill, Missing)), _NO_POLLER)
     return max(known) if known and len(known) == len(fills) else absent
 
 
@@ -171,7 +171,7 @@ def _misses(cpus: CpuTable, rows: Sequence[int]) -> Reading:
     some = [row for row, packet in packets.items() if packet != 0]
     misses = total(
         (product(cpus.columns["llc_misses_per_packet"][row], packets[row]) for row in some),
-        _NO_PACKETS if rows else _NOBODY,
+        _NO_PACKETS if rows else _NO_POLLER,
     )
     return quotient(misses, total((packets[row] for row in some), _NO_PACKETS))
 
@@ -194,7 +194,7 @@ def _node(column: Column, rows: Sequence[int]) -> Reading:
         if not (isinstance(reading, Missing) and reading.reason is Reason.IDLE)
     ]
     if not awake:
-        return readings[0] if readings else _NOBODY
+        return readings[0] if readings else _NO_POLLER
     summed = total(awake)
     return summed if isinstance(summed, Missing) else summed / len(awake)
 
@@ -219,7 +219,7 @@ def _occupancy(context: NfHostContext, rows: Sequence[int]) -> Reading:
         for group in context.classes.groups
         for cache in group.caches
     }
-    return total((known.get(key, _NO_OCCUPANCY) for key in wanted), _NOBODY)
+    return total((known.get(key, _NO_OCCUPANCY) for key in wanted), _NO_POLLER)
 
 
 def _others(of: CacheClass, row: NfRow, context: NfHostContext) -> str:

@@ -14,7 +14,7 @@ from nftop.model.missing import Missing, Reading, Reason, product, quotient, tot
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 
-_NOBODY = Missing(Reason.IDLE, "no thread of it polls: is it started?")
+_NO_POLLER = Missing(Reason.IDLE, "no thread of it polls; it may not have been started")
 _MIXED = Missing(
     Reason.SOURCE, "its cores count by different clocks, and their cycles do not add up"
 )
@@ -52,7 +52,7 @@ def nf_row(
     all_cycles, busy_cycles, clock = _cycles(nf, topology, cycles, rows, own)
     all_cycles, busy_cycles = why_not or all_cycles, why_not or busy_cycles
     core_cycles, instructions = (
-        why_not or shared or total((column[row] for row in rows), _NOBODY) for column in counted
+        why_not or shared or total((column[row] for row in rows), _NO_POLLER) for column in counted
     )
     full = saturation_of_all(saturation_of(core, nf.direction) for core in nf.cores)
     full = UNKNOWN if why_not else full
@@ -97,7 +97,7 @@ def _cycles(
         cycles = cycles.by_tsc()
     taken = {row: own_cycles(cycles.per_s[row], cycles.clock[row], own.get(row)) for row in rows}
     labels = {row: own_clock(cycles.clock[row], own.get(row)) for row in rows}
-    summed, busy = total(taken.values(), _NOBODY), _busy_cycles(nf, topology, taken, labels)
+    summed, busy = total(taken.values(), _NO_POLLER), _busy_cycles(nf, topology, taken, labels)
     if len(clocks) != 1:
         return (summed, busy, None) if isinstance(summed, Missing) else (_MIXED, _MIXED, None)
     # The sum is an estimate if one of its parts is.
@@ -129,7 +129,7 @@ def _busy_cycles(
         return Missing(Reason.SOURCE, "two of its threads share a CPU: their busy times overlap")
     at = ((core, topology.row_of[core.cpu]) for core in nf.cores)
     per_core = [product(core.busy_of(clocks[row]), taken[row]) for core, row in at]
-    summed = total(per_core, _NOBODY)
+    summed = total(per_core, _NO_POLLER)
     if isinstance(summed, Missing) and any(one != summed for one in per_core):
         # Name the core, since not all have this reason.
         cpu = nf.cores[per_core.index(summed)].cpu
@@ -138,13 +138,11 @@ def _busy_cycles(
 
 
 BY_CORE = ("cpp", "ipp", "ipc", "packets_per_s")
-MIXED = Missing(
-    Reason.UNDEFINED, "on some of its cores one thread polls and on others two: no paper did that"
-)
+MIXED = Missing(Reason.UNDEFINED, "SMT use differs between its cores; no paper measured that")
 
 
 @dataclass(frozen=True, slots=True)
-class Here:
+class PaperMetrics:
     """A network function by the terms of the papers.
 
     Attributes:
@@ -158,7 +156,7 @@ class Here:
     readings: dict[str, Reading]
 
 
-def here_of(frame: Frame, nf: NfRow) -> Here:
+def paper_metrics(frame: Frame, nf: NfRow) -> PaperMetrics:
     """Its numbers by physical core: with two threads a core CPP is half, IPC twice the threads'."""
     row_of, infos = frame.topology.row_of, frame.topology.cpus
     cores: dict[object, int] = {}
@@ -175,13 +173,13 @@ def here_of(frame: Frame, nf: NfRow) -> Here:
         if not isinstance(of_none, Missing):
             of_none = Missing(Reason.IDLE, "no thread of it polls")
         why = MIXED if counts else of_none
-        return Here(None, len(cores), dict.fromkeys(BY_CORE, why))
+        return PaperMetrics(None, len(cores), dict.fromkeys(BY_CORE, why))
     threads = float(counts.pop())
     cpp: Reading = nf.readings["cpp"]
     if not isinstance(cpp, Missing) and nf.cpp_clock != "core":
         cpp = Missing(Reason.SOURCE, "its cycles are not counted by the core's own clock")
     ipc = nf.readings["ipc"]
-    return Here(
+    return PaperMetrics(
         threads > 1,
         len(cores),
         {

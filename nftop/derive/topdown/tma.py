@@ -14,8 +14,8 @@ from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange
 from nftop.model.column import Block, Bools, Column, Floats, column, missing, ratio, where, withhold
 from nftop.model.frame import CoreDetail, TmaNode
 from nftop.model.ids import Cpu
-from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.nodes import NODE_METRICS
+from nftop.model.metrics.probes import CORE_METRICS
 from nftop.model.metrics.tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE, TMA_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading

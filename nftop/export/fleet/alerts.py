@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from nftop.derive.findings.rule import Rule
 from nftop.export.fleet.queries import selector
 from nftop.export.openmetrics import writer as families
+from nftop.model.incident import Severity
 
 # A finding that comes back within this time is the same alert.
 _KEPT = "1m"
@@ -77,7 +78,8 @@ def _of_nftop(job: str) -> Iterator[Alert]:
     muted = selector(families.INCIDENT.sample, job, 'muted="true"')
     yield Alert(
         "NftopPacketsLost",
-        f"{selector(families.INCIDENT_SEVERITY.sample, job)} == 2 unless on (instance, id) {muted}",
+        f"{selector(families.INCIDENT_SEVERITY.sample, job)} == {Severity.BAD:d} "
+        f"unless on (instance, id) {muted}",
         "0s", "critical",
         _headline("an incident with losses: {{ $labels.id }}"),
         f"Culprit and victims are labels of {families.INCIDENT.sample}; live: "

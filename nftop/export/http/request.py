@@ -66,7 +66,7 @@ def answer(head: bytes, page: Callable[[TextFormat], bytes | Missing]) -> HttpRe
     first = _FIRST.fullmatch(lines[0])
     fields = [_FIELD.fullmatch(line) for line in lines[1:]]
     if first is None or None in fields:
-        return refusal(HTTPStatus.BAD_REQUEST, "that is no HTTP/1.1")
+        return refusal(HTTPStatus.BAD_REQUEST, "not an HTTP/1.1 request")
     named = [(field[1].lower(), field[2].rstrip()) for field in fields if field]
     refused = _refused(first[1], first[2], [value for name, value in named if name == "host"])
     if refused is not None:
@@ -80,13 +80,13 @@ def answer(head: bytes, page: Callable[[TextFormat], bytes | Missing]) -> HttpRe
 
 def _refused(method: str, target: str, hosts: list[str]) -> HttpResponse | None:
     if len(hosts) != 1:
-        return refusal(HTTPStatus.BAD_REQUEST, "one Host, please")
+        return refusal(HTTPStatus.BAD_REQUEST, "exactly one Host header is required")
     host = _HOST.fullmatch(hosts[0])
     if host is None or not is_loopback(host[1]):
         return refusal(
             HTTPStatus.FORBIDDEN,
-            "asked by a name that is not this machine's own: use 127.0.0.1, [::1] or localhost; a "
-            "proxy is to send one of them as Host",
+            "Host header must be a loopback address: 127.0.0.1, [::1] or localhost, also from a "
+            "proxy",
         )
     if method != "GET":
         return refusal(HTTPStatus.METHOD_NOT_ALLOWED, "GET only", "Allow: GET")

@@ -14,6 +14,7 @@ interval has any. `only_a`, `only_b`: what only one interval has.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -102,7 +103,7 @@ def _numbers(middle: Reading, spread: Reading, samples: int, blocks: int) -> dic
 
 
 def _number(reading: Reading) -> float | None:
-    return None if isinstance(reading, Missing) else reading
+    return None if isinstance(reading, Missing) or math.isinf(reading) else reading
 
 
 def hosts_json(

@@ -61,11 +61,11 @@ from nftop.model.frame import (
 )
 from nftop.model.incident import Incident, Party, Price, Victim
 from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS, CPU_METRICS
-from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.metrics.probes import CORE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.netdev import InterfaceRow
 from nftop.model.rdt.masks import Cbm
@@ -152,10 +152,7 @@ def _victim(victim: Victim) -> dict[str, Any]:
 def _price(price: Price) -> dict[str, Any]:
     return with_missing(
         {},
-        {
-            "drop_packets_per_s": price.drops_per_s,
-            "lost_packets_per_s": price.lost_packets_per_s,
-        },
+        {"drop_packets_per_s": price.drops_per_s, "lost_packets_per_s": price.lost_packets_per_s},
     )
 
 

@@ -16,12 +16,12 @@ import numpy as np
 
 from nftop.model.column import Column
 from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS, CPU_METRICS, cpu_metric
-from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.nodes import NODE_METRICS
+from nftop.model.metrics.probes import CORE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass
 from nftop.render.base.text import printable
@@ -144,8 +144,7 @@ APART = MetricFamily(
     "nftop_sources_apart", "1: perf and a sensor server have disagreed for some time."
 )
 FINDING = MetricFamily(
-    "nftop_finding",
-    "1: a number has exceeded a limit for some seconds; see nftop explain RULE.",
+    "nftop_finding", "1: a number has exceeded a limit for some seconds; see nftop explain RULE."
 )
 INCIDENT = MetricFamily(
     "nftop_incident",
@@ -236,8 +235,7 @@ SECOND_CHOICE = MetricFamily(
     "nftop_second_choice", "Numbers of this metric that are not from its preferred source."
 )
 MISSING = MetricFamily(
-    "nftop_missing",
-    "Absent numbers of this metric by reason; see nftop doctor.",
+    "nftop_missing", "Absent numbers of this metric by reason; see nftop doctor."
 )
 OWN_CPU = MetricFamily("nftop_self_cpu_ratio", "Load of nftop: 1 is one CPU.")
 OWN_SECONDS = MetricFamily("nftop_self_cpu_seconds", "CPU time that nftop has used.", "counter")

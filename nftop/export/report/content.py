@@ -295,10 +295,7 @@ def _nf_blocks(data: ReportData) -> Iterator[ReportBlock]:
         "ipc": "IPC",
     }  # fmt: skip
     rows = [
-        (
-            means.name,
-            *(_nf_mean(data, key.key, means, metric) for metric in metrics),
-        )
+        (means.name, *(_nf_mean(data, key.key, means, metric) for metric in metrics))
         for key, means in nfs
     ]
     yield TextTable(("mean of ticks", *metrics.values()), tuple(rows), (1, 8))

@@ -7,7 +7,6 @@ metric of counter rates has its formula in its row (`compute`) and may be regist
 
 from __future__ import annotations
 
-from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.cpu import (
     COUNTED_CPU_METRICS,
     FREQUENCY_METRICS,
@@ -22,6 +21,7 @@ from nftop.model.metrics.nodes import NODE_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
 from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS, COUNTED_POWER_PACKAGE_METRICS
+from nftop.model.metrics.probes import CORE_METRICS
 from nftop.model.metrics.saturation import SATURATION_CPU_METRICS, SATURATION_WORDS
 from nftop.model.metrics.tma import TMA_METRICS
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 from nftop.model.column import Column, product, ratio
-from nftop.model.metrics.core import PAPER
 from nftop.model.metrics.metric import (
     COVERAGE,
     FAR_LOADS,
@@ -18,6 +17,7 @@ from nftop.model.metrics.metric import (
     counted_event,
 )
 from nftop.model.metrics.nf import BUSY_CPP, EQ5, EQ6, RX
+from nftop.model.metrics.probes import PAPER
 
 _PERF = "perf_event_open(2), generic hardware events"
 _BOUND = "'<' before it: the core is not known to be saturated, so it is an upper bound."

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from nftop.model.baseline import LOAD_MOVED_RATIO, MOST_TICKS
-from nftop.model.metrics.core import PAPER
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.metric import COVERAGE, LLC_COVERAGE, Metric, Unit
 from nftop.model.metrics.ports import DROP_PARTS, GRAPH_METRICS, OTHER_LOSSES, PORT_METRICS
+from nftop.model.metrics.probes import PAPER
 from nftop.model.metrics.saturation import SATURATION_NF_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.struct import replace

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from nftop.model.metrics.core import PAPER
 from nftop.model.metrics.metric import Metric, Unit
+from nftop.model.metrics.probes import PAPER
 
 
 def _metric(

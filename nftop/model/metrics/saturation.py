@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nftop.model.metrics.core import PAPER
 from nftop.model.metrics.metric import Metric, Unit
+from nftop.model.metrics.probes import PAPER
 from nftop.model.struct import replace
 
 # A core with this busy ratio is saturated: even at the highest load a few polls are empty. So is a

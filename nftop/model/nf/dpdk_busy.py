@@ -56,8 +56,7 @@ def _advice(name: str, version: str, *, is_recording: bool) -> BusyAdvice:
         )
     if is_recording:
         return BusyAdvice(
-            f"testpmd has {_OPTION}, but reports busy cycles only of lcores that forward{since}",
-            "",
+            f"testpmd has {_OPTION}, but reports busy cycles only of lcores that forward{since}", ""
         )
     return BusyAdvice(
         "testpmd does not report busy cycles",

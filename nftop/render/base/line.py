@@ -63,10 +63,6 @@ class Tone(StrEnum):
     CLASS1_DIM, CLASS2_DIM, CLASS3_DIM = "class1-dim", "class2-dim", "class3-dim"
     CLASS4_DIM, CLASS5_DIM, CLASS6_DIM = "class4-dim", "class5-dim", "class6-dim"
     CLASS7_DIM, CLASS8_DIM = "class7-dim", "class8-dim"
-    # Former names.
-    TITLE = "strong"
-    DIM = "muted"
-    CURSOR = "selection"
 
 
 ClassVariant: TypeAlias = Literal["", "_ON", "_SHARED", "_DIM"]
@@ -212,15 +208,16 @@ def crop(whole: Line, width: int) -> Line:
 def selected(whole: Line) -> Line:
     """The line under the cursor."""
     # Dim text is hard to read in reverse.
-    faint = (Tone.DIM, Tone.MISSING)
+    faint = (Tone.MUTED, Tone.MISSING)
     spans = (span._replace(tone=Tone.PLAIN) if span.tone in faint else span for span in whole.spans)
-    return Line(tuple(spans), Tone.CURSOR, whole.click)
+    return Line(tuple(spans), Tone.SELECTION, whole.click)
 
 
 def pointed_at(whole: Line) -> Line:
     """The line under the cursor, with its graph not in reverse."""
     spans = (
-        span if span.tone is Tone.AREA else span._replace(tone=Tone.CURSOR) for span in whole.spans
+        span if span.tone is Tone.AREA else span._replace(tone=Tone.SELECTION)
+        for span in whole.spans
     )
     return Line(tuple(spans), whole.fill, whole.click)
 

@@ -146,8 +146,8 @@ def indented(lines: Iterable[Line]) -> list[Line]:
     """The lines behind a blank column, which is on the ground of each."""
     result = []
     for whole in lines:
-        is_cursor = whole.spans and whole.spans[0].tone is Tone.CURSOR
-        blank = Span(" " * EDGE, Tone.CURSOR if is_cursor else Tone.PLAIN)
+        is_cursor = whole.spans and whole.spans[0].tone is Tone.SELECTION
+        blank = Span(" " * EDGE, Tone.SELECTION if is_cursor else Tone.PLAIN)
         result.append(Line((blank, *whole.spans), whole.fill, whole.click))
     return result
 
@@ -196,7 +196,7 @@ def cut_lines(lines: Sequence[Line], height: int, width: int, hint: str) -> list
     """The first `height` lines; where some are left out the last one counts them, with `hint`."""
     if len(lines) <= height:
         return list(lines)
-    more = line(Span(f"+ {len(lines) - height + 1} more lines: {hint}", Tone.DIM))
+    more = line(Span(f"+ {len(lines) - height + 1} more lines: {hint}", Tone.MUTED))
     return [*lines[: max(0, height - 1)], crop(more, width)][: max(0, height)]
 
 
@@ -212,7 +212,7 @@ def by_reason(readings: Iterable[tuple[str, object]]) -> dict[Missing, list[str]
 
 
 def reason_lines(
-    reasons: Mapping[Missing, Sequence[str]], width: int, tone: Tone = Tone.DIM
+    reasons: Mapping[Missing, Sequence[str]], width: int, tone: Tone = Tone.MUTED
 ) -> list[Line]:
     """Each reason behind its mark, once, with the labels of what lacks a value."""
     return [

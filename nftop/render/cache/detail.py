@@ -97,7 +97,7 @@ def budget_line(limits: Limits, groups: Sequence[GroupRow], width: int) -> Line:
         facts.append("io_alloc on: I/O has a class" if limits.io_alloc else "io_alloc off")
     if limits.mba_least is not None:
         facts.append(f"limits from {limits.mba_least} in steps of {limits.mba_step or '?'}")
-    return crop(line(Span("; ".join(facts), Tone.DIM)), width)
+    return crop(line(Span("; ".join(facts), Tone.MUTED)), width)
 
 
 def absence_lines(frame: Frame, width: int) -> list[Line]:
@@ -114,11 +114,11 @@ def level_2_lines(frame: Frame, width: int) -> list[Line]:
     """Masks of second-level caches: a row per class and mask."""
     if not any(group.l2 for group in frame.groups):
         return []
-    lines = [line(Span("L2", Tone.TITLE))]
+    lines = [line(Span("L2", Tone.STRONG))]
     for group in frame.groups:
         for label, text in _level_2(group.l2):
             head = fit(group_name(group.name), 16)
-            lines.append(line(f"{head} ", Span(f"{label} ", Tone.DIM), text))
+            lines.append(line(f"{head} ", Span(f"{label} ", Tone.MUTED), text))
     return [crop(item, width) for item in lines]
 
 
@@ -252,7 +252,7 @@ def _graph(
     reading, unit = cache.readings[name], _UNITS[name]
     head = line(_lead(label), Span(fit(_value_text(cache, name, reading), _NUMBER), _tone(reading)))
     if isinstance(reading, Missing):
-        return line(head, Span(reading.message, Tone.DIM))
+        return line(head, Span(reading.message, Tone.MUTED))
     points = min(_MOST_GRAPH, width - head.width - 22)
     if points < _LEAST_GRAPH:
         return head
@@ -262,7 +262,7 @@ def _graph(
     step = _MIB if unit is Unit.BYTES else 1e9
     top = scale_top((values / step).astype(np.float32), unit) * step
     scale = f"  0-{fmt.worded(top, unit)}, {span_name(span_s)}"
-    return line(head, Span(spark_text(values, top), Tone.AREA), Span(scale, Tone.DIM))
+    return line(head, Span(spark_text(values, top), Tone.AREA), Span(scale, Tone.MUTED))
 
 
 def _value_text(cache: GroupCacheRow, name: str, reading: Reading) -> str:

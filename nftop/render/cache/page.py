@@ -77,7 +77,7 @@ def page(
 
 def whole(frame: Frame, blocks: Sequence[Sequence[Line]], width: int) -> list[Line]:
     """All that is below the table, as a page with host and time."""
-    title = Span(f"Cache, below the table at {time_of_day(frame)}", Tone.TITLE)
+    title = Span(f"Cache, below the table at {time_of_day(frame)}", Tone.STRONG)
     head = line(
         *(block for badge_line in badge_lines(frame.host) for block in (badge_line, " ")), title
     )

@@ -31,7 +31,7 @@ WAY_MARKS: tuple[tuple[str, str], ...] = (
     ("I", "row I/O: ways of devices (DDIO); hint: shareable_bits"),
 )
 TONES: Mapping[str, Tone] = {
-    "#": Tone.PLAIN, "E": Tone.PLAIN, ".": Tone.DIM,
+    "#": Tone.PLAIN, "E": Tone.PLAIN, ".": Tone.MUTED,
     "o": Tone.ACCENT, "x": Tone.ACCENT, "i": Tone.AREA,
 }  # fmt: skip
 
@@ -146,7 +146,7 @@ def _block(
         lines += _class_lines(group, cache, shares.get(group.name), shape)
     if unused:
         text = f"+ {unused} class{'es' * (unused != 1)} without CPUs, threads and limits"
-        lines.append(crop(line(Span(text, Tone.DIM)), shape.width))
+        lines.append(crop(line(Span(text, Tone.MUTED)), shape.width))
     return [*lines, _io_line(domain, shape)]
 
 
@@ -184,7 +184,7 @@ def _class_lines(
         return [first]
     code = fit("  code", shape.name)
     mask = _mask_cells(cache.code, shares, shape, exclusive=exclusive)
-    return [first, line(" " * _COS, Span(code, Tone.DIM), *mask)]
+    return [first, line(" " * _COS, Span(code, Tone.MUTED), *mask)]
 
 
 def _mask_cells(
@@ -206,7 +206,7 @@ def _used_cells(cache: GroupCacheRow) -> list[Span]:
     ]
     state = _fullness(used, capacity)
     room = " " * (_USED - 11)
-    return [cells[0], Span("/", Tone.DIM), cells[1], Span(room + fit(state, _FULL), Tone.ACCENT)]
+    return [cells[0], Span("/", Tone.MUTED), cells[1], Span(room + fit(state, _FULL), Tone.ACCENT)]
 
 
 def _fullness(used: Reading, capacity: Reading) -> str:
@@ -235,4 +235,4 @@ def _io_line(domain: CacheDomain, shape: _Shape) -> Line:
     cbm = domain.io.cbm
     ways = "".join("I" if cbm.has(way) else "." for way in reversed(range(cbm.width)))
     text = fit(ways, shape.ways) + fit(cbm.hex, shape.digits)
-    return crop(line(head, text, Span(domain.io.provenance, Tone.DIM)), shape.width)
+    return crop(line(head, text, Span(domain.io.provenance, Tone.MUTED)), shape.width)

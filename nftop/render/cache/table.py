@@ -52,7 +52,7 @@ def _used(one: ClassCell) -> list[Span]:
     used, capacity = (one.cache.readings[name] for name in ("occupancy_bytes", "capacity_bytes"))
     return [
         Span(f"{fmt.cell(used, Unit.BYTES, 6):>6}", _tone(used)),
-        Span("/", Tone.DIM),
+        Span("/", Tone.MUTED),
         Span(f"{fmt.cell(capacity, Unit.BYTES, 5):<5} ", _tone(capacity)),
     ]
 
@@ -116,12 +116,12 @@ def _limit(one: ClassCell) -> list[Span]:
 
 
 def _owner(one: ClassCell) -> list[Span]:
-    return [text_cell(one.group.owner or "", 11, tone=Tone.DIM)]
+    return [text_cell(one.group.owner or "", 11, tone=Tone.MUTED)]
 
 
 def _changed(one: ClassCell) -> list[Span]:
     last = last_of(one.frame.noticed, one.group.name, one.cache.l3)
-    return [text_cell("" if last is None else clock_of(last.wall_ns), 15, tone=Tone.DIM)]
+    return [text_cell("" if last is None else clock_of(last.wall_ns), 15, tone=Tone.MUTED)]
 
 
 def _runs_on(one: ClassCell) -> list[Span]:
@@ -230,7 +230,7 @@ def cache_table(
                     drawn += [(row, key) for row in _rows(one, shape, own_changes)]
         if unused:
             text = f"+ {unused} class{'es' * (unused != 1)} without CPUs, threads and limits"
-            drawn.append((line(Span(text, Tone.DIM)), None))
+            drawn.append((line(Span(text, Tone.MUTED)), None))
         drawn += [
             (share, None) for share in (*_io(domain, shape), *_no_class(shares, domain, shape))
         ]
@@ -283,7 +283,7 @@ def _title(frame: Frame, domain: CacheDomain) -> Line:
         facts.append(f"nodes {', '.join(map(str, domain.parts))} together (SNC)")
     if info:
         facts.append(f"CPU {format_cpu_list(item.cpu for item in info)}")
-    return line(Span(f"L3 {domain.l3}", Tone.TITLE), Span(f"  {', '.join(facts)}", Tone.DIM))
+    return line(Span(f"L3 {domain.l3}", Tone.STRONG), Span(f"  {', '.join(facts)}", Tone.MUTED))
 
 
 def _rows(one: ClassCell, shape: _Shape, own_changes: Sequence[OwnChange]) -> Iterator[Line]:
@@ -301,7 +301,7 @@ def _rows(one: ClassCell, shape: _Shape, own_changes: Sequence[OwnChange]) -> It
     if one.cache.code is not None:
         yield line(
             " " * _COS,
-            Span(fit("  code", shape.name), Tone.DIM),
+            Span(fit("  code", shape.name), Tone.MUTED),
             *_ways(one, one.cache.code, shape, exclusive=exclusive),
             Span(f" {fit(one.cache.code.hex, shape.digits - 1)}", Tone.PLAIN),
         )
@@ -356,7 +356,7 @@ def _io(domain: CacheDomain, shape: _Shape) -> Iterator[Line]:
     text = f"{domain.io.provenance}; not metered"
     yield line(
         head, Span(fit(ways, shape.ways), Tone.AREA), f" {fit(cbm.hex, shape.digits - 1)}",
-        Span(text, Tone.DIM),
+        Span(text, Tone.MUTED),
     )  # fmt: skip
 
 
@@ -369,7 +369,9 @@ def _no_class(shares: Mapping[str, Shares], domain: CacheDomain, shape: _Shape) 
     size_text = "" if isinstance(size, Missing) else f" {fmt.worded(size, Unit.BYTES)}"
     text = f"{size_text}{_else(free, domain)}"
     head = fit("no class", _COS + shape.name) + fit(ways, shape.ways)
-    yield line(head, f" {fit(free.hex, shape.digits - 1)}", Span(text.removeprefix(" "), Tone.DIM))
+    yield line(
+        head, f" {fit(free.hex, shape.digits - 1)}", Span(text.removeprefix(" "), Tone.MUTED)
+    )
 
 
 def _else(free: Cbm, domain: CacheDomain) -> str:

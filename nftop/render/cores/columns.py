@@ -1,4 +1,7 @@
-"""Columns of the CPU tables (Cores and Power screens) and their choice by width."""
+"""A CPU metric with a `priority` becomes a column; define it in `model/metrics/cpu.py`.
+
+Columns of the CPU tables (Cores and Power screens) and their choice by width.
+"""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def _sibling_value(cpus: CpuTable, row: int, metric: Metric) -> str:
 def process_lines(frame: Frame, cpu: Cpu, width: int) -> list[Line]:
     """A line for each process known to have a thread on this CPU; its command line is cut."""
     texts = process_texts(frame, cpu)
-    return [crop(line(Span(text, Tone.DIM)), width) for text in texts]
+    return [crop(line(Span(text, Tone.MUTED)), width) for text in texts]
 
 
 def process_texts(frame: Frame, cpu: Cpu) -> list[str]:
@@ -208,8 +208,8 @@ def rule_line(cpus: CpuTable, row: int, width: int) -> Line:
 
 @lru_cache(maxsize=8)
 def _titled(title: str, width: int) -> Line:
-    head = crop(line(Span("── ", Tone.DIM), Span(title, Tone.TITLE), " "), width)
-    return line(head, Span("─" * (width - head.width), Tone.DIM))
+    head = crop(line(Span("── ", Tone.MUTED), Span(title, Tone.STRONG), " "), width)
+    return line(head, Span("─" * (width - head.width), Tone.MUTED))
 
 
 def location_lines(cpus: CpuTable, row: int, width: int) -> tuple[Line, ...]:
@@ -236,7 +236,7 @@ def _flowing(
     facts += set_to
     if not info.online:
         facts.insert(0, "offline")
-    return tuple(flow([line(Span(fact, Tone.DIM)) for fact in facts], width, "  "))
+    return tuple(flow([line(Span(fact, Tone.MUTED)) for fact in facts], width, "  "))
 
 
 def _graph(cpus: CpuTable, row: int, trend: Trend, width: int, height: int) -> list[Line]:
@@ -247,7 +247,7 @@ def _graph(cpus: CpuTable, row: int, trend: Trend, width: int, height: int) -> l
         reading = cpus.columns[metric.id][row]
         why = f": {reading.message}" if isinstance(reading, Missing) else ""
         text = f"no {metric.label} in the last {span_name(trend.span_s)}{why}"
-        return paragraph(text, width, tone=Tone.DIM)[:height]
+        return paragraph(text, width, tone=Tone.MUTED)[:height]
     scale = scale_of(trend.values)
     blank = " " * (_AXIS - graph_axis())
     drawn = graph_lines(trend.values, scale, metric.unit, height - 1)

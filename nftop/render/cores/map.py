@@ -35,7 +35,7 @@ _MARKS = "".join(fmt.mark(reason, 1) or " " for reason in Reason).replace(".", "
 _GLYPHS = np.array(list(BLOCKS + _MARKS + _NOBODY + _BAD + _NONE))
 _REASON_AT = len(BLOCKS)
 _NOBODY_AT, _BAD_AT, _NONE_AT = (len(_GLYPHS) - back for back in (3, 2, 1))
-_TONES = (Tone.AREA, Tone.MISSING, Tone.DIM, Tone.BAD, Tone.PLAIN)
+_TONES = (Tone.AREA, Tone.MISSING, Tone.MUTED, Tone.BAD, Tone.PLAIN)
 # By code, as `_GLYPHS`, the index in `_TONES`.
 _TONE_AT = np.array([0] * _REASON_AT + [1] * len(_MARKS) + [2, 3, 4])
 MARKS: tuple[tuple[str, str], ...] = (
@@ -78,7 +78,7 @@ def map_lines(cpus: CpuTable, metric: Metric, width: int, height: int) -> list[L
     leads = [name, f" {scale}"] if len(rows) > 1 else [f"{name} {scale}"]
     leads += [""] * (len(rows) - 2)
     lines = [
-        line(Span(fit(lead, _LEAD), Tone.DIM), row)
+        line(Span(fit(lead, _LEAD), Tone.MUTED), row)
         for lead, row in zip(leads, rows, strict=False)
     ]  # fmt: skip
     return [_with_legend(lines[0], width), *lines[1:]]
@@ -160,9 +160,9 @@ def _row(cpus: CpuTable, rows: NDArray[np.intp], codes: NDArray[np.int64], level
 def _label(tag: str, cpus: bytes) -> Span:
     """Label of a row of glyphs; `cpus` are the bytes of an int64 array."""
     numbers = format_cpu_list(np.frombuffer(cpus, np.int64).tolist())
-    return Span(f"{tag:<4}{fit(numbers, _LABEL - 5)} ", Tone.DIM)
+    return Span(f"{tag:<4}{fit(numbers, _LABEL - 5)} ", Tone.MUTED)
 
 
 def _with_legend(first: Line, width: int) -> Line:
     left = width - first.width
-    return line(first, Span(f"{LEGEND:>{left}}", Tone.DIM)) if left >= len(LEGEND) else first
+    return line(first, Span(f"{LEGEND:>{left}}", Tone.MUTED)) if left >= len(LEGEND) else first

@@ -112,7 +112,7 @@ def nf_lines(
         taken += 1 + len(note)
         if limit is not None and taken + (left > 1) > limit:
             text = f"  + {left} more network function{'s' * (left != 1)}"
-            more = [crop(line(Span(text, Tone.DIM)), width)]
+            more = [crop(line(Span(text, Tone.MUTED)), width)]
             break
         notes.append(note)
     rows = _rows(frame, ranked[: len(notes)], columns, known)
@@ -147,7 +147,7 @@ def nobody(frame: Frame, width: int) -> list[Line]:
         if state.reason or state.detail
     )
     text = "no network function with statistics" + (f": {whys}" if whys else "")
-    return paragraph(text, width, tone=Tone.DIM)
+    return paragraph(text, width, tone=Tone.MUTED)
 
 
 @lru_cache(maxsize=8)  # drawn every tick
@@ -306,6 +306,6 @@ def partial_coverages(low: Mapping[str, Set[Cpu]], nf: NfRow) -> frozenset[str]:
 def _problem(nf: NfRow, width: int) -> list[Line]:
     if nf.problem is None:
         # It is not in the table below: say why here.
-        return [] if nf.cpus else paragraph(f"  {nf.attribution}", width, tone=Tone.DIM)
+        return [] if nf.cpus else paragraph(f"  {nf.attribution}", width, tone=Tone.MUTED)
     lead = line("  ", Span(f"{nf.problem.reason.mark} ", Tone.BAD))
     return paragraph(nf.problem.message, width, lead=lead)

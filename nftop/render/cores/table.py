@@ -115,7 +115,9 @@ def rest_line(
         ):
             if count:
                 text = f"{count} {noun}{'s' * (count != 1)} {what}"
-                parts.append(line(Span(f"   + {f'{count} {short}' if brief else text}", Tone.DIM)))
+                parts.append(
+                    line(Span(f"   + {f'{count} {short}' if brief else text}", Tone.MUTED))
+                )
         if rows.folded:
             parts.append(fold_line(cpus, rows.folded, brief=brief and not named))
         return line(*parts)
@@ -140,8 +142,8 @@ def fold_line(cpus: CpuTable, folded: Sequence[int], *, brief: bool = False) -> 
     text = f"   + {len(folded)} other CPU{'s' * (len(folded) != 1)}"
     tail = f", {offline} offline" if offline else ""
     if brief:
-        return line(Span(text, Tone.DIM))
-    return line(Span(f"{text}, {fmt.worded(mean, Unit.RATIO)} busy{tail}", Tone.DIM))
+        return line(Span(text, Tone.MUTED))
+    return line(Span(f"{text}, {fmt.worded(mean, Unit.RATIO)} busy{tail}", Tone.MUTED))
 
 
 def saturated_text(by: Sequence[str]) -> str:
@@ -153,7 +155,7 @@ def value_tone(metric: Metric, value: float, base: Tone, *, saturated: bool | No
     """`base`, unless the value is beyond its limit or is mostly of empty polls."""
     if metric.bad_above is not None and value > metric.bad_above:
         return Tone.BAD
-    return Tone.DIM if metric.bounded and saturated is False else base
+    return Tone.MUTED if metric.bounded and saturated is False else base
 
 
 def estimates(cpus: CpuTable, rows: Sequence[int], metric: Metric) -> list[bool]:
@@ -207,7 +209,7 @@ def _shown(cpus: CpuTable, rows: CpuRows, top: int, height: int, facts: RowFacts
     return _Shown(
         shown,
         at,
-        [Tone.DIM if row in rows.idle else Tone.PLAIN for row in shown],
+        [Tone.MUTED if row in rows.idle else Tone.PLAIN for row in shown],
         [cpus.saturated[row] for row in shown],
         [cpus.cpp_clock[row] for row in shown],
         doubted,

@@ -40,7 +40,7 @@ CHECK_MARKS: tuple[tuple[str, str], ...] = (
     ("✘", "the draft makes it worse: ways of devices, an NF loses ways"),
     ("$", "the command that does the same; y copies it"),
 )
-Check = tuple[tuple[str, Tone], str]
+DraftCheck = tuple[tuple[str, Tone], str]
 # Least lines of sections where room is short, in the order in which they shrink; warnings stay.
 _LEAST = (("note", 1), ("plan", 1), ("note", 0), ("plan", 0), ("check", 2), ("check", 1))
 
@@ -125,7 +125,7 @@ def _plan_lines(editor: EditorState, width: int) -> list[Line]:
     return _under("plan", [row for item in texts for row in paragraph(item, _room(width))], width)
 
 
-def _checks(editor: EditorState, frame: Frame) -> Iterator[Check]:
+def _checks(editor: EditorState, frame: Frame) -> Iterator[DraftCheck]:
     selection, rule = editor.selection, editor.rule
     row = MaskRow(selection.group, selection.line)
     bits = editor.bits(row)
@@ -151,7 +151,7 @@ def _checks(editor: EditorState, frame: Frame) -> Iterator[Check]:
         yield ("", Tone.PLAIN), f"private {private.bit_count()} of {bits.bit_count()} ways"
 
 
-def _checks_of_io(editor: EditorState, frame: Frame, row: MaskRow) -> Iterator[Check]:
+def _checks_of_io(editor: EditorState, frame: Frame, row: MaskRow) -> Iterator[DraftCheck]:
     """Checks of the ways of I/O: the classes that have them too."""
     bits, shares = editor.bits(row), shares_at(editor, row)
     for other, both in shares.others.items():
@@ -163,7 +163,7 @@ def _checks_of_io(editor: EditorState, frame: Frame, row: MaskRow) -> Iterator[C
         yield ("", Tone.PLAIN), f"{fmt.cell(size, Unit.BYTES, 6).removesuffix('.0')} MiB"
 
 
-def _io_checks(editor: EditorState, frame: Frame, bits: int) -> Iterator[Check]:
+def _io_checks(editor: EditorState, frame: Frame, bits: int) -> Iterator[DraftCheck]:
     if editor.selection.cache != "L3":
         return
     if editor.selection.domain not in editor.io:
@@ -182,7 +182,7 @@ def _io_checks(editor: EditorState, frame: Frame, bits: int) -> Iterator[Check]:
         yield GOOD, "avoids I/O ways"
 
 
-def _loss_checks(editor: EditorState, frame: Frame) -> Iterator[Check]:
+def _loss_checks(editor: EditorState, frame: Frame) -> Iterator[DraftCheck]:
     """Network functions that lose ways in the selected cache: of a class, or with a moved CPU."""
     losses = nf_losses(editor, frame)
     if not losses:
@@ -191,7 +191,7 @@ def _loss_checks(editor: EditorState, frame: Frame) -> Iterator[Check]:
         yield AGAINST, f"{', '.join(names)} loses {ways_named(lost)}"
 
 
-def _overlap_checks(editor: EditorState, row: MaskRow) -> Iterator[Check]:
+def _overlap_checks(editor: EditorState, row: MaskRow) -> Iterator[DraftCheck]:
     """Overlaps with other classes, and those that were alone in their ways before."""
     now, before = (shares_at(editor, row, base=base).others for base in (False, True))
     if not now:

@@ -466,9 +466,7 @@ def _columns(facts: CourseFacts, results: Mapping[int, SettingResult]) -> list[_
                 _PageColumn("±", of(lambda r: mpps_text(r.nfs[keys[0]].packets_per_s.half)), 6),
                 _PageColumn("CPP", of(lambda r: cpp_text(r.nfs[keys[0]])), 3),
                 _PageColumn(
-                    "MISS/pkt",
-                    of(lambda r: plain_text(r.nfs[keys[0]].llc_misses_per_packet, 2)),
-                    5,
+                    "MISS/pkt", of(lambda r: plain_text(r.nfs[keys[0]].llc_misses_per_packet, 2)), 5
                 ),
             ]
     columns.append(_PageColumn("DROP/s", of(_drops), 4))

@@ -24,7 +24,7 @@ def noticed_line(
     """Time, author and changes, in a line that may be long; `ways` as of `texts`."""
     return line(
         Span(f"CHANGED {clock_of(noticed.wall_ns)} ", Tone.ACCENT),
-        Span(author(noticed, own_changes), Tone.DIM),
+        Span(author(noticed, own_changes), Tone.MUTED),
         f": {', '.join(texts(noticed.changes, ways))}",
     )
 

@@ -35,11 +35,7 @@ def finding_text_lines(frame: Frame, width: int) -> list[Line]:
 
 
 def finding_page_lines(
-    frame: Frame,
-    width: int,
-    *,
-    settings: RuleSettings = NO_SETTINGS,
-    chosen: Finding | None = None,
+    frame: Frame, width: int, *, settings: RuleSettings = NO_SETTINGS, chosen: Finding | None = None
 ) -> list[Line]:
     """Page of all findings by rule, with the facts of each rule and what is set of it.
 
@@ -49,9 +45,9 @@ def finding_page_lines(
     lines = [*(crop(badge_line, width) for badge_line in badge_lines(frame.host))]
     if not frame.findings:
         none = "No active findings."
-        lines += [line(Span(head, Tone.TITLE)), *paragraph(none, width), BLANK]
+        lines += [line(Span(head, Tone.STRONG)), *paragraph(none, width), BLANK]
         return lines
-    lines += [line(Span(f"{head}, the most severe first", Tone.TITLE)), BLANK]
+    lines += [line(Span(f"{head}, the most severe first", Tone.STRONG)), BLANK]
     for finding in _by_rule(frame.findings):
         lines += _of_rule(frame, finding, width, settings, chosen)
     return lines
@@ -66,9 +62,9 @@ def _of_rule(
 ) -> list[Line]:
     rule = rule_called(findings[0].rule)
     title = findings[0].rule if rule is None else f"{rule.title} ({rule.id})"
-    lines = [crop(line(_lead(findings[0]), Span(title, Tone.TITLE)), width)]
+    lines = [crop(line(_lead(findings[0]), Span(title, Tone.STRONG)), width)]
     for item in findings:
-        lead = line("  ", Span(f"{_age(frame, item):>4} ", Tone.DIM))
+        lead = line("  ", Span(f"{_age(frame, item):>4} ", Tone.MUTED))
         mark = " (muted)" if item.is_muted else ""
         drawn = paragraph(f"{item.where}: {item.text}{mark}", width, lead=lead)
         lines += map(selected, drawn) if item is chosen else drawn
@@ -78,7 +74,7 @@ def _of_rule(
     facts = () if rule is None else rule_facts(rule)
     for name, text in facts:
         lead = line("  ", Span(f"{name}: ", Tone.ACCENT))
-        lines += paragraph(text, width, lead=lead, tone=Tone.DIM)
+        lines += paragraph(text, width, lead=lead, tone=Tone.MUTED)
     return [*lines, BLANK]
 
 

@@ -137,13 +137,13 @@ def header_lines(frame: Frame, status: ViewStatus, width: int) -> list[Line]:
 def _header_line(frame: Frame, status: ViewStatus, width: int) -> Line:
     """The parts that fit: first the model and working sources are left out."""
     host = tuple(badge_lines(frame.host))
-    name = line(Span("nftop ", Tone.ACCENT), Span(frame.host.name, Tone.TITLE))
+    name = line(Span("nftop ", Tone.ACCENT), Span(frame.host.name, Tone.STRONG))
     mode = _mode(status.mode, status.interval_s, status.recording, unlocked=status.unlocked)
     left = (line(" ", *_spaced((*host, name), " ")), *mode)
-    size = line(Span(f"{short_model(frame.host.model)} {size_of(frame.topology)}", Tone.DIM))
-    short = line(Span(size_of(frame.topology), Tone.DIM))
+    size = line(Span(f"{short_model(frame.host.model)} {size_of(frame.topology)}", Tone.MUTED))
+    short = line(Span(size_of(frame.topology), Tone.MUTED))
     whole, faults = _sources(frame), _sources(frame, faults=True)
-    own = line(Span("self ", Tone.DIM), own_ratio(frame.own)) if _is_measured(frame.own) else None
+    own = line(Span("self ", Tone.MUTED), own_ratio(frame.own)) if _is_measured(frame.own) else None
     clock = line(time_of_day(frame), " ")
     for middle, right in (
         ((size,), (whole, own, clock)),
@@ -190,7 +190,7 @@ def alert_lines(*sentences: str, width: int) -> list[Line]:
 
 def waiting_lines(status: ViewStatus, width: int) -> list[Line]:
     """Screen before the first frame."""
-    first = line(Span("nftop", Tone.TITLE), "  waiting for the first tick")
+    first = line(Span("nftop", Tone.STRONG), "  waiting for the first tick")
     return [crop(first, width), *alert_lines(status.problem, width=width)]
 
 
@@ -217,7 +217,7 @@ def _mode(
 
 
 def _lock(*, unlocked: bool) -> Span:
-    return Span("READ-WRITE", Tone.ACCENT) if unlocked else Span("READ-ONLY", Tone.DIM)
+    return Span("READ-WRITE", Tone.ACCENT) if unlocked else Span("READ-ONLY", Tone.MUTED)
 
 
 def badge_lines(host: Host) -> list[Line]:
@@ -245,8 +245,8 @@ def short_model(model: str) -> str:
 @lru_cache(maxsize=64)
 def _source(name: str, reason: Reason, *, partial: bool, age: str) -> Line:
     if reason is not Reason.PRESENT:
-        return line(Span(name, Tone.DIM), Span(reason.mark, Tone.MISSING))
-    return line(Span(name, Tone.DIM), Span(f"~{age}" if partial or age else "", Tone.WARN))
+        return line(Span(name, Tone.MUTED), Span(reason.mark, Tone.MISSING))
+    return line(Span(name, Tone.MUTED), Span(f"~{age}" if partial or age else "", Tone.WARN))
 
 
 def _age(state: SourceState) -> str:

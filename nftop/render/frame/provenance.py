@@ -31,17 +31,17 @@ def source_lines(frame: Frame, source: str, what: str, width: int) -> list[Line]
     """
     state = frame.sources.get(source)
     if state is None:
-        return paragraph(f"nothing reads {source} here", width, tone=Tone.DIM)
+        return paragraph(f"nothing reads {source} here", width, tone=Tone.MUTED)
     if state.reason is not Reason.PRESENT:
         lead = line(Span(f"{source} {state.reason.mark} ", Tone.MISSING))
-        return paragraph(state.detail or state.reason.sentence, width, lead=lead, tone=Tone.DIM)
+        return paragraph(state.detail or state.reason.sentence, width, lead=lead, tone=Tone.MUTED)
     # The answer may be cached.
     age = "" if state.age_s is None else f", <{math.ceil(state.age_s + REQUEST_INTERVAL_S)} s old"
     mark = "~" if state.detail else ""
     lead = line(Span(f"{source}{mark}{age}: ", Tone.ACCENT))
     known = state.detail.removesuffix(frame.apart).removesuffix("; ") if source == "pcm" else ""
     text = "; ".join(filter(None, (what, known)))
-    return paragraph(text, width, lead=lead, tone=Tone.DIM)
+    return paragraph(text, width, lead=lead, tone=Tone.MUTED)
 
 
 def caveat(row: PackageRow, metric: str) -> str:
@@ -75,7 +75,7 @@ def reason_lines(
             f"{', '.join(labels)}{where}: {why.message}",
             width,
             lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
-            tone=Tone.DIM,
+            tone=Tone.MUTED,
         )
     return lines
 

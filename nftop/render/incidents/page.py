@@ -372,7 +372,7 @@ def _price(view: IncidentView, width: int) -> Iterator[Line]:
         texts.append(lost_text(incident, si(incident.dropped)))
     texts += (_uncounted_text(item, ended=ended) for item in incident.uncounted)
     tone = Tone.BAD if incident.severity is Severity.BAD else Tone.PLAIN
-    yield from paragraph("; ".join(texts), width - 1, lead=line(" "), tone=tone)
+    yield from paragraph("; ".join(filter(None, texts)), width - 1, lead=line(" "), tone=tone)
 
 
 def lost_text(incident: Incident, number: str) -> str:
@@ -394,7 +394,10 @@ def _uncounted_text(item: Uncounted, *, ended: bool) -> str:
 
 
 def _no_price(incident: Incident) -> str:
-    """Why there is no price: nothing is lost, it is not counted, or it is not this one's."""
+    """Why there is no price: nothing is lost, it is not counted, or it is not this one's.
+
+    "" if packets were lost in all: at a rate that rounds to 0, or before its worst tick.
+    """
     drops = [
         item.drops_per_s
         for item in incident.victims
@@ -403,6 +406,8 @@ def _no_price(incident: Incident) -> str:
     ended = incident.until_ns is not None
     if drops:
         return f"its victims drop{'ped' * ended} {si(sum(drops))}/s, not from this"
+    if not isinstance(incident.dropped, Missing) and incident.dropped > 0:
+        return ""
     price = incident.worst if ended else incident.price
     nothing = f"no packet {'was' if ended else 'is'} lost"
     if not isinstance(price.drops_per_s, Missing):

@@ -111,10 +111,7 @@ _NODES: tuple[EntryColumn[NfNode], ...] = (
     EntryColumn(_head("CLOCKS", 8), lambda node: node.clocks_ratio, Unit.RATIO, explained=False),
     EntryColumn(_head("TSC/pkt", 10), lambda node: node.clocks_per_packet, Unit.CYCLES),
     EntryColumn(
-        _head("pkt/call", 10),
-        lambda node: node.packets_per_call,
-        Unit.PER_PACKET,
-        explained=False,
+        _head("pkt/call", 10), lambda node: node.packets_per_call, Unit.PER_PACKET, explained=False
     ),
     EntryColumn(TableColumn("polls", "", 7, right=False), lambda n: " polls" if n.polls else ""),
 )
@@ -196,8 +193,8 @@ def joined(blocks: Sequence[Sequence[Line]], *, apart: bool) -> list[Line]:
 def _rule(nf: NfRow, width: int) -> Line:
     where = f"cpus {format_cpu_list(nf.cpus)}" if nf.cpus else "no CPU known"
     title = f"{nf.name} · {nf.kind} {nf.pid or ''}".rstrip() + f"{suffix(nf.owner)} · {where}"
-    head = crop(line(Span("── ", Tone.DIM), Span(title, Tone.TITLE), " "), width)
-    return line(head, Span("─" * (width - head.width), Tone.DIM))
+    head = crop(line(Span("── ", Tone.MUTED), Span(title, Tone.STRONG), " "), width)
+    return line(head, Span("─" * (width - head.width), Tone.MUTED))
 
 
 def _trouble(nf: NfRow, width: int) -> list[Line]:
@@ -406,7 +403,7 @@ def _baseline(frame: Frame, nf: NfRow, width: int) -> list[Line]:
     lines = [header_line([_name(since), *(_head(label, cells) for label, cells in widths.items())])]
     lines += [_level_line(nf, base, name) for name in KEPT if name in base.levels]
     if base.pid != nf.pid:
-        lines += paragraph(f"of another process, pid {base.pid}", width, tone=Tone.DIM)
+        lines += paragraph(f"of another process, pid {base.pid}", width, tone=Tone.MUTED)
     return lines
 
 
@@ -496,7 +493,7 @@ _BY_PACKET = (
 def xstat_lines(host: Host, nf: NfRow, width: int) -> list[Line]:
     """Counters by port or node, in the application's order, and why some are absent."""
     badges = (crop(badge, width) for badge in badge_lines(host))
-    title = text_cell(f"{nf.name} · {nf.kind} {nf.pid or ''}".rstrip(), width, tone=Tone.TITLE)
+    title = text_cell(f"{nf.name} · {nf.kind} {nf.pid or ''}".rstrip(), width, tone=Tone.STRONG)
     return [*badges, line(title), *_counter_lines(nf, width)]
 
 
@@ -506,7 +503,7 @@ def _counter_lines(nf: NfRow, width: int) -> list[Line]:
     absent = reason_lines(by_reason(_absent(nf)), width)
     if not nf.xstats:
         text = _DPDK if _has_telemetry(nf) else _NONE
-        return absent or paragraph(text, width, tone=Tone.DIM)
+        return absent or paragraph(text, width, tone=Tone.MUTED)
     by_port: dict[str, list[NfXstat]] = {}
     for item in nf.xstats:
         by_port.setdefault(item.port, []).append(item)
@@ -517,11 +514,11 @@ def _counter_lines(nf: NfRow, width: int) -> list[Line]:
         TableColumn("per s", "per s", _RATE),
     ]
     if any(item.estimate and not isinstance(item.per_s, Missing) for item in nf.xstats):
-        absent += paragraph(_BY_PACKET, width, tone=Tone.DIM)
+        absent += paragraph(_BY_PACKET, width, tone=Tone.MUTED)
     lines = [*absent, header_line(heads)]
     for port, items in by_port.items():
         lines += [BLANK] if len(lines) > len(absent) + 1 else []
-        lines += [line(text_cell(port, width, tone=Tone.TITLE))]
+        lines += [line(text_cell(port, width, tone=Tone.STRONG))]
         lines += [*(_line(item, name) for item in items)]
     return lines
 
@@ -549,5 +546,5 @@ def _line(item: NfXstat, name: int) -> Line:
         text_cell(f"  {item.name}", name),
         text_cell(f"{item.count:,}", _COUNT, right=True),
         number_cell(item.per_s, Unit.PER_S, _RATE, estimate=item.estimate),
-        text_cell("  drop" if item.drops else "", _MARK, tone=Tone.BAD if dropping else Tone.DIM),
+        text_cell("  drop" if item.drops else "", _MARK, tone=Tone.BAD if dropping else Tone.MUTED),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nftop.derive.nf.packet_cost import BY_CORE, MIXED, Here, here_of
+from nftop.derive.nf.packet_cost import BY_CORE, MIXED, PaperMetrics, paper_metrics
 from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.metric import is_bound
 from nftop.model.metrics.nf import NF_METRICS
@@ -49,7 +49,7 @@ def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -
     every = choices(nf)
     if not every:
         return []
-    here = here_of(frame, nf)
+    here = paper_metrics(frame, nf)
     uarch = frame.host.uarch
     matches = [
         row
@@ -61,7 +61,7 @@ def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -
     head = line(Span(f"PAPERS  {name}", Tone.HEADER), fill=Tone.HEADER)
     note = _note(frame, nf, here, workload, matches)
     if not matches:
-        return [crop(head, width), *paragraph(note, width, tone=Tone.DIM)]
+        return [crop(head, width), *paragraph(note, width, tone=Tone.MUTED)]
     names = max(_LEAST_NAME, min(_MOST_NAME, width - sum(_CELLS.values()) - len(_CELLS)))
     labels = "".join(f"{label:>{cells}} " for label, cells in _COLUMNS.values())
     top = line(Span(fit(f"PAPERS  {name}", names) + labels, Tone.HEADER), fill=Tone.HEADER)
@@ -69,14 +69,14 @@ def reference_lines(frame: Frame, nf: NfRow, workload: str | None, width: int) -
     body = [
         Line((Span(fit(_named(row), names), tone), *_figures(row, tone)))
         for row in matches
-        for tone in (Tone.PLAIN if row.uarch == uarch else Tone.DIM,)
+        for tone in (Tone.PLAIN if row.uarch == uarch else Tone.MUTED,)
     ]
-    lines = [top, own, *body, *paragraph(note, width, tone=Tone.DIM)]
+    lines = [top, own, *body, *paragraph(note, width, tone=Tone.MUTED)]
     return [crop(item, width) for item in lines]
 
 
 def _note(
-    frame: Frame, nf: NfRow, here: Here, workload: str | None, matches: Sequence[PaperRow]
+    frame: Frame, nf: NfRow, here: PaperMetrics, workload: str | None, matches: Sequence[PaperRow]
 ) -> str:
     smt = {True: "both threads of its cores poll", False: "one thread of each core polls"}
     use = MIXED.message if here.smt is None else smt[here.smt]
@@ -125,7 +125,7 @@ def _figures(row: PaperRow, tone: Tone) -> list[Span]:
     return spans
 
 
-def _here(nf: NfRow, here: Here) -> list[Span]:
+def _here(nf: NfRow, here: PaperMetrics) -> list[Span]:
     metrics = {metric.id: metric for metric in NF_METRICS}
     spans = []
     for name in BY_CORE:

@@ -170,15 +170,13 @@ def _hosts_row(row: HostsRow) -> str:
 
 
 def _signed(reading: Reading, row: HostsRow) -> str:
-    """A change in at most 8 cells: `+3.0%` of a number; of a ratio's difference `+3.0pp`."""
+    """A change in at most 8 cells: `+3.0%`, of losses `+463k`."""
     if isinstance(reading, Missing):
         return "-"
     if row.relative:
         return percent(reading)
-    unit = row.result.metric.unit
-    points = unit is Unit.RATIO
-    text = number(abs(reading), unit, 6 if points else 7)
-    return f"{'-' if reading < 0 else '+'}{text.replace('%', 'pp') if points else text}"
+    text = number(abs(reading), row.result.metric.unit, 7)
+    return f"{'-' if reading < 0 else '+'}{text}"
 
 
 def comparison_text(comparison: Comparison, notes: Iterable[str]) -> str:

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from nftop.model.frame import DeviceRow, Frame
 from nftop.model.ids import Cpu
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
-from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound
@@ -17,6 +16,7 @@ from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.metrics.power import COUNTED_POWER_PACKAGE_METRICS
+from nftop.model.metrics.probes import CORE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.perf_tool import PerfTask
 from nftop.render.base import format as fmt
@@ -226,14 +226,16 @@ def perf_lines(cpu: Cpu, tasks: Sequence[PerfTask], width: int) -> list[Line]:
     """Commands of perf for a core, by purpose. A command may be longer than a line."""
     lines = [line(Span(f"perf on CPU {cpu}", Tone.STRONG))]
     lines += paragraph(
-        "Sampling interrupts the core: expect fewer packets while it records.", width, tone=Tone.DIM
+        "Sampling interrupts the core: expect fewer packets while it records.",
+        width,
+        tone=Tone.MUTED,
     )
     lines += [] if tasks else paragraph("asking perf for its version", width)
     for task in tasks:
         lines += [BLANK, *paragraph(task.title, width, tone=Tone.ACCENT)]
         for command in task.commands:
             lines += paragraph(command, width, lead=line("  "))
-        lines += paragraph(task.why, width, lead=line("  "), tone=Tone.DIM) if task.why else []
+        lines += paragraph(task.why, width, lead=line("  "), tone=Tone.MUTED) if task.why else []
     return lines
 
 
@@ -383,5 +385,5 @@ def _lead(name: str, column: int) -> Line:
 
 
 def _titled(title: str, lines: list[Line], width: int) -> list[Line]:
-    head = crop(line(Span(title, Tone.TITLE)), width)
+    head = crop(line(Span(title, Tone.STRONG)), width)
     return [head, *(crop(item, width) for item in lines), BLANK] if lines else []

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nftop.derive.package.power import UNREAD
 from nftop.model.frame import Frame, PackageRow
-from nftop.model.ids import Cpu, Package
+from nftop.model.ids import Cpu
 from nftop.model.metrics.catalogue import ALL_PACKAGE_METRICS
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.pcm import PCM_CPU_METRICS
@@ -35,12 +34,10 @@ from nftop.render.base.table import (
 )
 from nftop.render.base.text import fit
 from nftop.render.cores.layout import ScreenSections, above_text
+from nftop.render.cores.resources import PackagePast
 from nftop.render.frame.header import ViewStatus, alert_lines, badge_lines
 from nftop.render.frame.provenance import reason_lines, source_lines
 from nftop.render.power.settings import host_lines, placement_lines
-
-# History of a metric of a package: number of points, seconds.
-Past = Callable[[str, Package, int, float], NDArray[np.float32]]
 
 _NAME, _CELL = 5, 8
 _LEAST_SPARK, _MOST_SPARK = 12, 60
@@ -85,7 +82,7 @@ def power_parts(
     frame: Frame,
     status: ViewStatus,
     row: int | None,
-    past: Past,
+    past: PackagePast,
     *,
     columns: Sequence[TableColumn],
     interval_s: float,
@@ -124,7 +121,7 @@ def power_parts(
 
 
 def package_lines(
-    frame: Frame, past: Past, columns: Sequence[TableColumn], interval_s: float, width: int
+    frame: Frame, past: PackagePast, columns: Sequence[TableColumn], interval_s: float, width: int
 ) -> list[Line]:
     """Header and a line per package; misplaced pollers; settings and sources."""
     shown = _columns(width)
@@ -133,7 +130,7 @@ def package_lines(
     if frame.packages:
         lines += _packages(frame.packages, shown, past, points, interval_s)
     else:
-        lines.append(line(Span("the topology names no package", Tone.DIM)))
+        lines.append(line(Span("the topology names no package", Tone.MUTED)))
     lines += alert_lines(frame.apart, width=width)
     lines += placement_lines(frame, width)
     lines += host_lines(frame, width)
@@ -143,7 +140,7 @@ def package_lines(
     lines += source_lines(frame, "pcm", _pcm_contents(frame, columns), width)
     state, here = frame.sources.get("pcm"), not (frame.host.simulated or frame.host.remote)
     if here and (state is None or state.reason is Reason.SOURCE):
-        lines += paragraph(START, width, tone=Tone.DIM)
+        lines += paragraph(START, width, tone=Tone.MUTED)
     return [crop(item, width) for item in lines]
 
 
@@ -177,7 +174,7 @@ def _points(width: int, columns: int) -> int:
 def _packages(
     packages: Sequence[PackageRow],
     shown: Sequence[TableColumn],
-    past: Past,
+    past: PackagePast,
     points: int,
     interval_s: float,
 ) -> list[Line]:

@@ -123,10 +123,10 @@ def host_lines(frame: Frame, width: int) -> list[Line]:
         return []  # unknown for a remote host
     if isinstance(table, Missing):
         lead = line(Span(f"cpufreq {table.reason.mark} ", Tone.MISSING))
-        return paragraph(table.message, width, lead=lead, tone=Tone.DIM)
+        return paragraph(table.message, width, lead=lead, tone=Tone.MUTED)
     parts = (_drivers(table), _no_base(frame), *_meshes(table), *_sst(table), _others(table))
     text = "; ".join(filter(None, parts))
-    return paragraph(text, width, lead=line(Span("cpufreq: ", Tone.ACCENT)), tone=Tone.DIM)
+    return paragraph(text, width, lead=line(Span("cpufreq: ", Tone.ACCENT)), tone=Tone.MUTED)
 
 
 def _drivers(table: CpufreqTable) -> str:

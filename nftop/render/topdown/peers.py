@@ -76,7 +76,7 @@ def group_lines(cpus: CpuTable, shown: Sequence[int], by: Grouping, width: int) 
         f"Top-down by {_WORDS[by]}: median of the cores shown, lowest to highest behind it, in "
         "percent of issue slots; t goes on",
         width,
-        tone=Tone.DIM,
+        tone=Tone.MUTED,
     )
     if not groups:
         return [*head, line("no rows")]
@@ -140,7 +140,7 @@ def _spread(cpus: CpuTable, rows: NDArray[np.intp], metric: Metric) -> tuple[Spa
     spread = "" if low == high else f" {low}-{high}"
     return (
         Span(f"{median:>{_MEDIAN}}{fmt.ESTIMATE if estimate else ' '}", Tone.PLAIN),
-        Span(fit(spread, _CELL - _MEDIAN - 1), Tone.DIM),
+        Span(fit(spread, _CELL - _MEDIAN - 1), Tone.MUTED),
     )
 
 

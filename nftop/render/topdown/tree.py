@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from nftop.model.frame import CoreDetail, CpuTable, Frame, TmaNode
 from nftop.model.metrics.catalogue import EXPLAINED, cpu_metric
-from nftop.model.metrics.core import CORE_METRICS
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound
+from nftop.model.metrics.probes import CORE_METRICS
 from nftop.model.metrics.tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.papers.printed import printed_tables
@@ -135,7 +135,7 @@ def _facts(cpus: CpuTable, row: int, width: int) -> list[Line]:
         estimate = any(estimates(cpus, [row], metric))
         bound = is_bound(metric, saturated=cpus.saturated[row], clock=cpus.cpp_clock[row])
         text = fmt.cell(reading, metric.unit, 9, bound=bound, estimate=estimate)
-        parts.append(line(Span(f"{metric.label} ", Tone.DIM), text))
+        parts.append(line(Span(f"{metric.label} ", Tone.MUTED), text))
     return flow(parts, width, "  ")
 
 
@@ -151,7 +151,7 @@ def _tree_lines(frame: Frame, nodes: Sequence[TmaNode], peers: Peers, width: int
     compared = (
         f"peers: the median of {peers.description}" if len(peers.rows) else "no peers to compare"
     )
-    return [*lines, *paragraph(compared, width, tone=Tone.DIM)]
+    return [*lines, *paragraph(compared, width, tone=Tone.MUTED)]
 
 
 def _is_counted(node: TmaNode) -> bool:
@@ -183,8 +183,8 @@ def _node_line(node: TmaNode, peer_median: Reading, tone: Tone, width: int) -> L
     missing = isinstance(node.reading, Missing)
     after = _after(node.reading, node.coverage)
     share = Span(_percent(node.reading) + after, Tone.MISSING if missing else Tone.PLAIN)
-    peer = Span(f"{_percent(peer_median)} ", Tone.DIM)
-    return line(name, mark, share, peer, Span(of, Tone.DIM),
+    peer = Span(f"{_percent(peer_median)} ", Tone.MUTED)
+    return line(name, mark, share, peer, Span(of, Tone.MUTED),
                 *_bar(node.reading, peer_median, _bar_cells(width), tone))  # fmt: skip
 
 
@@ -248,7 +248,7 @@ def _coverage_lines(nodes: Sequence[TmaNode], focus: CoreDetail | None, width: i
     least = fmt.number(min(shares), Unit.RATIO, 6)
     text = f"estimates, counted for less than {ESTIMATE_BELOW:.0%} of the time, the least {least}"
     return paragraph(
-        text, width, lead=line(Span(f"{fmt.ESTIMATE:<4}", Tone.MISSING)), tone=Tone.DIM
+        text, width, lead=line(Span(f"{fmt.ESTIMATE:<4}", Tone.MISSING)), tone=Tone.MUTED
     )
 
 
@@ -289,7 +289,7 @@ def _reference_lines(metric: str, width: int) -> list[Line]:
         # A tilde marks estimates here.
         cells = ", ".join(f"{name} {value.replace('~', 'about ')}" for name, value in table.rows)
         text = f"{table.title}: {cells} ({table.cpu}, FD.io {table.section})"
-        lines += paragraph(text, width, lead=line(fit("", 2)), tone=Tone.DIM)
+        lines += paragraph(text, width, lead=line(fit("", 2)), tone=Tone.MUTED)
     return lines
 
 
@@ -298,4 +298,4 @@ def _probe_line(metric: Metric, reading: Reading, coverage: Reading, width: int)
     text = fit(fmt.worded(reading, metric.unit) + _after(reading, coverage), 20)
     value = Span(text, Tone.MISSING if missing else Tone.PLAIN)
     meaning = metric.meaning.split(". ")[0].split(": ")[0] if width >= _MEANING_FROM else ""
-    return line(fit(words(metric.id), _NAME), value, Span(meaning, Tone.DIM))
+    return line(fit(words(metric.id), _NAME), value, Span(meaning, Tone.MUTED))

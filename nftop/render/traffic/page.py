@@ -7,7 +7,7 @@ Rows come from the catalogue's ids: `memory.read_bytes_per_s` is row `read` of s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -37,6 +37,7 @@ from nftop.render.base.table import (
     text_cell,
 )
 from nftop.render.base.text import fit, printable
+from nftop.render.cores.resources import PackagePast
 from nftop.render.frame.provenance import origin_lines, reason_lines
 
 HIT_RATIO = "hit%"
@@ -173,7 +174,7 @@ def paper_lines(width: int) -> tuple[Line, ...]:
         f"{min(read):.2f}-{max(read):.2f} lines, memory {min(memory):.1f}-{max(memory):.1f} bytes; "
         f"equations 23, 24: {equations[0]:.2f}, {equations[1]:.2f} lines"
     )
-    return tuple(paragraph(text, width, tone=Tone.DIM))
+    return tuple(paragraph(text, width, tone=Tone.MUTED))
 
 
 def _others(frame: Frame, width: int) -> list[Line]:
@@ -304,8 +305,6 @@ def device_absences(frame: Frame, width: int) -> list[Line]:
 
 
 _UNREPORTED = Missing(Reason.SOURCE)
-# History of a metric of a package: number of points, seconds.
-Past = Callable[[str, Package, int, float], NDArray[np.float32]]
 
 _LABEL, _CELL, _LEAST_SPARK, _MOST_SPARK = 16, 8, 8, 60
 MARKS: tuple[tuple[str, str], ...] = (
@@ -345,7 +344,7 @@ class TrafficLines:
     rows: tuple[TrafficRow | DeviceRow | None, ...]
 
 
-def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> TrafficLines:
+def traffic(frame: Frame, width: int, past: PackagePast, interval_s: float) -> TrafficLines:
     """All lines: origins, packages side by side as far as they fit, absences.
 
     Rows that this hardware cannot fill are left out.
@@ -379,7 +378,7 @@ def traffic(frame: Frame, width: int, past: Past, interval_s: float) -> TrafficL
             lines = _box_lines(band, boxes, numbers, shape)
             drawn += zip(lines, (None, *[boxes.row(number) for number in numbers]), strict=False)
     if not frame.packages:
-        drawn.append((line(Span("the topology names no package", Tone.DIM)), None))
+        drawn.append((line(Span("the topology names no package", Tone.MUTED)), None))
     below = (*accelerator_lines(frame, width), *absence_lines(frame, width))
     drawn += [(item, None) for item in below]
     return TrafficLines(
@@ -442,7 +441,11 @@ def _kept(cells: Sequence[str], columns: int) -> list[int]:
 
 
 def _section(
-    section: Section, band: Sequence[PackageRow], shape: TrafficShape, past: Past, interval_s: float
+    section: Section,
+    band: Sequence[PackageRow],
+    shape: TrafficShape,
+    past: PackagePast,
+    interval_s: float,
 ) -> list[Line]:
     """Header and rows of a section, packages side by side."""
     kept = _kept(section.cells, shape.columns)

@@ -19,7 +19,7 @@ from nftop.model.column import Floats
 from nftop.model.pcm import CPU_FIELDS, LINK_FIELDS, PACKAGE_FIELDS, PCIE_EVENTS, PcmTable
 from nftop.model.struct import dataclass, field
 
-Numbers = dict[str, float]
+SensorValues = dict[str, float]
 
 _MOST_CPUS = 8192  # the most that Linux is built for
 _MOST_SOCKETS, _MOST_LINKS, _MOST_DEVICES, _MOST_COUNTERS = 256, 16, 256, 64
@@ -40,7 +40,7 @@ class Thread:
     cpu: int
     core: int
     socket: int
-    numbers: Numbers
+    numbers: SensorValues
 
 
 @dataclass(slots=True)
@@ -49,18 +49,18 @@ class Document:
 
     interval_us: int
     threads: list[Thread] = field(default_factory=list)
-    sockets: dict[int, Numbers] = field(default_factory=dict)
-    links: dict[tuple[int, int], Numbers] = field(default_factory=dict)
-    pcie: dict[int, Numbers] = field(default_factory=dict)
-    accelerators: dict[str, Numbers] = field(default_factory=dict)
+    sockets: dict[int, SensorValues] = field(default_factory=dict)
+    links: dict[tuple[int, int], SensorValues] = field(default_factory=dict)
+    pcie: dict[int, SensorValues] = field(default_factory=dict)
+    accelerators: dict[str, SensorValues] = field(default_factory=dict)
 
-    def keep_links(self, socket: int, numbers: Numbers) -> None:
+    def keep_links(self, socket: int, numbers: SensorValues) -> None:
         for name, value in numbers.items():
             hit = _LINK.fullmatch(name)
             if hit and hit[1] in LINK_FIELDS and int(hit[2]) < _MOST_LINKS:
                 self.links.setdefault((socket, int(hit[2])), {})[hit[1]] = value
 
-    def keep_pcie(self, socket: int, numbers: Numbers) -> None:
+    def keep_pcie(self, socket: int, numbers: SensorValues) -> None:
         kept = {name.removeprefix("pcie_"): value for name, value in numbers.items()}
         events = {name: value for name, value in kept.items() if name in PCIE_EVENTS}
         self.pcie.setdefault(socket, {}).update(events)
@@ -143,7 +143,7 @@ def table_of(document: Document, *, since_start: bool) -> PcmTable:
     )
 
 
-def known(numbers: Mapping[str, float], fields: Collection[str]) -> Numbers:
+def known(numbers: Mapping[str, float], fields: Collection[str]) -> SensorValues:
     return {name: value for name, value in numbers.items() if name in fields}
 
 
@@ -213,7 +213,7 @@ def _objects(value: object) -> Iterator[Mapping[str, object]]:
     )
 
 
-def _numbers(value: object) -> Numbers:
+def _numbers(value: object) -> SensorValues:
     return {snake(name): number(item) for name, item in _object(value).items()}
 
 
@@ -235,7 +235,7 @@ _LONGEST_LINE, _MOST_LINES = 4096, 1 << 20
 @dataclass(slots=True)
 class _CoreValues:
     cpu: int | None = None
-    numbers: Numbers = field(default_factory=dict)
+    numbers: SensorValues = field(default_factory=dict)
 
 
 def parse_text(body: bytes) -> Document:

@@ -42,7 +42,7 @@ _ELSEWHERE = CounterProblem(
     Reason.SOURCE, "this perf would count it on other CPUs: it knows no `cpu` term"
 )
 
-Group = tuple[str, ...]
+MetricNames = tuple[str, ...]
 
 
 @dataclass(slots=True)
@@ -65,7 +65,10 @@ class Opened:
 
 
 def open_groups(
-    module: PerfModule, groups: Iterable[Group], requested: Mapping[str, str], cpus: Sequence[Cpu]
+    module: PerfModule,
+    groups: Iterable[MetricNames],
+    requested: Mapping[str, str],
+    cpus: Sequence[Cpu],
 ) -> Opened | CounterProblem:
     """Open and start groups on all of the CPUs, or none of it and why."""
     opened = Opened()
@@ -87,7 +90,7 @@ def basic_events(root: Path) -> Mapping[str, str]:
     return events
 
 
-def grouped(names: Iterable[str], of_metrics: Collection[str]) -> tuple[Group, ...]:
+def grouped(names: Iterable[str], of_metrics: Collection[str]) -> tuple[MetricNames, ...]:
     """Groups to count: the core's events in one group.
 
     `of_metrics` are in perf's order, and lead.
@@ -97,10 +100,10 @@ def grouped(names: Iterable[str], of_metrics: Collection[str]) -> tuple[Group, .
 
 
 def fitting(
-    module: PerfModule, groups: Iterable[Group], requested: Mapping[str, str], cpu: Cpu
-) -> tuple[tuple[Group, ...], Mapping[str, CounterProblem]]:
+    module: PerfModule, groups: Iterable[MetricNames], requested: Mapping[str, str], cpu: Cpu
+) -> tuple[tuple[MetricNames, ...], Mapping[str, CounterProblem]]:
     """Of these groups what opens on a CPU, in as few groups as possible, and why the rest fails."""
-    usable: list[Group] = []
+    usable: list[MetricNames] = []
     absent: dict[str, CounterProblem] = {}
     for group in groups:
         opened = open_groups(module, (group,), requested, (cpu,))
@@ -117,7 +120,7 @@ def fitting(
     return tuple(usable), absent
 
 
-def parts_of(group: Group) -> tuple[Group, ...]:
+def parts_of(group: MetricNames) -> tuple[MetricNames, ...]:
     """The group split for counting in parts; the group itself if it can't be split.
 
     Intel's top-down counts are one register, read after `slots`.
@@ -133,7 +136,7 @@ def parts_of(group: Group) -> tuple[Group, ...]:
 
 def _open(
     module: PerfModule,
-    group: Group,
+    group: MetricNames,
     requested: Mapping[str, str],
     cpus: Sequence[Cpu],
     opened: Opened,

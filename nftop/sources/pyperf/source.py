@@ -21,8 +21,8 @@ from nftop.sources.perf.group import STALLED_AFTER_NS
 from nftop.sources.perf.problems import CAME_BACK, NO_CPU, QUIET, CounterProblem, never_ran
 from nftop.sources.perf.source import PerfSource
 from nftop.sources.pyperf.metrics import (
-    Group,
     KernelMetrics,
+    MetricNames,
     Opened,
     basic_events,
     find_metrics,
@@ -198,7 +198,7 @@ class PythonPerfSource:
         self._events = tuple(self._requested)
         self._totals = Totals(self._events)
         self._cpus: tuple[Cpu, ...] = ()
-        self._groups: tuple[Group, ...] | None = None
+        self._groups: tuple[MetricNames, ...] | None = None
         self._absent: Mapping[str, CounterProblem] = {}
         self._opened = Opened()
         self._problem: CounterProblem | None = _NOT_OPENED
@@ -273,7 +273,7 @@ class PythonPerfSource:
     def _mend(self, dead: Collection[Cpu], stalled: frozenset[str]) -> None:
         """Reopen events whose CPU went offline, and split groups that never ran."""
         before = self._groups or ()
-        after: list[Group] = []
+        after: list[MetricNames] = []
         for group in before:
             after += (group,) if stalled.isdisjoint(group) else parts_of(group)
         if dead or tuple(after) != before:

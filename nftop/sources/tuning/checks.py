@@ -388,9 +388,7 @@ ROWS: tuple[HostCheck, ...] = (
         tick,
     ),
     HostCheck(
-        "rcu",
-        f"the kernel's deferred work runs on the core otherwise ({_RDT}, 2.3.2)",
-        callbacks,
+        "rcu", f"the kernel's deferred work runs on the core otherwise ({_RDT}, 2.3.2)", callbacks
     ),
     HostCheck(
         "c-states",
@@ -405,9 +403,7 @@ ROWS: tuple[HostCheck, ...] = (
         turbo,
     ),
     HostCheck(
-        "governor",
-        f"changing speed states do so too ({_SDP}, 10.1: 1.1; {_RDT}, 2.3.1)",
-        governor,
+        "governor", f"changing speed states do so too ({_SDP}, 10.1: 1.1; {_RDT}, 2.3.1)", governor
     ),
     HostCheck(
         "clock source",
@@ -453,9 +449,7 @@ ROWS: tuple[HostCheck, ...] = (
         balancer,
     ),
     HostCheck(
-        "interrupts",
-        f"they belong on other cores than those that poll ({_RDT}, 2.3.2)",
-        interrupts,
+        "interrupts", f"they belong on other cores than those that poll ({_RDT}, 2.3.2)", interrupts
     ),
     HostCheck(
         "real-time limit",
@@ -489,11 +483,7 @@ ROWS: tuple[HostCheck, ...] = (
         f"threads of a core share its resources, which costs latency ({_RDT}, 2.3.1: off)",
         kernel.threads,
     ),
-    HostCheck(
-        "qemu",
-        f"real-time applications want dedicated CPUs ({_RDT}, 2.3.2)",
-        kernel.guests,
-    ),
+    HostCheck("qemu", f"real-time applications want dedicated CPUs ({_RDT}, 2.3.2)", kernel.guests),
     HostCheck(
         "microcode",
         "CPUs of different revisions may differ in what an instruction costs "

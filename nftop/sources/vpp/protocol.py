@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nftop.model.struct import dataclass
 
-Rows = list[list[int]]
+CountsByThread = list[list[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class NodeReading:
     """/sys/node/*, of the nodes that ever ran: names, and t lists (threads) of counts."""
 
     names: list[str]
-    clocks: Rows
-    vectors: Rows
-    calls: Rows
+    clocks: CountsByThread
+    vectors: CountsByThread
+    calls: CountsByThread
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class ErrorReading:
     epoch: int
     nodes: list[str]
     names: list[str]
-    counts: Rows
+    counts: CountsByThread
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class VppReading:
 
     heartbeat: int
     names: list[str]
-    rx_packets: Rows
-    tx_packets: Rows
-    rx_misses: Rows
-    drops: Rows
-    rx_bytes: Rows
-    rx_no_buffers: Rows
-    rx_errors: Rows
-    tx_errors: Rows
+    rx_packets: CountsByThread
+    tx_packets: CountsByThread
+    rx_misses: CountsByThread
+    drops: CountsByThread
+    rx_bytes: CountsByThread
+    rx_no_buffers: CountsByThread
+    rx_errors: CountsByThread
+    tx_errors: CountsByThread
     loops_per_s: list[int]
     vector_rate: list[int]
     counts_nodes: bool

@@ -19,11 +19,11 @@ from nftop.model.sample_bounds import VPP_ROWS
 from nftop.model.struct import replace
 from nftop.sources.runtime import helper
 from nftop.sources.vpp.protocol import (
+    CountsByThread,
     ErrorReading,
     NodeReading,
     Question,
     ReadAnswer,
-    Rows,
     VppReading,
 )
 
@@ -238,7 +238,7 @@ def _at(numbers: Sequence[int], index: int) -> float | None:
     return float(numbers[index]) if index < len(numbers) else None
 
 
-def _counts(rows: Rows) -> Counts:
+def _counts(rows: CountsByThread) -> Counts:
     """uint64 (t, i). ValueError if rows differ in length or numbers are out of range."""
     try:
         table = np.array(rows, dtype=np.uint64)

@@ -24,7 +24,7 @@ from vpp_papi import vpp_stats
 
 from nftop.model.missing import Reason
 from nftop.model.sample_bounds import VPP_ERRORS
-from nftop.sources.vpp.protocol import ErrorReading, NodeReading, Rows, VppReading
+from nftop.sources.vpp.protocol import CountsByThread, ErrorReading, NodeReading, VppReading
 
 _VERSION = 2
 _HEADER_BYTES = 64
@@ -329,8 +329,7 @@ def _wait_unlocked(stats: Any) -> None:
             return
         time.sleep(_LOOK_EVERY_S)
     raise UnreadableError(
-        Reason.STALE,
-        "its stats segment stays locked for a change: VPP hangs, or died during it",
+        Reason.STALE, "its stats segment stays locked for a change: VPP hangs, or died during it"
     )
 
 
@@ -342,7 +341,7 @@ def _texts(names: Any) -> list[str]:
     return texts
 
 
-def _rows(table: Sequence[Sequence[int]]) -> Rows:
+def _rows(table: Sequence[Sequence[int]]) -> CountsByThread:
     return [list(row) for row in _few(table)]
 
 
@@ -352,7 +351,7 @@ def _few(table: Any) -> Any:
     return table
 
 
-def _even(rows: Rows, width: int, height: int | None = None) -> Rows:
+def _even(rows: CountsByThread, width: int, height: int | None = None) -> CountsByThread:
     """`height` rows of this width; what VPP has not created yet has counted nothing."""
     wanted = len(rows) if height is None else height
     padded = [*rows[:wanted], *([] for _ in range(wanted - len(rows)))]

@@ -16,12 +16,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Reason
 from nftop.model.nf.vpp import VppInstance, VppTable
 from nftop.model.owner import rank, suffix
-from nftop.sources.nf_session.discovery import (
-    SocketSearch,
-    UnixSocket,
-    scan,
-    socket_at,
-)
+from nftop.sources.nf_session.discovery import SocketSearch, UnixSocket, scan, socket_at
 from nftop.sources.nf_session.source import NfSource
 from nftop.sources.vpp import reader
 from nftop.sources.vpp.reader import SegmentReader

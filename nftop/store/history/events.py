@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from threading import Lock
 from types import MappingProxyType
 from typing import Any
@@ -84,7 +85,7 @@ class EventHistory:
         self._lock = Lock()
         self._totals = TotalRing(step_ns, round(hours * 3600))
         self._events: dict[str, TimelineEvent] = {}
-        self._changes_seen: dict[int, str] = {}  # event by wall time of the tick that showed it
+        self._changes_seen: dict[int, TimelineEvent] = {}  # each alone, by wall time of its tick
         self._noticed: tuple[Noticed, ...] = ()
         self._open: frozenset[str] = frozenset()
         self._steps: list[tuple[int, Mapping[str, Any]]] = []  # of experiments, by wall time
@@ -205,8 +206,7 @@ class EventHistory:
         self._open = frozenset(now)
 
     def _take_change(self, item: Noticed) -> None:
-        key = self._changes_seen.get(item.wall_ns)
-        if key is not None and self._events.get(key, _NONE).changes:
+        if self._changes_seen.get(item.wall_ns, _NONE).changes:
             return
         event = TimelineEvent(
             "change", f"change@{item.wall_ns}", item.wall_ns, None, EventState.IN_FORCE,
@@ -215,23 +215,14 @@ class EventHistory:
         self._add_change(event)
 
     def _add_change(self, event: TimelineEvent) -> None:
-        """Add a change or join it to one just before it."""
-        begin_ns = event.begin_ns
-        near = next(
-            (
-                item
-                for item in reversed(self._events.values())
-                if item.kind == "change"
-                and item.changes
-                and event.changes
-                and 0 <= event.at_ns - item.at_ns <= TOGETHER_NS
-            ),
-            None,
-        )
-        if near is not None:
-            event = replace(near, changes=near.changes + event.changes, at_ns=event.at_ns)
+        """Add a change, joined with those just before and after it; a text gives way to it."""
+        self._changes_seen[event.begin_ns] = event
+        joined = _together(self._changes_seen.values(), event)
+        for item in joined:
+            self._events.pop(item.key, None)
+        changes = tuple(change for item in joined for change in item.changes)
+        event = replace(joined[0], changes=changes, at_ns=joined[-1].at_ns)
         self._events[event.key] = event
-        self._changes_seen[begin_ns] = event.key
         self._judge_changes(event)
 
     def _judge_changes(self, added: TimelineEvent) -> None:
@@ -276,6 +267,18 @@ def _of_incident(item: Incident, before: TimelineEvent | None) -> TimelineEvent:
         "incident", item.id, item.since_ns, item.until_ns, state, severity=item.severity,
         incident=item, worst_drops_per_s=worst, worst_ns=worst_ns,
     )  # fmt: skip
+
+
+def _together(changes: Iterable[TimelineEvent], one: TimelineEvent) -> list[TimelineEvent]:
+    """Those that follow one another by `TOGETHER_NS` at most, and `one` is of."""
+    if not one.changes:
+        return [one]
+    ordered = sorted((item for item in changes if item.changes), key=lambda item: item.at_ns)
+    gaps = [later.at_ns - item.at_ns > TOGETHER_NS for item, later in pairwise(ordered)]
+    at = ordered.index(one)
+    first = next((before for before in range(at, 0, -1) if gaps[before - 1]), 0)
+    after = next((later for later in range(at, len(gaps)) if gaps[later]), len(gaps)) + 1
+    return ordered[first:after]
 
 
 def _known(reading: Reading) -> float:

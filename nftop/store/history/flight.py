@@ -38,6 +38,7 @@ class _Segment:
     newest: SeekPoint
     data: bytearray = field(default_factory=bytearray)
     ticks: int = 0
+    ended: bool = False  # `data` has its FRAME_END
     state: FoldState | None = None
     state_bytes: int = 0
 
@@ -81,6 +82,7 @@ class FlightRecorder:
             if chunk.starts:
                 if self._segments:
                     self._extend(FRAME_END)
+                    self._segments[-1].ended = True
                 after = chunk.after
                 begun = _Segment(self._end, after.monotonic_ns, after.wall_ns, after)
                 self._segments.append(begun)
@@ -115,10 +117,9 @@ class FlightRecorder:
             if later and later[0].began_ns <= since_ns:
                 continue
             with self._lock:
-                data = bytes(segment.data)
-            ended = bool(later)
-            data = data[: -len(FRAME_END)] if ended else data
-            yield Chunk(data, starts=True, ticks=segment.ticks, after=segment.newest)
+                data = bytes(segment.data[: -len(FRAME_END) if segment.ended else None])
+                chunk = Chunk(data, starts=True, ticks=segment.ticks, after=segment.newest)
+            yield chunk
 
     def state_at(self, at: int) -> FoldState | None:
         """State of the fold before the first sample of the segment at this address, if kept.

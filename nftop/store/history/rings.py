@@ -178,8 +178,10 @@ class Ring:
     ) -> None:
         """Keep one tick: float64 (metrics, rows), NaN where there is no number.
 
-        Ticks come in order; one from before the last starts all over.
+        Ticks come in order; one from before the last starts all over. Without rows it is a gap.
         """
+        if not row_of:
+            return
         with self._lock:
             # Rows stay the same object until they change, so this costs nothing per row.
             if row_of is not self._row_of and row_of != self._row_of:

@@ -179,11 +179,7 @@ class Recorder:
     ) -> None:
         """Note a step of an experiment, now or at the time of a sample."""
         marker = Marker(
-            EXPERIMENT,
-            wall_ns or time.time_ns(),
-            monotonic_ns or time.monotonic_ns(),
-            text,
-            detail,
+            EXPERIMENT, wall_ns or time.time_ns(), monotonic_ns or time.monotonic_ns(), text, detail
         )
         self._jobs.put(lambda: self._put_note(marker, marker.wall_ns, marker.monotonic_ns))
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +19,7 @@ FLEET = "fleet"
 _HEADER = "[fleet.hosts]"
 _MOST_INSTANCE = 500
 # No option of ssh, no character with a meaning for a shell.
-_DESTINATION = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9_][A-Za-z0-9_.:%-]*")
+_DESTINATION = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?([A-Za-z0-9_:][A-Za-z0-9_.:%-]*)")
 _MOST_DESTINATION = 253
 
 
@@ -62,14 +63,21 @@ def parse_hosts(table: object) -> dict[str, str]:
         if not isinstance(destination, str) or not is_destination(destination):
             raise ValueError(
                 f"fleet.hosts: {instance[:40]!r} must be a host, or user@host, of letters, digits, "
-                "and . - _ : %"
+                "and . - _, or an IPv6 address; a port belongs into ssh's configuration"
             )
     return hosts
 
 
 def is_destination(text: str) -> bool:
-    """Whether it can be given to ssh as a host."""
-    return len(text) <= _MOST_DESTINATION and _DESTINATION.fullmatch(text) is not None
+    """Whether it can be given to ssh as a host; it takes no port there."""
+    match = _DESTINATION.fullmatch(text) if len(text) <= _MOST_DESTINATION else None
+    if match is None or not {":", "%"} & set(match[1]):
+        return match is not None
+    try:
+        ipaddress.IPv6Address(match[1])
+    except ValueError:
+        return False
+    return True
 
 
 def read_hosts(environ: Mapping[str, str], *configs: Path) -> FleetHosts:

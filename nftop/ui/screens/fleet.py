@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.message import Message
 
+from nftop.model.error_text import describe_error
 from nftop.model.fleet import FleetFrame, FleetHost
 from nftop.model.struct import dataclass, field, replace
 from nftop.render.base.line import BLANK, Line, clickable, line, selected
@@ -330,12 +331,13 @@ class FleetScreen(BannerScreen[None]):
     def _next_incident(self) -> None:
         frame, row = self.frame, self._selected
         hosts = dict.fromkeys(item.host.instance for item in frame.incidents) if frame else {}
-        names = list(hosts)
+        shown = {item.host.instance for item in self._rows}
+        names = [name for name in hosts if name in shown]
         if not names:
-            self._message = "no incident is open"
+            self._message = "the filter hides all incidents" if hosts else "no incident is open"
             return
-        now = "" if row is None else row.host.instance
-        self._select_host(names[(names.index(now) + 1) % len(names) if now in hosts else 0])
+        last = "" if row is None else row.host.instance
+        self._select_host(names[(names.index(last) + 1) % len(names) if last in names else 0])
 
     def _select_host(self, instance: str) -> None:
         at = next((at for at, row in enumerate(self._rows) if row.host.instance == instance), None)
@@ -423,7 +425,12 @@ class FleetScreen(BannerScreen[None]):
 
     def _wait(self, opened: OpenedHost) -> None:
         """In a thread."""
-        self.post_message(AttemptEnded(opened, opened.attempt.wait()))
+        try:
+            problem = opened.attempt.wait()
+        except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
+            opened.attempt.cancel()
+            problem = describe_error(error)
+        self.post_message(AttemptEnded(opened, problem))
 
     # Drawing
 

@@ -459,7 +459,7 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
         self._chosen = chosen.rule, chosen.where
         self.paint()
         lines = self._text(self.size.width)
-        rows = [index for index, item in enumerate(lines) if item.fill is Tone.CURSOR]
+        rows = [index for index, item in enumerate(lines) if item.fill is Tone.SELECTION]
         height = max(1, self.size.height - 2)
         if rows:  # below its rule's title
             self._top = max(min(self._top, rows[0] - 1), rows[-1] + 1 - height, 0)

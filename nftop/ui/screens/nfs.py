@@ -42,15 +42,7 @@ class NfsView(ScreenView):
     """Table of network functions; below it the selected one, which Enter opens."""
 
     # No `i`: there are no CPUs to fold.
-    KEYS: ClassVar[tuple[KeyRow, ...]] = (
-        *END,
-        *NFS,
-        *CPUS,
-        *SORT,
-        *COLUMNS,
-        *EDIT,
-        *ALWAYS,
-    )
+    KEYS: ClassVar[tuple[KeyRow, ...]] = (*END, *NFS, *CPUS, *SORT, *COLUMNS, *EDIT, *ALWAYS)
 
     def __init__(self, session: SessionView) -> None:
         super().__init__(session)
@@ -82,7 +74,7 @@ class NfsView(ScreenView):
         self._settle()
         if not self._rows:
             why = "no network function matches the filter" if frame.nfs else ""
-            body = [line(Span(why, Tone.DIM))] if why else nobody(frame, width)
+            body = [line(Span(why, Tone.MUTED))] if why else nobody(frame, width)
             layout.show_text(above, body[:height], height)
             return self._spot(0, 0), bool(footer)
         nf = self._rows[self._at]

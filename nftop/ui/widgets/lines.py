@@ -27,13 +27,7 @@ from nftop.render.base.graph import span_for
 from nftop.render.base.line import BLANK, Line, Tone, clickable, crop, selected
 from nftop.render.base.table import EDGE, TableColumn, indented
 from nftop.render.base.text import ascii_only, printable, wide_cells
-from nftop.render.cores.detail import (
-    Trend,
-    detail_line,
-    detail_lines,
-    graph_points,
-    trend_metric,
-)
+from nftop.render.cores.detail import Trend, detail_line, detail_lines, graph_points, trend_metric
 from nftop.render.cores.harm import RowFacts
 from nftop.render.cores.rows import CpuRows, CpuView, Cursor
 from nftop.render.cores.table import NO_FACTS, body_lines, header_line
@@ -139,11 +133,7 @@ class Ink:
         if tone not in self._codes:
             system = _SYSTEMS.get(self._system or "", ColorSystem.TRUECOLOR)
             style = _without_defaults(self._style_of(tone))
-            parts = (
-                style.without_color,
-                Style(color=style.color),
-                Style(bgcolor=style.bgcolor),
-            )
+            parts = (style.without_color, Style(color=style.color), Style(bgcolor=style.bgcolor))
             self._codes[tone] = _Code(*(Strip.render_ansi(item, system) for item in parts))
         return self._codes[tone]
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,13 +17,19 @@ from pathlib import Path
 import pytest
 
 from nftop import __version__
+from nftop.cli.commands import fleet as command
 from nftop.cli.commands.fleet import RemoteHost, version_text
+from nftop.cli.config import ConfigError
 from nftop.export.http.request import Board
 from nftop.export.http.server import Serving
+from nftop.model.fleet import FleetHost
 from nftop.model.loopback import Loopback
 from nftop.model.struct import replace
 from nftop.session.replay import Replay
+from nftop.sources.ssh import FAR_COMMAND, SSH
 from nftop.store.reading.bytes import PipeBytes
+from nftop.store.user.rules import RulesFile
+from nftop.ui.screens.fleet import FleetMemory, OpenedHost
 from tests.command import called
 from tests.export.http.test_real_prometheus import PROMETHEUS, prometheus, targets_up
 from tests.fleet import host_frame, three_hosts
@@ -89,6 +96,15 @@ def test_a_token_is_read_from_a_file_and_never_sent_in_the_clear(folder: Path) -
     assert "secret" not in ended.stdout + ended.stderr
 
 
+def test_an_empty_token_file_is_a_usage_error(folder: Path) -> None:
+    token = folder / "token"
+    token.write_text(" \n")
+    arguments = ("--prometheus-token-file", str(token), "--prometheus", "http://127.0.0.1:1")
+    ended = called("-n", "1", "fleet", *arguments)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert str(token) in ended.stderr
+
+
 def test_text_has_every_row(folder: Path) -> None:
     with prometheus_peer({**three_hosts(), "gone:9739": None}) as peer:
         ended = called("-n", "1", "fleet", "--prometheus", f"http://127.0.0.1:{peer.port}")
@@ -150,9 +166,7 @@ def test_a_host_opens_with_the_first_of_its_recording(folder: Path) -> None:
         remote.close()
     assert remote.ending() != ""
     assert (folder / "arguments").read_text().split() == [
-        "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=5",
-        "-o", "ServerAliveCountMax=3", "-o", "LogLevel=ERROR", "--", "root@edge-07",
-        "sudo", "-n", "nftop", "record", "-o", "-",
+        *SSH[1:], "root@edge-07", *FAR_COMMAND,
     ]  # fmt: skip
 
 
@@ -190,6 +204,61 @@ def test_a_host_that_is_silent_can_be_given_up(folder: Path) -> None:
     waiting.join(LONGEST_S)
     assert result == ["given up"]
     assert remote.ending() != ""
+
+
+def test_a_host_that_opens_as_it_is_given_up_is_closed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`cancel` comes between the header and the end of `wait`."""
+    fake_ssh(folder, RECORDS)
+    remote = RemoteHost("edge-07")
+    opens = remote._wait
+
+    def given_up() -> str:
+        problem = opens()
+        remote.cancel()
+        return problem
+
+    monkeypatch.setattr(remote, "_wait", given_up)
+    assert remote.wait() == "given up"
+    assert remote._recorder is not None and remote._recorder._process.returncode is not None
+    assert isinstance(remote.data, PipeBytes) and not remote.data.grows
+
+
+def test_a_host_that_fails_to_open_is_closed_by_cancel(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_ssh(folder, "exec sleep 600")
+    remote = RemoteHost("edge-07")
+
+    def fails() -> str:
+        raise RuntimeError
+
+    monkeypatch.setattr(remote, "_wait", fails)
+    with pytest.raises(RuntimeError):
+        remote.wait()
+    remote.cancel()
+    recorder, data = remote._recorder, remote.data
+    assert recorder is not None and isinstance(data, PipeBytes)
+    until(lambda: recorder._process.returncode is not None)
+    until(lambda: not data.grows)
+
+
+def test_rules_that_can_not_be_read_close_the_host(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_ssh(folder, RECORDS)
+    remote = RemoteHost("edge-07")
+    assert remote.wait() == ""
+
+    def fails(*, for_session: bool) -> RulesFile:
+        raise ConfigError("rules.toml")
+
+    monkeypatch.setattr(command, "open_rules", fails)
+    opened = OpenedHost(FleetHost("edge-07:9739", "edge-07", "up", 0, 0.0), remote)
+    with pytest.raises(ConfigError):
+        command._show(opened, Namespace(), FleetMemory())
+    assert remote._recorder is not None and remote._recorder._process.returncode is not None
 
 
 def descriptors() -> int:

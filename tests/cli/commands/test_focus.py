@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from nftop.model.metrics.core import CORE_METRICS
+from nftop.model.metrics.probes import CORE_METRICS
 from tests.command import called, nftop
 from tests.uarch.vectors import loaded
 

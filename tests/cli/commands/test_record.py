@@ -108,7 +108,10 @@ def test_a_reader_may_close_the_pipe() -> None:
         process.stdout.read(6000)
         process.stdout.close()
         assert process.wait(60) == 1
-        assert process.stderr is not None and b"who read it went away" in process.stderr.read()
+        assert (
+            process.stderr is not None
+            and b"the reader closed standard output" in process.stderr.read()
+        )
 
 
 def test_frames_of_one_session_are_the_same_live_and_replayed(tmp_path: Path) -> None:

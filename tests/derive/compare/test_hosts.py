@@ -228,17 +228,20 @@ def test_equal_ratios_are_ties() -> None:
 
 
 def test_rounding_is_no_difference() -> None:
-    """0.1 + 0.2 is not 0.3 by the last bit; a host with 0 has the numbers compared as they are."""
+    """0.1 + 0.2 is not 0.3 by the last bit, of ratios and of losses."""
     values = [(0.3, 0.1 + 0.2)] * 9 + [(0.0, 0.0)]
     pairs = []
     for number, sides in enumerate(values):
-        a, b = (interval(nf(10, 200, saturated=FULL, busy_ratio=busy), seed=number)
-                for busy in sides)  # fmt: skip
+        a, b = (
+            interval(nf(10, 200, saturated=FULL, busy_ratio=x, drop_packets_per_s=x), seed=number)
+            for x in sides
+        )
         pairs.append(HostPair(f"edge-{number}", comparison(a, b, zero_losses=True)))
-    for chosen, relative in ((pairs, False), (pairs[:9], True)):
-        row = rows(compare_hosts(chosen))["busy_ratio"]
-        assert (row.relative, row.p, row.change, row.against) == (relative, None, 0, ())
-        assert row.result.word == "no difference"
+    for chosen in (pairs, pairs[:9]):
+        for name, relative in (("busy_ratio", True), ("drop_packets_per_s", False)):
+            row = rows(compare_hosts(chosen))[name]
+            assert (row.relative, row.p, row.change, row.against) == (relative, None, 0, ())
+            assert (row.result.word, row.differing) == ("no difference", 0)
 
 
 def test_the_change_of_a_sentence_is_the_estimate_s() -> None:
@@ -356,3 +359,156 @@ def test_one_host_is_one_host() -> None:
     alone = HostPair("edge-0", comparison(sides[0], sides[1], zero_losses=True))
     (left_out,) = rows(compare_hosts([alone]))["cpp"].left_out
     assert left_out.why.startswith("1 sample,")
+
+
+def exact_pairs(
+    name: str, sides: Sequence[tuple[float, float]], first: int = 0, mpps: float = 10
+) -> list[HostPair]:
+    """Full hosts without noise, and this metric before and after."""
+    pairs = []
+    for number, values in enumerate(sides, first):
+        a, b = (interval(nf(mpps, 200, saturated=FULL) | {name: value}, seed=number, noise_ratio=0)
+                for value in values)  # fmt: skip
+        pairs.append(HostPair(f"edge-{number:02}", comparison(a, b, zero_losses=True)))
+    return pairs
+
+
+DROPS = "drop_packets_per_s"
+
+
+@pytest.mark.parametrize(
+    ("name", "sides"),
+    [
+        (DROPS, [(1000.0 + at, 500.0) for at in range(9)] + [(9e5, 10e5), (8e5, 9.6e5)]),
+        (DROPS, [(100.0 + at, 50.0) for at in range(12)]),
+        (DROPS, [(0.0, 400.0 + at) for at in range(9)]),
+        (DROPS, [(1000.0, 1011.0 + at / 100) for at in range(9)]),
+        (DROPS, [(1000.0, 1000.0)] * 4 + [(1000.0, 1500.0 + at) for at in range(8)]),
+        ("llc_misses_per_packet", [(2.0 + at, 1.0 + at) for at in range(9)]),
+        ("llc_misses_per_packet", [(0.0, 2.0 + at) for at in range(9)]),
+    ],
+)
+def test_hosts_with_nothing_on_both_sides_never_change_the_word(
+    name: str, sides: list[tuple[float, float]]
+) -> None:
+    alone = rows(compare_hosts(exact_pairs(name, sides)))[name]
+    for count in (1, 12):
+        row = rows(compare_hosts(exact_pairs(name, sides + [(0.0, 0.0)] * count)))[name]
+        assert (row.result.word, row.change, row.low, row.high, row.p, row.differing) == (
+            alone.result.word, alone.change, alone.low, alone.high, alone.p, alone.differing,
+        )  # fmt: skip
+        assert len(row.changes) == len(sides) + count
+
+
+@pytest.mark.parametrize(
+    ("name", "percent", "word"),
+    [
+        ("cpp", 0.9, "no difference"), ("cpp", 1.1, "worse"),
+        ("cpp", -0.9, "no difference"), ("cpp", -1.1, "better"),
+        (DROPS, 0.9, "no difference"), (DROPS, 1.1, "worse"),
+        (DROPS, -0.9, "no difference"), (DROPS, -1.1, "better"),
+    ],
+)  # fmt: skip
+def test_differences_begin_at_one_percent(name: str, percent: float, word: str) -> None:
+    sides = [(5000.0 + at, (5000.0 + at) * (1 + percent / 100)) for at in range(12)]
+    row = rows(compare_hosts(exact_pairs(name, sides)))[name]
+    assert row.relative == (name == "cpp") and row.q is not None and row.q <= 0.05
+    assert row.result.word == word
+
+
+@pytest.mark.parametrize(
+    ("sides", "word", "code"),
+    [
+        ([(0.0, 0.001 * at) for at in range(9)] + [(0.0, 0.0)] * 7, "no difference", ""),
+        ([(0.0, 9.0 + at / 100) for at in range(12)], "no difference", ""),  # of 10 M/s
+        ([(0.0, 11.0 + at / 100) for at in range(12)], "worse", ""),
+        ([(0.0, 400.0 + at) for at in range(4)] + [(0.0, 0.0)] * 9, "inconclusive", "few_hosts"),
+        # The signed ranks leave hosts without a difference out, the interval does not.
+        ([(500.0, 900.0 + at) for at in range(8)] + [(500.0, 500.0)] * 7, "inconclusive",
+         "few_hosts"),
+    ],
+)  # fmt: skip
+def test_losses_from_none_on_need_a_share_of_the_packets(
+    sides: list[tuple[float, float]], word: str, code: str
+) -> None:
+    row = rows(compare_hosts(exact_pairs(DROPS, sides)))[DROPS]
+    assert (row.result.word, row.result.code) == (word, code)
+
+
+def test_a_number_that_was_zero_on_one_side_is_beyond_every_ratio() -> None:
+    sides = [(0.0, 2.0)] * 7 + [(2.0, 1.9)]
+    row = rows(compare_hosts(exact_pairs("llc_misses_per_packet", sides)))["llc_misses_per_packet"]
+    assert (row.change, row.against) == (np.inf, ("edge-07",))
+    gone = [(2.0 + at, 0.0) for at in range(8)]
+    row = rows(compare_hosts(exact_pairs("llc_misses_per_packet", gone)))["llc_misses_per_packet"]
+    assert (row.change, row.low, row.high) == (-1, -1, -1)
+
+
+def test_hosts_that_differ_only_by_rounding_are_not_counted() -> None:
+    sides = [(0.3, 0.1 + 0.2)] * 6 + [(0.3, 0.4)] * 5
+    row = rows(compare_hosts(exact_pairs("busy_ratio", sides)))["busy_ratio"]
+    assert (row.differing, row.p, len(row.changes)) == (5, None, 11)
+
+
+@pytest.mark.parametrize("more", [0.009, -0.009, 0.011, -0.011])
+def test_a_load_moves_from_one_percent_on(more: float) -> None:
+    pairs = []
+    for number in range(12):
+        loads = [10.0 + number, (10.0 + number) * (1 + more)]
+        a, b = (interval(nf(mpps, cpp, saturated=IDLE), seed=number, noise_ratio=0.06)
+                for mpps, cpp in zip(loads, (200, 180), strict=True))  # fmt: skip
+        pairs.append(HostPair(f"edge-{number:02}", comparison(a, b, zero_losses=True)))
+    assert not any(pair.comparison.parts[0].load_moved for pair in pairs)
+    busy = rows(compare_hosts(pairs))["busy_cpp"]
+    assert busy.result.word == ("inconclusive" if abs(more) > 0.01 else "better")
+
+
+def test_one_load_of_many_network_functions_may_be_chance() -> None:
+    """10 of 12 hosts have 1.5 % more: 1 in 100 cases, and in 1 of 5 families of 20."""
+    entities = [Entity("nf", f"vpp-{at:02}", "vpp") for at in range(20)]
+
+    def pairs(chosen: Sequence[Entity]) -> list[HostPair]:
+        result = []
+        for number in range(12):
+            sides = [Interval(), Interval()]
+            for entity in chosen:
+                more = 0.015 if number >= 2 else -0.015
+                if entity is not entities[0] and number % 2:
+                    more = -0.015  # half of them
+                for at, mpps in enumerate((10.0, 10.0 * (1 + more * (1 + number / 100)))):
+                    own = interval(nf(mpps, 200 - 20 * at, saturated=IDLE), seed=number,
+                                   value=entity, noise_ratio=0.06)  # fmt: skip
+                    sides[at].things |= own.things
+            compared = comparison(sides[0], sides[1], zero_losses=True)
+            result.append(HostPair(f"edge-{number:02}", compared))
+        return result
+
+    for chosen, code in ((entities[:1], {"load_moved"}), (entities, set[str]())):
+        report = compare_hosts(pairs(chosen)).parts[0]
+        busy = next(row for row in report.rows if row.result.metric.id == "busy_cpp")
+        assert {item.code for item in busy.left_out} == code
+
+
+def test_a_metric_is_good_or_bad_only_where_it_is_on_all_hosts() -> None:
+    """The load of one host moved: what its package does is neither."""
+    package = Entity("package", "0")
+
+    def words(moved: set[int]) -> str:
+        pairs = []
+        for number in range(12):
+            sides = []
+            for at in range(2):
+                mpps = 13.0 if at and number in moved else 10.0
+                own = interval(nf(mpps, 200, saturated=IDLE), seed=number, noise_ratio=0)
+                ratio = {"pcie.ddio_hit_ratio": 0.5 + 0.2 * at}
+                own.things |= interval(ratio, seed=number, value=package, noise_ratio=0).things
+                sides.append(own)
+            compared = comparison(sides[0], sides[1], zero_losses=True)
+            pairs.append(HostPair(f"edge-{number:02}", compared))
+        report = compare_hosts(pairs).parts[1]
+        (row,) = (row for row in report.rows if row.result.metric.id == "pcie.ddio_hit_ratio")
+        assert len(row.changes) == 12
+        return row.result.word
+
+    assert words(set()) == "better"
+    assert words({11}) == words({0}) == "more"

@@ -81,6 +81,24 @@ def test_the_estimate_is_the_median_of_the_means_of_pairs() -> None:
     assert centre(np.arange(1.0, 6.0))[1] is None and centre(np.arange(1.0, 7.0))[1] == (1.0, 6.0)
 
 
+def test_the_interval_beyond_25_hosts_is_of_the_normal_distribution() -> None:
+    """26 hosts: 26 x 27 / 4 - 1.96 x sqrt(26 x 27 x 53 / 24) is 98.3: the 98th means (Lehmann).
+
+    Of powers of 2 the means are in the order of the larger one: 91 have it up to 2^12, 75 from
+    2^23 on.
+    """
+    values = np.exp2(np.arange(26, dtype=np.float64))
+    assert centre(values)[1] == ((2.0**6 + 2.0**13) / 2, (1 + 2.0**22) / 2)
+    assert centre(-values)[1] == (-(1 + 2.0**22) / 2, -(2.0**6 + 2.0**13) / 2)
+
+
+def test_infinite_differences_have_ranks_and_cancel() -> None:
+    inf = float("inf")
+    assert signed_rank(np.array([inf] * 3 + [1.0, 2.0, 3.0])) == 2 / 2**6
+    assert centre(np.array([inf, -inf, 1.0]))[0] == 0.5  # -inf, -inf, 0, 1, inf, inf
+    assert centre(np.array([inf, inf, 1.0]))[0] == inf
+
+
 @pytest.mark.parametrize("count", [12, 40])
 def test_intervals_hold_the_centre_in_95_of_100_cases(count: int) -> None:
     random = np.random.default_rng(3)

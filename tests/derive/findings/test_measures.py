@@ -166,7 +166,7 @@ def test_a_neighbour_is_a_class_in_the_same_ways(snapshot: SnapshotAssertion) ->
     assert isinstance(at(noisy_neighbour(seen(apart)), "class vpp, L3 0"), Missing)
     near = noisy_neighbour(seen(grouped(healthy(), "tenant", mbm=9e9, cbm=0x007)))
     assert at(near, "class vpp, L3 0") == 9e9
-    message = dict(zip([key.where for key in near.keys], near.words["who"], strict=True))
+    message = dict(zip([key.where for key in near.keys], near.words["neighbour"], strict=True))
     assert message["class vpp, L3 0"] == snapshot
     unknown = noisy_neighbour(seen(grouped(healthy(), "tenant", mbm=GONE, cbm=0x007)))
     assert isinstance(at(unknown, "class vpp, L3 0"), Missing)
@@ -181,7 +181,7 @@ def test_a_neighbour_may_be_a_busy_cpu_in_the_same_class(snapshot: SnapshotAsser
     busy = with_column(frame, "cpu_time_ratio", {10: 0.8})
     result = noisy_neighbour(seen(busy))
     assert at(result, "class vpp, L3 0") == 7e9
-    assert result.words["who"][0] == snapshot
+    assert result.words["neighbour"][0] == snapshot
     # Whose memory traffic it is can't be told then.
     mixed = at(memory_per_packet(seen(busy)), "class vpp, L3 0")
     assert isinstance(mixed, Missing) and mixed.reason is Reason.UNDEFINED

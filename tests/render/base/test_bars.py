@@ -99,7 +99,7 @@ def test_tones_are_of_the_letters_and_step_back_on_idle_rows() -> None:
     tone_of = {letter: tone for letter, tone, _ in PARTS}
     for span in bars(cpus, [1], 20, [Tone.PLAIN])[0].spans:
         assert {tone_of[letter] for letter in span.text} == {span.tone}
-    assert {span.tone for span in bars(cpus, [1], 20, [Tone.DIM])[0].spans} == {Tone.DIM}
+    assert {span.tone for span in bars(cpus, [1], 20, [Tone.MUTED])[0].spans} == {Tone.MUTED}
 
 
 def test_it_is_a_column_where_some_cpu_has_it_and_outranks_its_numbers() -> None:

@@ -74,14 +74,14 @@ def test_wrapping_loses_no_letter(words: list[str], width: int) -> None:
 def test_what_is_cut_says_so() -> None:
     assert truncate("dpdk-worker12", 8) == "dpdk-wo…"
     assert truncate("漢字名前", 6) == "漢字…"
-    assert crop(line("abcdef", Span("ghi", Tone.DIM)), 6) == line("abcde…")
-    assert crop(line("abcdef", Span("ghi", Tone.DIM)), 8).text == "abcdefg…"
+    assert crop(line("abcdef", Span("ghi", Tone.MUTED)), 6) == line("abcde…")
+    assert crop(line("abcdef", Span("ghi", Tone.MUTED)), 8).text == "abcdefg…"
     assert crop(line("abc"), 3) == Line((Span("abc", Tone.PLAIN),))
     assert len(printable("x" * 10_000)) == 2000
 
 
 def test_equal_tones_are_one_span() -> None:
-    assert line("a", Span("b", Tone.PLAIN), Span("c", Tone.BAD), Span("", Tone.DIM)).spans == (
+    assert line("a", Span("b", Tone.PLAIN), Span("c", Tone.BAD), Span("", Tone.MUTED)).spans == (
         Span("ab", Tone.PLAIN),
         Span("c", Tone.BAD),
     )

@@ -165,7 +165,7 @@ def test_cost_is_a_bound_unless_the_core_is_known_to_be_saturated(busy: Reading)
         return _cell(replace(cpus, saturated=(saturated,) * 8), 1, key)
 
     assert drawn("cpp", True) == ("   188 ", Tone.PLAIN)
-    assert drawn("cpp", False) == ("  <188 ", Tone.DIM), "it has polled idly"
+    assert drawn("cpp", False) == ("  <188 ", Tone.MUTED), "it has polled idly"
     assert drawn("cpp", None) == ("  <188 ", Tone.PLAIN), "nobody knows"
     assert drawn("ipp", True)[0] == "   302 "
     assert drawn("ipp", None)[0] == "  <302 "
@@ -205,7 +205,7 @@ def test_waiting_is_bad_from_five_percent() -> None:
 def test_idle_rows_step_back_behind_polled_ones() -> None:
     cpus = frame(8).cpus
     drawn = body_lines(cpus, arrange(cpus, CpuView(folded=False)), columns_for(80), 0, 8)
-    assert [row.spans[0].tone for row in drawn] == [Tone.PLAIN] * 3 + [Tone.DIM] * 5
+    assert [row.spans[0].tone for row in drawn] == [Tone.PLAIN] * 3 + [Tone.MUTED] * 5
 
 
 def test_an_offline_cpu_says_so() -> None:

@@ -159,7 +159,9 @@ def test_what_ended_is_in_the_past_tense_with_its_worst_value_and_its_time(
     for text in ("took 30%", f"before → at its worst, {at}", f"dropped up to 7.35M/s at {at}",
                  "packets lost in all", "1m30s, ended"):  # fmt: skip
         assert text in text_of(ended, 90)
-    nothing = incident(worst=Price(0.0), victims=(victim("fwd", 0.0, 0.0),), until_ns=WALL_NS)
+    nothing = incident(
+        worst=Price(0.0), victims=(victim("fwd", 0.0, 0.0),), until_ns=WALL_NS, dropped=0.0
+    )
     assert f"before → last, until {clock_of(WALL_NS)}" in text_of(nothing)
     assert text_of(nothing) == snapshot
 
@@ -184,6 +186,17 @@ def test_a_price_that_is_not_counted_is_not_nothing(snapshot: SnapshotAssertion)
     assert "3.82M" in price_of(replace(bare, victims=(victim(), blind)))
     assert price_of(replace(bare, victims=(victim("fwd", 0.0, 0.0),))) == snapshot
     assert price_of(replace(bare, price=Price(0.0), victims=())) == snapshot
+
+
+def test_a_total_without_a_rate_is_a_loss() -> None:
+    for price, victims in (
+        (Price(0.0), (victim("fwd", 0.0, 0.0),)),
+        (Price(0.4), (victim("fwd", 0.4, 0.4),)),
+        (Price(), ()),
+    ):
+        for until_ns, end in ((WALL_NS, "in all"), (None, "so far")):
+            one = incident(price=price, worst=Price(0.0), victims=victims, until_ns=until_ns)
+            assert price_of(one) == f"936M packets lost {end}"
 
 
 def test_a_victim_of_unknown_change_is_not_unchanged() -> None:

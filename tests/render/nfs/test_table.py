@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.derive.compare.baseline import keep
 from nftop.derive.fold import comparing
 from nftop.derive.nf.cores import MONITORED
-from nftop.derive.nf.packet_cost import here_of
+from nftop.derive.nf.packet_cost import paper_metrics
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reading, Reason
@@ -164,7 +164,7 @@ def test_every_absence_has_its_sentence() -> None:
 def test_with_one_thread_a_core_the_numbers_are_as_they_are() -> None:
     shown = seen()
     vpp = of(shown, "vpp")
-    here = here_of(shown, vpp)
+    here = paper_metrics(shown, vpp)
     assert here.smt is False and here.cores == len(vpp.cpus)
     assert here.readings["cpp"] == vpp.readings["cpp"]
     assert here.readings["ipc"] == vpp.readings["ipc"]
@@ -173,7 +173,7 @@ def test_with_one_thread_a_core_the_numbers_are_as_they_are() -> None:
 def test_two_threads_of_a_core_are_counted_as_the_papers_do() -> None:
     shown = seen()
     twins = next(nf for nf in shown.nfs if nf.name.startswith("south/"))
-    here = here_of(shown, twins)
+    here = paper_metrics(shown, twins)
     cpp, ipc, rx = (twins.readings[name] for name in ("cpp", "ipc", "rx_packets_per_s"))
     assert here.smt is True and here.cores == len(twins.cpus) // 2
     assert not isinstance(cpp, Missing) and not isinstance(ipc, Missing)
@@ -187,11 +187,11 @@ def test_what_is_half_and_half_or_of_another_clock_is_not_compared() -> None:
     shown = seen()
     twins = next(nf for nf in shown.nfs if nf.name.startswith("south/"))
     mixed = replace(twins, cpus=(twins.cpus[0], twins.cpus[1], Cpu(72)))
-    here = here_of(shown, mixed)
+    here = paper_metrics(shown, mixed)
     assert here.smt is None and all(
         isinstance(reading, Missing) for reading in here.readings.values()
     )
-    by_tsc = here_of(shown, replace(of(shown, "vpp"), cpp_clock="tsc"))
+    by_tsc = paper_metrics(shown, replace(of(shown, "vpp"), cpp_clock="tsc"))
     assert isinstance(by_tsc.readings["cpp"], Missing)
 
 

@@ -183,7 +183,7 @@ def test_cost_of_an_nf_without_known_saturation_is_a_bound() -> None:
     for unsure in (False, None):
         assert costs(drawn(unsure)) == ["<376", "282", "<604"]
     assert costs(drawn(True)) == ["376", "282", "604"]
-    dim = [span.text.strip() for span in drawn(False).spans if span.tone is Tone.DIM]
+    dim = [span.text.strip() for span in drawn(False).spans if span.tone is Tone.MUTED]
     assert {"<376", "<604"} <= set(dim)
 
 

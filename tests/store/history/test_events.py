@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -199,3 +200,32 @@ def test_new_marker_is_kept_where_changes_in_force_fill_the_history() -> None:
     events = history.events(WALL_NS, WALL_NS + 2 * SECOND_NS)
     assert len(events) == MOST_EVENTS
     assert events[-1].text == "mine" and events[0].text == "change 1"
+
+
+@pytest.mark.parametrize("order", list(permutations(range(4))))
+@pytest.mark.parametrize("marked", ["before", "after", "between"])
+def test_changes_join_in_any_order_and_leave_no_text(order: tuple[int, ...], marked: str) -> None:
+    """A replay shows them in any order, its markers too."""
+    history = EventHistory()
+    masks, seconds = ("1", "3", "7", "f"), (3, 5, 8, 30)
+    changes = [noticed(at, mask(old, new)) for at, old, new in
+               zip(seconds, ("0", *masks), masks, strict=False)]  # fmt: skip
+
+    def mark(item: Noticed) -> None:
+        history.mark("L3 0", item.wall_ns, kind="change")
+
+    for item in changes if marked == "before" else ():
+        mark(item)
+    for at in order:
+        history.append(tick(seconds[at], noticed=(changes[at],)))
+        if marked == "between":
+            mark(changes[at - 1])
+    for item in changes if marked == "after" else ():
+        mark(item)
+    joined, last = history.events(WALL_NS, WALL_NS + 60 * SECOND_NS)
+    assert joined.changes == tuple(one for item in changes[:3] for one in item.changes)
+    assert (joined.begin_ns, joined.since_ns, joined.at_ns) == (
+        changes[0].wall_ns, changes[0].since_ns, changes[2].at_ns,
+    )  # fmt: skip
+    assert (joined.state, joined.end_ns) == (EventState.REPLACED, changes[3].wall_ns)
+    assert (last.changes, last.state) == (changes[3].changes, EventState.IN_FORCE)

@@ -213,3 +213,15 @@ def test_what_lasts_is_right_where_only_that_is_kept(tick: int) -> None:
     key = attrgetter("rule", "where", "since_ns")
     assert [*map(key, live.findings)] == [*map(key, again.findings)]
     assert tick < 41 or live.findings
+
+
+def test_a_segment_that_ends_while_chunks_are_read_is_whole() -> None:
+    """Another thread appends: its data, ticks and end belong together."""
+    flight = filled(FlightRecorder())
+    expected = list(flight.chunks(0))
+    chunks = flight.chunks(0)
+    first = next(chunks)
+    samples, _, _, encoder = flown()
+    encoder.restart()
+    flight.append(encoder.tick(TICKS, samples[-1]))
+    assert [first, *chunks] == expected

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -10,9 +12,11 @@ from nftop.derive.compare.window import CLOCKS, nf_sample
 from nftop.model.frame import Frame, SourceState
 from nftop.model.ids import L3Domain
 from nftop.model.missing import Missing, Reason
+from nftop.model.rdt.rdt import ResctrlTable
 from nftop.store.history.rings import TickHistory
 from tests.frames import START_NS, frame, nic_drops, with_cells
 from tests.rdt import MIB, frame_of, group, in_cache, table
+from tests.sources.resctrl.trees import group_files, read, write
 from tests.story import Story
 
 FWD = "4242:1"
@@ -122,3 +126,34 @@ def test_ipc_of_a_class_is_new_after_its_source_was_read_again() -> None:
     (nf,) = {nf.key for nf in frames[0].nfs[:1]}
     assert np.isfinite(window.nfs.of(nf, "packets_per_s")).all()
     assert np.isfinite(window.nfs.of(nf, "ipc")).tolist() == [at % 3 == 0 for at in range(9)]
+
+
+def l2_only() -> Mapping[str, str]:
+    """A resctrl tree with L2 CAT and nothing of the last-level cache."""
+    info = {"info/L2/cbm_mask": "ff", "info/L2/min_cbm_bits": "1", "info/L2/num_closids": "8"}
+    groups = {
+        path: "L2:0=ff;1=ff" if path.endswith("schemata") else text
+        for where in ("", "vpp/")
+        for path, text in group_files(where).items()
+        if "mon_" not in path
+    }
+    return info | groups | {"cpus_list": "0-7"}
+
+
+def test_a_host_with_classes_and_no_metered_cache_has_a_history(tmp_path: Path) -> None:
+    table = read(write(tmp_path, l2_only()))
+    classes = frame_of(table, table)
+    assert [item.caches for item in classes.groups] == [(), ()]
+    history = kept(classes)
+    assert len(history.window(classes).nfs.times_ns) == 1
+    # Caches that come later have their ticks.
+    later = replace(frame_of(*[table] * 3), groups=frame_of(*tables()).groups)
+    history.append(later)
+    assert len(history.window(later).caches.times_ns) == 1
+    history.append(frame_of(*[table] * 4))
+    assert len(history.window(later).caches.times_ns) == 1
+
+
+def tables() -> tuple[ResctrlTable, ResctrlTable]:
+    vpp = group("vpp", 1, (1,), in_cache(0, 0xF0, MIB))
+    return table(groups=(vpp,)), table(groups=(vpp,))

@@ -81,8 +81,9 @@ def test_files_that_may_not_be_read_are_named(
 
 @pytest.mark.parametrize(
     "destination",
-    ["edge-07", "root@edge-07", "10.0.0.1", "fe80::1%eth0", "edge_07.example.net", "a"],
-)
+    ["edge-07", "root@edge-07", "10.0.0.1", "fe80::1%eth0", "edge_07.example.net", "a", "::1",
+     "root@::1", "root@2001:db8::7"],
+)  # fmt: skip
 def test_destinations(destination: str) -> None:
     assert is_destination(destination)
 
@@ -91,7 +92,8 @@ def test_destinations(destination: str) -> None:
     "destination",
     ["", "-oProxyCommand=reboot", "-a", "a@-oProxyCommand=x", "@a", "a b", "a;b", "$(a)", "`a`",
      "a\n", "a|b", "a&b", "a'b", 'a"b', "a\\b", "ssh://a", "a=b", "\u00e4", "a\x1b", "x" * 254,
-     "a@b@c"],
+     "a@b@c", "edge-07:9739", "user@edge-07:22", "10.0.0.1:22", "edge-07%eth0", "[::1]", ":",
+     "::1::", "fe80::1%$(a)", "-::1"],
 )  # fmt: skip
 def test_what_ssh_or_a_shell_could_take_otherwise_is_refused(destination: str) -> None:
     assert not is_destination(destination)

@@ -10,13 +10,12 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.model.change import OwnChange
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import ROOT
-from nftop.render.base.line import Tone
 from nftop.ui.options import Options
 from tests.command import lines_with
 from tests.frames import frame
 from tests.rdt import frame_of, group, in_cache, table
 from tests.story import Story
-from tests.ui.harness import Running, running
+from tests.ui.harness import Running, assert_fits, running, selected_rows
 
 
 def cheaper(tick: int) -> dict[str, dict[str, float]]:
@@ -31,13 +30,8 @@ TOP, BELOW = "COS0  default", "COS1  vpp"
 
 def marked(run: Running) -> str:
     """The row under the cursor."""
-    rows = [
-        "".join(text for text, _ in row)
-        for row in run.rows
-        if row and run.has_ground(row[0][1], Tone.SELECTION)
-    ]
-    assert len(rows) == 1 and rows[0].startswith(" ")
-    return rows[0][1:]
+    (row,) = selected_rows(run)
+    return row
 
 
 def colours(run: Running) -> set[str]:
@@ -75,8 +69,8 @@ async def test_many_classes(snapshot: SnapshotAssertion) -> None:
 @pytest.mark.parametrize("size", [(1, 1), (20, 5), (39, 30), (300, 9), (60, 14)])
 async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
     async with running(CHANGED[-1], size=size) as run:
-        text = await run.press("3", "G", "pageup", "v", "D")
-        assert len(text.split("\n")) == size[1]
+        await run.press("3", "G", "pageup", "v", "D")
+        assert_fits(run, "COS   CLASS", selected="COS")
 
 
 async def test_the_cursor_goes_over_classes_and_caches() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -14,7 +15,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.nf.components import NO_PORT_LOSSES
 from tests.frames import all_missing, bare, hostile
 from tests.sim.hosts import Frozen, S
-from tests.ui.harness import Running, running
+from tests.ui.harness import Running, assert_fits, running
 
 
 @lru_cache(maxsize=1)
@@ -123,8 +124,18 @@ async def test_it_follows_the_frames_and_scrolls() -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (20, 5), (39, 30), (300, 9)])
-@pytest.mark.parametrize("make", [all_missing, bare, hostile, lambda: demo()[-1]])
-async def test_any_size_shows_what_fits(size: tuple[int, int], make: object) -> None:
-    async with running(make(), size=size) as run:  # type: ignore[operator]
-        await run.press("2")
-        assert len((await run.press("o")).split("\n")) == size[1]
+@pytest.mark.parametrize(
+    ("make", "title"),
+    [
+        (all_missing, "fwd · dpdk 4242"),
+        (bare, "no network function"),
+        (hostile, "漢字のスレッド名前 · dpdk 5151"),
+        (lambda: demo()[-1], "vpp · vpp 5000"),
+    ],
+)
+async def test_any_size_shows_what_fits(
+    size: tuple[int, int], make: Callable[[], Frame], title: str
+) -> None:
+    async with running(make(), size=size) as run:
+        await run.press("2", "o")
+        assert_fits(run, title)

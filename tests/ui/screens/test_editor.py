@@ -12,7 +12,7 @@ from nftop.ui.widgets.prompt import Prompt
 from tests.command import lines_with
 from tests.ui.editing import commands, draft, drafted, edited, is_drafting, is_planned, model, row
 from tests.ui.gates import frame_at, open_gate
-from tests.ui.harness import running
+from tests.ui.harness import assert_fits, running
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,16 @@ async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
     ) as run:
         await run.press("e")
         await run.until(lambda: isinstance(run.app.screen, EditorScreen))
-        for keys in (("plus",), ("d",), ("escape",), ("enter",), ("escape",), ("question_mark",)):
-            assert len((await run.press(*keys)).split("\n")) == size[1]
+        for key, title in (
+            ("plus", "180 → 380"),
+            ("d", "DRAFT"),
+            ("escape", "CAT editor"),
+            ("enter", "Preview of the draft"),
+            ("escape", "CAT editor"),
+            ("question_mark", "Editor of cache classes"),
+        ):
+            await run.press(key)
+            assert_fits(run, title)
 
 
 async def test_keys_edit_the_selected_mask_and_say_what_they_can_not() -> None:

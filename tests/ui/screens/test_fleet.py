@@ -203,6 +203,17 @@ async def test_tab_goes_from_host_to_host() -> None:
         assert "no incident" in await run.press("tab")
 
 
+async def test_tab_passes_hosts_that_the_filter_hides() -> None:
+    async with fleet(three()) as run:
+        await run.press("backslash", *"edge-07", "enter", "tab")
+        first = selected(run)
+        assert first.startswith("edge-07") and "hides" not in run.footer
+        await run.press("tab")
+        assert selected(run) == first
+        await run.press("backslash", *["backspace"] * 7, *"core-1", "enter")
+        assert "the filter hides" in (await run.press("tab")).split("\n")[-1]
+
+
 async def test_pause_holds_the_frame() -> None:
     async with fleet(three()) as run:
         await run.press("space")
@@ -278,6 +289,22 @@ async def test_why_a_host_can_not_be_opened_is_a_sentence() -> None:
     assert run.attempts[2].cancelled.is_set(), "leaving gives up"
 
 
+async def test_an_attempt_that_fails_by_itself_has_an_end() -> None:
+    async with fleet(three()) as run:
+        await run.press("slash", *"edge-07", "enter")
+
+        def fails(_: Attempt) -> str:
+            raise RuntimeError("own")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Attempt, "wait", fails)
+            await run.press("enter")
+            await run.until(lambda: "edge-07: nftop's own fault" in run.footer)
+        assert run.attempts[0].cancelled.is_set()
+        await run.press("enter")
+        assert len(run.attempts) == 2, "another attempt is possible"
+
+
 async def test_a_host_that_opens_after_it_was_given_up_is_left() -> None:
     async with fleet(three()) as run:
         await run.press("slash", *"edge-07", "enter", "enter")
@@ -312,3 +339,10 @@ async def test_keys_without_a_meaning_and_the_palette() -> None:
         assert "must be 2 to" in run.footer
         await run.press("d", *"30", "enter")
         assert run.feed.interval_s == 30.0
+
+
+async def test_a_stop_before_the_consumer_runs_ends_the_screen() -> None:
+    feed = FleetFeed(three, 10.0)
+    app = FleetApp(feed, FleetContext("prom:9090", HOSTS, Attempt, FleetMemory()), Options())
+    feed.stop()
+    assert next(app._frames, None) is None

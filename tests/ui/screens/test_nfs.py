@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -17,7 +18,7 @@ from nftop.ui.options import Options
 from tests.command import lines_with
 from tests.frames import all_missing, bare, frame, hostile, ticks
 from tests.sim.hosts import Frozen, S
-from tests.ui.harness import Running, running
+from tests.ui.harness import Running, assert_fits, running
 
 HOST = tuple(ticks(lambda tick: frame(16, tick, packages=2, tma=True), 4))
 
@@ -58,12 +59,33 @@ async def test_opened(snapshot: SnapshotAssertion) -> None:
 
 
 @pytest.mark.parametrize("size", [(1, 1), (20, 5), (39, 30), (300, 9), (60, 14)])
-@pytest.mark.parametrize("make", [all_missing, bare, hostile, lambda: HOST[0]])
-async def test_any_size_shows_what_fits(size: tuple[int, int], make: object) -> None:
-    async with running(make(), size=size) as run:  # type: ignore[operator]
+@pytest.mark.parametrize(
+    ("make", "first", "last"),
+    [
+        (all_missing, "fwd", "vpp"),
+        (hostile, "漢字", "[red]x[/] ?[2J"),
+        (lambda: HOST[0], "vpp", "fwd"),
+    ],
+)
+async def test_any_size_shows_what_fits(
+    size: tuple[int, int], make: Callable[[], Frame], first: str, last: str
+) -> None:
+    async with running(make(), size=size) as run:
+        await run.press("2")
+        assert_fits(run, selected=first)
+        for keys in (("j", "G"), ("enter",), ("pagedown", "G"), ("w",)):
+            await run.press(*keys)
+            assert_fits(run, selected=last)
+        await run.press("x")
+        assert_fits(run, f"{last} at ")
+
+
+@pytest.mark.parametrize("size", [(1, 1), (20, 5), (39, 30), (300, 9), (60, 14)])
+async def test_any_size_without_a_network_function_shows_the_reason(size: tuple[int, int]) -> None:
+    async with running(bare(), size=size) as run:
         for keys in (("2",), ("j", "G"), ("enter",), ("pagedown", "G"), ("w",), ("x",)):
-            text = await run.press(*keys)
-            assert len(text.split("\n")) == size[1]
+            await run.press(*keys)
+            assert_fits(run, "no network function", selected=None)
 
 
 async def test_without_any_it_says_why() -> None:

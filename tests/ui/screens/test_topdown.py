@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -13,7 +14,7 @@ from nftop.ui.options import Options
 from tests.command import lines_with
 from tests.focus import with_focus
 from tests.frames import all_missing, bare, frame, hostile, ticks
-from tests.ui.harness import Running
+from tests.ui.harness import Running, assert_fits
 from tests.ui.harness import running as running_by
 
 # The rows of these tests are in the order of CPUs.
@@ -39,11 +40,16 @@ async def test_screen(
 
 @pytest.mark.parametrize("size", [(1, 1), (20, 5), (39, 30), (300, 9), (60, 14)])
 @pytest.mark.parametrize("make", [all_missing, bare, hostile, lambda: FOCUSED[0]])
-async def test_any_size_shows_what_fits(size: tuple[int, int], make: object) -> None:
-    async with running(make(), size=size) as run:  # type: ignore[operator]
-        for keys in (("6",), ("t",), ("t",), ("t", "pagedown", "x")):
-            text = await run.press(*keys)
-            assert len(text.split("\n")) == size[1]
+async def test_any_size_shows_what_fits(size: tuple[int, int], make: Callable[[], Frame]) -> None:
+    async with running(make(), size=size) as run:
+        for keys, title in (
+            (("6",), " ── cpu"),
+            (("t",), " Top-down by network function"),
+            (("t",), " Top-down by cache class"),
+            (("t", "pagedown", "x"), "Top-down of cpu"),
+        ):
+            await run.press(*keys)
+            assert_fits(run, title)
 
 
 async def test_enter_opens_it_and_escape_keeps_the_cpu_selected() -> None:

@@ -12,20 +12,15 @@ from nftop.ui.options import Options
 from tests.frames import frame, ticks
 from tests.sim.hosts import Frozen, S
 from tests.traffic import with_traffic
-from tests.ui.harness import Running, running
+from tests.ui.harness import Running, assert_fits, running, selected_rows
 
 TWO = tuple(ticks(lambda tick: with_traffic(frame(16, tick, packages=2)), 70))
 
 
 def marked(run: Running) -> str:
     """The row under the cursor."""
-    rows = [
-        "".join(text for text, _ in row)
-        for row in run.rows
-        if row and run.has_ground(row[0][1], Tone.SELECTION)
-    ]
-    assert len(rows) == 1 and rows[0].startswith(" ")
-    return rows[0][1:]
+    (row,) = selected_rows(run)
+    return row
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50), (40, 8)])
@@ -34,11 +29,22 @@ async def test_screen(size: tuple[int, int], snapshot: SnapshotAssertion) -> Non
         assert await run.press("4") == snapshot
 
 
-@pytest.mark.parametrize("size", [(1, 1), (20, 5), (39, 30), (300, 9), (60, 14)])
-async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("size", "page_up"),
+    [
+        ((1, 1), ""),
+        ((20, 5), ""),
+        ((39, 30), ""),
+        ((300, 9), "0 "),
+        ((60, 14), "UPI received"),
+    ],
+)
+async def test_any_size_shows_what_fits(size: tuple[int, int], page_up: str) -> None:
     async with running(TWO[0], size=size) as run:
-        text = await run.press("5", "G", "pageup")
-        assert len(text.split("\n")) == size[1]
+        await run.press("4", "G")
+        assert_fits(run, selected="1 ")
+        await run.press("pageup")
+        assert_fits(run, selected=page_up)
 
 
 async def test_all_traffic_is_counted_while_the_screen_is_up() -> None:

@@ -473,8 +473,7 @@ def _missed_of(
 
 def _with_problem(table: DpdkTable, why: Missing) -> DpdkTable:
     return replace(
-        table,
-        apps=tuple(replace(app, problem=app.problem or why) for app in table.apps),
+        table, apps=tuple(replace(app, problem=app.problem or why) for app in table.apps)
     )
 
 

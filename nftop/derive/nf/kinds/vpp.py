@@ -486,8 +486,7 @@ def _of_awake_time(busy: Reading, run: Reading) -> Reading:
 
 def _with_problem(table: VppTable, why: Missing) -> VppTable:
     return replace(
-        table,
-        instances=tuple(replace(vpp, problem=vpp.problem or why) for vpp in table.instances),
+        table, instances=tuple(replace(vpp, problem=vpp.problem or why) for vpp in table.instances)
     )
 
 
