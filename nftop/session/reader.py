@@ -215,6 +215,10 @@ class Tape:
         self.reach(wall_ns, nearest=nearest)
         return self.newest
 
+    def begin_at(self, wall_ns: int) -> tuple[ReplayedTick, ...]:
+        """To the tick nearest to this time, with what ended in the two minutes before it."""
+        return self.go(wall_ns, nearest=True, fold_ns=START_NS)
+
     def baseline(self, *, keep: bool) -> None:
         """Compare what comes with the ticks folded so far, or again with what the recording has."""
         if self._state is not None:

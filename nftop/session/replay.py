@@ -15,14 +15,7 @@ from nftop.model.rule_settings import RuleSettings
 from nftop.session.interval import last_tick_ns
 from nftop.session.live import SessionClock, SystemClock
 from nftop.session.markers import next_event
-from nftop.session.reader import (
-    START_NS,
-    WARM_UP_NS,
-    NoMomentError,
-    NoRecordingError,
-    ReplayedTick,
-    Tape,
-)
+from nftop.session.reader import WARM_UP_NS, NoMomentError, NoRecordingError, ReplayedTick, Tape
 from nftop.session.time_spec import counts_from_end, moment_ns, not_kept, outside
 from nftop.store.format.records import Marker
 from nftop.store.history.events import EventHistory
@@ -470,7 +463,7 @@ class Replay:
         if self._first_ns is None:
             return ()
         if not self._data.piped:
-            return self._tape.go(self._first_ns, nearest=True, fold_ns=START_NS)
+            return self._tape.begin_at(self._first_ns)
         way = Approach(self._data, self._tape, self._first_ns)
         while not self._stopped:
             self._news.clear()

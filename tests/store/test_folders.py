@@ -444,7 +444,7 @@ def test_under_sudo_the_configuration_is_no_link_to_roots(ground: Ground) -> Non
     assert ran.returncode != 0
 
 
-def test_whether_a_file_can_be_made_is_tested_without_making_one(tmp_path: Path) -> None:
+def test_the_check_for_a_new_file_creates_none(tmp_path: Path) -> None:
     check_creatable(tmp_path / "a")
     check_creatable(tmp_path / "b" / "c" / "d")
     with pytest.raises(IsADirectoryError):

@@ -74,13 +74,9 @@ def record(options: argparse.Namespace) -> int:
         )
     except ValueError as error:
         return fail(str(error), USAGE)
-    flight = None
-    if options.on is not None:
-        try:
-            check_creatable(_base(here.host.name, options))
-        except OSError as error:
-            return fail(f"{printable(str(error.filename))}: {error.strerror}", FAILURE)
-        flight = FlightRecorder(longest_ns=_before_ns(options) + _SEGMENT_NS)
+    if wrong := _unwritable(here.host.name, options):
+        return fail(wrong, FAILURE)
+    flight = _flight(options)
     recorder = Recorder(header_of(here, options, book.begun), flight=flight)
     log = open_log(options.log, here.host.name)
     on_finding = recorder.record_finding
@@ -131,6 +127,16 @@ def _base(host: str, options: argparse.Namespace) -> Path:
     return default_path(host) if options.output is None else Path(options.output).absolute()
 
 
+def _unwritable(host: str, options: argparse.Namespace) -> str:
+    """Why no recording of a finding can be made where they are to be; "" otherwise."""
+    if options.on is not None:
+        try:
+            check_creatable(_base(host, options))
+        except OSError as error:
+            return f"{printable(str(error.filename))}: {error.strerror}"
+    return ""
+
+
 def _finding_recorder(
     host: str, options: argparse.Namespace, recorder: Recorder
 ) -> FindingRecorder:
@@ -170,6 +176,11 @@ def _finding_recorder(
 
 def _before_ns(options: argparse.Namespace) -> int:
     return options.before or PAST_NS
+
+
+def _flight(options: argparse.Namespace) -> FlightRecorder | None:
+    longest_ns = _before_ns(options) + _SEGMENT_NS
+    return None if options.on is None else FlightRecorder(longest_ns=longest_ns)
 
 
 def _say_log(log: FindingLog | None) -> None:

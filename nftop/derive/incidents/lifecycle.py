@@ -336,18 +336,13 @@ def _follow(
     nfs = {nf.key: nf for nf in frame.nfs}
     victims = [nfs[key] for key in cause.nfs if key in nfs]
     before = _before(known, victims, nfs, inputs.recent, began_ns)
-    harmed = tuple(
-        sorted((victim_of(nf, before[nf.key]) for nf in victims), key=loss_of, reverse=True)
-    )
     priced = [nf for nf in victims if nf.key in cause.priced]
     price = price_of(priced, before, inputs.recent)
     drops = known.drops if known else dropped_before(priced, inputs.recent, began_ns, counted_ns)
     drops = count_drops(drops, priced, frame)
-    traced = [nfs[item.party.key] for item in harmed]
     severity, names, muted = _of_findings(cause, old, price)
-    if severity is Severity.INFO:
-        # Nothing is lost to it: what these lose, they lose to another incident.
-        harmed = tuple(replace(item, change=_NO_HARM, drops_per_s=_NO_HARM) for item in harmed)
+    harmed = _victims(victims, before, severity)
+    traced = [nfs[item.party.key] for item in harmed]
     worst, worst_ns = worst_of(old, price, frame.wall_ns)
     incident = Incident(
         id=id_,
@@ -387,6 +382,16 @@ def _follow(
         cause.key, incident, began_ns, before, shown, title,
         takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops,
     )  # fmt: skip
+
+
+def _victims(
+    nfs: Iterable[NfRow], before: Mapping[str, Before], severity: Severity
+) -> tuple[Victim, ...]:
+    """Those that lose most first; what is lost during information is lost to another incident."""
+    victims = sorted((victim_of(nf, before[nf.key]) for nf in nfs), key=loss_of, reverse=True)
+    if severity is Severity.INFO:
+        victims = [replace(item, change=_NO_HARM, drops_per_s=_NO_HARM) for item in victims]
+    return tuple(victims)
 
 
 def _of_findings(

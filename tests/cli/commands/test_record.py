@@ -226,7 +226,7 @@ def test_record_s_usage(arguments: list[str], printed: str) -> None:
     assert done.returncode == 2 and printed in done.stderr
 
 
-def test_where_no_file_can_be_made_waiting_for_a_finding_fails_at_once(tmp_path: Path) -> None:
+def test_waiting_for_a_finding_fails_at_once_if_no_file_can_be_created(tmp_path: Path) -> None:
     done = called("demo", "record", "-o", str(tmp_path), "--on", "finding", "--duration", "9s")
     assert done.returncode == 1 and f"{tmp_path}: Is a directory" in done.stderr
     assert not list(tmp_path.iterdir())

@@ -265,7 +265,7 @@ def test_a_missing_group_is_named_by_the_number_of_the_hardware(listing: Listing
     assert "COS1 of the hardware is group vpp" in problem.text
 
 
-def test_the_mend_of_a_class_whose_number_a_named_group_has_is_this_group() -> None:
+def test_the_offered_group_of_a_class_is_the_one_that_has_its_number() -> None:
     text = "alloc-class-set: llc:1=0xf\nalloc-assoc-set: llc:1=2\n"
     state, rules = classes("vpp")
     (problem,) = fit(pqos_config.parse(text), state, rules, {"vpp": 1}).problems
