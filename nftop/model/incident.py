@@ -223,7 +223,7 @@ class Incident:
             may be set.
         worst: the price at its worst tick. worst_ns: wall time of that tick.
         dropped: packets dropped since it began, at least. uncounted: what this lacks.
-        counted_from_ns: wall time from which `dropped` counts, if it began before; else 0.
+        counted_from_ns: wall time from which `dropped` counts, if it may have begun before; else 0.
         findings: rules and subjects that are its evidence, `(Finding.rule, Finding.where)`.
         evidence: texts of these findings at the last tick that had them (untrusted text).
         chain: causes and effects in their order of time.

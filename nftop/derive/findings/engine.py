@@ -171,9 +171,7 @@ def _with_begin(item: Finding, earlier: EarlierFindings) -> Finding:
     since_ns, began_ns = earlier.begins.get((item.rule, item.where), (0, 0))
     if not since_ns:
         may_be_earlier = item.since_ns <= earlier.to_ns or not earlier.is_whole
-        return (
-            replace(item, is_bound=True, read_from_ns=earlier.from_ns) if may_be_earlier else item
-        )
+        return replace(item, is_bound=True, read_from_ns=item.since_ns) if may_be_earlier else item
     if since_ns >= item.since_ns:
         return item
     from_ns = earlier.from_ns if since_ns < earlier.from_ns else 0

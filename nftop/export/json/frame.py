@@ -16,7 +16,7 @@ An absent number is null, its reason stands in `missing`. Ratios are 0..1.
 - `incidents`, `past_incidents`: findings by cause, the most harmful and the newest first, muted
   ones too. `severity` is `bad` (packets are lost), `warn` or `info`. `dropped_packets` is a lower
   bound if there are `dropped_uncounted` (`seconds` is null for an NF that never counts drops), or
-  if it is counted from `dropped_since` on, later than `since`; `dropped_is_bound` is true then.
+  if it is counted from `dropped_since` on and began before; `dropped_is_bound` is true then.
   Costs of victims are of `cpp_metric`; an upper bound may have empty polls in it.
 - `focus`: the core counted in detail (`--focus`), null without one; `tree` has its top-down nodes,
   each after its parent: `of` is `slots` or `cycles`, `beyond` whether it and all above it exceed

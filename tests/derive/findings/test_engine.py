@@ -309,7 +309,7 @@ def test_after_a_jump_a_finding_without_a_recorded_begin_had_not_ended() -> None
     for begins, is_whole, since_s, from_s in (
         ({("made-up", "cpu 1"): (50 * S, 57 * S)}, True, 50, 100),
         ({("made-up", "cpu 1"): (50 * S, 57 * S)}, False, 50, 100),
-        ({}, False, 121, 100),  # it may have begun earlier
+        ({}, False, 121, 121),  # it may have begun earlier
         ({}, True, 121, 0),
         ({("made-up", "cpu 1"): (121 * S, 128 * S)}, True, 121, 0),
     ):
