@@ -29,6 +29,7 @@ from nftop.export.report.content import (
 )
 from nftop.export.report.pages import html_report, markdown_report
 from nftop.model.change import Cell, Change
+from nftop.model.clock import clock_of
 from nftop.model.incident import Severity
 from nftop.model.missing import Missing, Reason
 from nftop.session.interval import named, opened
@@ -41,6 +42,7 @@ from nftop.store.reading.seekpoint import packed
 from tests.bench.scenes import Clocked
 from tests.command import called
 from tests.recordings import header_of, joined
+from tests.samples import S
 
 HOSTILE = (
     '"><script>alert(1)</script><img src=http://x/ onerror=x>|`*_[a](http://x)\u202e\x1b]0;x\x07'
@@ -275,6 +277,24 @@ def test_information_harms_nobody(data: ReportData) -> None:
     for shown, word in ((data.events, "; harms vpp"), (events, "; of vpp")):
         text = markdown_report(report_blocks(replace(data, events=shown), "x"))
         assert (word in text) and (("harms" in text) == ("harms" in word))
+
+
+def test_information_has_the_time_of_its_numbers(data: ReportData) -> None:
+    (event, *_) = (item for item in data.events if item.severity is Severity.INFO)
+    assert event.incident is not None
+    last_ns = data.last.wall_ns
+    for until_ns, times in (
+        (None, f"since {clock_of(event.begin_ns)}, at {clock_of(last_ns)}: "),
+        (last_ns - 5 * S, f"{clock_of(event.begin_ns)} to {clock_of(last_ns - 5 * S)}, last: "),
+    ):
+        incident = replace(event.incident, until_ns=until_ns, is_bound=False)
+        shown = replace(
+            data,
+            events=(replace(event, end_ns=until_ns, incident=incident),),
+            last=replace(data.last, incidents=(incident,)),
+        )
+        text = markdown_report(report_blocks(shown, "x")).replace("\\", "")
+        assert f"- {times}" in text
 
 
 def test_a_table_without_header_begins_with_its_first_row() -> None:
