@@ -216,7 +216,7 @@ wheel: $(READY)
 	@rm -rf build/share dist/*.whl
 	@packaging/share.sh $(BIN)/nftop build/share
 	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
-	@$(BIN)/python packaging/locked.py > dist/constraints.txt
+	@$(BIN)/python packaging/locked.py > dist/constraints.new && mv dist/constraints.new dist/constraints.txt
 	@ls dist/*.whl
 
 # Known holes of nftop's dependencies in the versions of .venv, direct and indirect. Fails if the data
@@ -224,7 +224,7 @@ wheel: $(READY)
 audit: $(READY)
 	@$(call venv,build/audit)
 	@build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit
-	@$(BIN)/python packaging/locked.py > build/audit/requirements.txt
+	@$(BIN)/python packaging/locked.py > build/audit/requirements.new && mv build/audit/requirements.new build/audit/requirements.txt
 	@build/audit/bin/pip-audit --strict --no-deps --disable-pip -r build/audit/requirements.txt
 
 # Of the system's Python, so for the distribution it is made on.
@@ -251,7 +251,7 @@ install-check: wheel
 	@for release in $(RELEASE); do \
 	  packaging/debian.sh $$release $(DEBIAN) dist check-install.sh dist/nftop-*.whl || exit 1; done
 
-# For every user: the system's Python, not one that lives in somebody's home.
+# For every user: the system's Python, not one that lives in somebody's home. With the versions of `make wheel`, if it ran.
 install: PYTHON := $(or $(shell /usr/bin/python3 -c 'import sys; print(sys.executable) if sys.version_info >= (3, 11) else None' 2>/dev/null | grep /),$(PYTHON))
 install:
 	@$(no_spaces)
@@ -260,7 +260,7 @@ install:
 	@test ! -e "$(PREFIX)" -o -e "$(PREFIX)/$(MARK)" || { echo "$(PREFIX) exists and is not nftop's: choose another PREFIX"; exit 1; }
 	@$(call venv,$(PREFIX))
 	@touch $(PREFIX)/$(MARK)
-	$(PREFIX)/bin/pip install --quiet --upgrade .
+	$(PREFIX)/bin/pip install --quiet --upgrade $(addprefix --constraint ,$(wildcard dist/constraints.txt)) .
 	@mkdir -p $(BINDIR)
 	ln -sfn $(PREFIX)/bin/nftop $(BINDIR)/nftop
 	@packaging/share.sh $(PREFIX)/bin/nftop $(SHAREDIR)

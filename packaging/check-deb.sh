@@ -49,6 +49,11 @@ took "$begin" "removed"
 [ ! -e /usr/bin/nftop ] && [ ! -e $lib ] || fail "left: $(find $lib | head)"
 dpkg -i "$deb" >/dev/null
 touch $lib/lib/of-somebody
+# As `systemctl enable` does, which a bare Debian may not have.
+mkdir -p /etc/systemd/system/multi-user.target.wants
+for unit in nftop-serve nftop-record; do
+  ln -s /usr/lib/systemd/system/$unit.service /etc/systemd/system/multi-user.target.wants/
+done
 dpkg -P nftop >/dev/null 2>&1
 left=$(find / -xdev -name '*nftop*' ! -path '/in/*' ! -path '/tmp/*' ! -path '/var/cache/*' ! -path '/root/*')
 [ -z "$left" ] || fail "purged, but left: $left"

@@ -44,4 +44,19 @@ done
 expect "the recordings' folder is" "$(stat -c '%U %a' /var/lib/nftop-recordings)" "root 700" record
 nftop replay /var/lib/nftop-recordings/*.nftop --batch -n 1 --json >/root/frame
 echo "nftop-record: $(stat -c %s /var/lib/nftop-recordings/*.nftop) bytes, and they are replayed"
+mkdir -p /etc/nftop
+echo 'interval_s = "x"' >/etc/nftop/config.toml
+for unit in serve record; do
+  systemctl start nftop-$unit || true
+  try=0
+  until [ "$(state ActiveState $unit)" = failed ]; do
+    try=$((try + 1))
+    [ $try -lt 60 ] || fail "nftop-$unit with a broken configuration is $(state ActiveState $unit)"
+    sleep 1
+  done
+  expect "nftop-$unit with a broken configuration ended with" "$(state ExecMainStatus $unit)" 2 $unit
+  expect "nftop-$unit with a broken configuration was restarted" "$(state NRestarts $unit)" 0 $unit
+  systemctl reset-failed nftop-$unit
+done
+rm /etc/nftop/config.toml
 echo "all of it"

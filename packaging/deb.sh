@@ -4,7 +4,10 @@
 # that the tests ran with (packaging/locked.py). They have no hashes: the files of a version differ by Python and
 # processor, and nftop keeps no list of all of them.
 set -eu
-wheel=$1 constraints=$2 out=$3
+wheel=$(realpath "$1") constraints=$(realpath "$2")
+mkdir -p "$3"
+out=$(realpath "$3")
+cd "$(dirname "$0")/.."
 python=/usr/bin/python3
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 next=$("$python" -c 'import sys; print("%d.%d" % (sys.version_info[0], sys.version_info[1] + 1))')
@@ -26,7 +29,7 @@ PIP_ROOT_USER_ACTION=ignore ${PIP:-pip} install --quiet --disable-pip-version-ch
   --no-compile --python-version "$version" --only-binary :all: --implementation cp --target "$site" \
   --constraint "$constraints" "${wheel}[vpp]"
 rm -rf "$site/bin" "$site/share"
-find "$site" -type d -name tests -prune -exec rm -rf {} +  # of numpy, a third of all modules
+find "$site/numpy" -type d -name tests -prune -exec rm -rf {} +  # a third of all modules
 cat >"$root/usr/bin/nftop" <<'START'
 #!/usr/lib/nftop/bin/python3
 import sys
@@ -42,7 +45,7 @@ cat >"$root/DEBIAN/nftop" <<START
 PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$site exec $python -m nftop "\$@"
 START
 chmod 755 "$root/DEBIAN/nftop"
-"$(dirname "$0")/share.sh" "$root/DEBIAN/nftop" "$root/usr/share"
+packaging/share.sh "$root/DEBIAN/nftop" "$root/usr/share"
 rm "$root/DEBIAN/nftop"
 mv "$root/usr/share/zsh/site-functions" "$root/usr/share/zsh/vendor-completions"  # where Debian's zsh looks
 gzip -9n "$root"/usr/share/man/man1/*.1
@@ -63,10 +66,9 @@ Description: top for hosts that forward packets in software
  misses) on hosts that forward with DPDK, VPP, OVS-DPDK or the kernel, finds
  what makes it cost more, and changes cache classes safely.
 CONTROL
-cp "$(dirname "$0")"/debian/* "$root/DEBIAN/"
+cp packaging/debian/* "$root/DEBIAN/"
 (cd "$root" && find usr -type f -exec md5sum {} + >DEBIAN/md5sums)
 chmod -R u=rwX,go=rX "$root"
-mkdir -p "$out"
 file=$out/nftop_${nftop}_$(dpkg --print-architecture).deb
 dpkg-deb --root-owner-group -Zxz -z2 --build "$root" "$file" >/dev/null
 echo "$file"

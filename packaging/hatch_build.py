@@ -1,11 +1,13 @@
 """Adds manual pages, completions and a software bill of materials to the wheel.
 
-`make wheel` writes the pages and completions before.
+The pages and completions are read from build/share, where `make wheel` has written them. A wheel
+that is built without them has none.
 """
 
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from packaging.utils import canonicalize_name
 
 # Extras that no user of nftop needs.
 _OF_DEVELOPERS = frozenset({"dev", "fuzz"})
-SBOM = "build/sbom/nftop.cdx.json"
+SBOM = "nftop.cdx.json"
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg,misc]
@@ -25,8 +27,14 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg,misc]
     The bill of materials is in the wheel's `.dist-info/sboms` (PEP 770).
     """
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:  # noqa: ARG002
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Raises ValueError if the pages are of another version of nftop."""
         share = Path(self.root) / "build/share"
+        page = share / "man/man1/nftop.1"
+        if not page.exists():
+            self.app.display_warning("no manual pages and completions in this wheel: `make wheel`")
+        elif version == "standard" and f'"nftop {self.metadata.version}"' not in page.read_text():
+            raise ValueError(f"{share} is of another version: `make wheel`, or remove that folder")
         for path in sorted(share.rglob("*")):
             if path.is_file():
                 inside = path.relative_to(share).as_posix()
@@ -36,10 +44,14 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg,misc]
             core.name, self.metadata.version, core.license_expression,
             core.dependencies, core.optional_dependencies,
         )  # fmt: skip
-        file = Path(self.root) / SBOM
-        file.parent.mkdir(parents=True, exist_ok=True)
+        # Not in the source tree: `sudo make install` would leave root's files in it.
+        self._folder = tempfile.TemporaryDirectory()
+        file = Path(self._folder.name) / SBOM
         file.write_text(json.dumps(bill, indent=2) + "\n")
-        build_data.setdefault("sbom_files", []).append(SBOM)
+        build_data.setdefault("sbom_files", []).append(str(file))
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
+        self._folder.cleanup()
 
 
 def bill_of_materials(

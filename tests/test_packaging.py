@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.command import NFTOP, PATIENCE_S
 from tests.house import ROOT
 
 PACKAGING = ROOT / "packaging"
@@ -75,19 +78,27 @@ def test_an_ubuntu_release_without_a_script_uses_that_of_gutsy(
 
 
 def test_a_package_has_the_versions_that_the_tests_ran_with(tmp_path: Path) -> None:
+    """Called from another folder, by paths relative to that."""
     stub(tmp_path, "pip", f'printf "%s\\n" "$@" > {tmp_path}/given; exit 9')
     done = subprocess.run(
         [PACKAGING / "deb.sh", "nftop-1-py3-none-any.whl", "versions.txt", tmp_path / "out"],
-        env={"PATH": "/usr/bin:/bin", "PIP": str(tmp_path / "pip")},
+        env={"PATH": "/usr/bin:/bin", "PIP": str(tmp_path / "pip")}, cwd=tmp_path,
         capture_output=True, check=False,
     )  # fmt: skip
     assert done.returncode == 9
     given = (tmp_path / "given").read_text().splitlines()
-    assert given[given.index("--constraint") + 1] == "versions.txt"
+    assert given[given.index("--constraint") + 1 :] == [
+        str(tmp_path / "versions.txt"), f"{tmp_path}/nftop-1-py3-none-any.whl[vpp]",
+    ]  # fmt: skip
     makefile, container = (
         path.read_text() for path in (ROOT / "Makefile", PACKAGING / "Containerfile")
     )
-    assert "packaging/locked.py > dist/constraints.txt" in makefile
+    # Whole, or none.
+    (recipe,) = (line for line in makefile.splitlines() if "locked.py > dist/" in line)
+    assert recipe.endswith(
+        "packaging/locked.py > dist/constraints.new && mv dist/constraints.new dist/constraints.txt"
+    )
+    assert "--constraint ,$(wildcard dist/constraints.txt)" in makefile
     assert "--constraint /tmp/constraints.txt" in container
 
 
@@ -105,6 +116,44 @@ def test_the_container_has_what_the_units_have() -> None:
     mounts = dict(re.findall(r"-v (\S+?):(\S+)", text))
     assert mounts.keys() == {"/sys/fs/resctrl", "/var/lib/nftop-recordings"}
     assert mounts["/sys/fs/resctrl"].endswith(":ro")
+
+
+def test_a_unit_is_not_restarted_after_a_wrong_configuration(tmp_path: Path) -> None:
+    (tmp_path / "nftop").mkdir()
+    (tmp_path / "nftop/config.toml").write_text('interval_s = "x"\n')
+    code = subprocess.run(
+        [*NFTOP, "serve"], env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
+        capture_output=True, check=False, timeout=PATIENCE_S,
+    ).returncode  # fmt: skip
+    units = [path.read_text() for path in (PACKAGING / "systemd").glob("*.service")]
+    codes = [re.findall(r"(?m)^RestartPreventExitStatus=(\d+)$", unit) for unit in units]
+    assert codes == [[str(code)], [str(code)]]
+
+
+def test_a_purge_removes_the_links_of_enabled_units(tmp_path: Path) -> None:
+    """With Debian's own helper, in a file system of its own."""
+    helper = Path("/usr/bin/deb-systemd-helper")
+    if not helper.exists():
+        pytest.skip("needs Debian's init-system-helpers")
+    programs, root = tmp_path / "bin", tmp_path / "root"
+    units = root / "usr/lib/systemd/system"
+    links = root / "etc/systemd/system/multi-user.target.wants"
+    (root / "lib").parent.mkdir()
+    (root / "lib").symlink_to("usr/lib")
+    for folder in (programs, units, links):
+        folder.mkdir(parents=True)
+    for name in ("systemctl", "deb-systemd-invoke"):
+        stub(programs, name, "exit 0")
+    own = {"PATH": f"{programs}:/usr/bin:/bin", "DPKG_ROOT": str(root),
+           "DPKG_MAINTSCRIPT_PACKAGE": "nftop"}  # fmt: skip
+    done = [shutil.copy(path, units) for path in (PACKAGING / "systemd").glob("*.service")]
+    names = [Path(path).name for path in done]
+    assert len(names) == 2
+    subprocess.run([PACKAGING / "debian/postinst", "configure", ""], env=own, check=True)
+    for name in names:
+        (links / name).symlink_to(f"/lib/systemd/system/{name}")
+    subprocess.run([helper, "purge", *names], env=own, check=True, capture_output=True)
+    assert [path.name for path in root.rglob("*nftop*") if path.parent != units] == []
 
 
 def test_no_folder_that_root_runs_programs_of_is_where_everybody_may_write() -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterator
 
+from nftop.cli.parsers.cat import file_name
 from nftop.cli.parsers.common import Parser
 from nftop.model.struct import dataclass
 
-_USAGE = "usage: "
-# Metavars of values that are files or folders.
-_FILE_VALUE = re.compile(r"(?:FILE|PATH|[AB])(?:\[@FROM,TO\])?")
+_USAGE, _WIDTH = "usage: ", 78
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class CommandSpec:
     Attributes:
         path: its words, (`nftop`, `cat`, `set`).
         text: one line, "" for nftop itself.
-        usage: its synopsis, as argparse prints it.
+        usage: its synopsis, as argparse prints it on a terminal of 80 columns.
     """
 
     path: tuple[str, ...]
@@ -91,15 +89,20 @@ def _spec(
     return CommandSpec(
         path=path,
         text=text,
-        usage=parser.format_usage()
-        .removeprefix(_USAGE)
-        .replace("\n" + " " * len(_USAGE), "\n")
-        .strip(),
+        usage=_usage(parser),
         description=parser.description or "",
         epilog=parser.epilog or "",
         options=tuple(options),
         commands=tuple(commands),
     )
+
+
+def _usage(parser: argparse.ArgumentParser) -> str:
+    formatter = parser._get_formatter()  # noqa: SLF001
+    formatter._width = _WIDTH  # noqa: SLF001
+    formatter.add_usage(parser.usage, parser._actions, parser._mutually_exclusive_groups)  # noqa: SLF001
+    usage = formatter.format_help().removeprefix(_USAGE)
+    return usage.replace("\n" + " " * len(_USAGE), "\n").strip()
 
 
 def _option(action: argparse.Action, text: str, group: str) -> OptionSpec:
@@ -112,7 +115,7 @@ def _option(action: argparse.Action, text: str, group: str) -> OptionSpec:
         flags=tuple(action.option_strings),
         value=value,
         choices=choices,
-        is_file=_FILE_VALUE.fullmatch(value) is not None,
+        is_file=action.type is file_name,
         text=text,
         group=group,
     )

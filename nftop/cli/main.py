@@ -121,7 +121,7 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
     from nftop.cli import config  # noqa: PLC0415 - help and errors have ended nftop before
 
     try:
-        settings = config.read_config(config.files(os.environ), _taken)
+        settings = config.read_config(config.files(os.environ), check_arguments)
     except config.ConfigError as error:
         if options.command not in _WITHOUT_CONFIG:
             parser.error(str(error))
@@ -153,7 +153,7 @@ class _Strict(argparse.ArgumentParser):
         raise ValueError(message.partition(": ")[2] or message)
 
 
-def _taken(arguments: Sequence[str]) -> None:
+def check_arguments(arguments: Sequence[str]) -> None:
     """Raises ValueError, with why, if no option takes these arguments of a configuration."""
     parser = _Strict(add_help=False)
     parser.set_defaults(**DEFAULTS)
@@ -287,7 +287,13 @@ def _fill_tma(tma: argparse.ArgumentParser) -> None:
     tma.add_argument("--json", action="store_true", help="one JSON object, schema nftop.tma/1")
     tma.add_argument("--events", action="store_true",
                      help="print the perf command that counts the events")  # fmt: skip
-    tma.add_argument("file", metavar="FILE", nargs="?", help="the counts; - is standard input")
+    tma.add_argument(
+        "file",
+        metavar="FILE",
+        type=cat.file_name,
+        nargs="?",
+        help="the counts; - is standard input",
+    )
 
 
 def _add_shell(commands: cat.Commands) -> None:
@@ -352,7 +358,7 @@ def _fill_fleet(fleet: argparse.ArgumentParser) -> None:
         help="show the hosts of the Prometheus at http://HOST:PORT or https://HOST:PORT",
     )  # fmt: skip
     fleet.add_argument(
-        "--prometheus-token-file", metavar="FILE", dest="token_file",
+        "--prometheus-token-file", metavar="FILE", type=cat.file_name, dest="token_file",
         help="file with a bearer token for it; sent over https, or to this machine, only",
     )  # fmt: skip
     fleet.add_argument(

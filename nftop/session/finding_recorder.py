@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from nftop.model.frame import Finding, Frame
 from nftop.model.incident import Severity
-from nftop.model.struct import dataclass
-from nftop.store.recording.recorder import Recorder, Recording
+from nftop.model.struct import dataclass, replace
+from nftop.store.recording.recorder import NO_ANSWER, Recorder, Recording
 from nftop.store.recording.sink import Sink
 
 # A recording ends after this multiple of `after_ns`, even if findings go on.
@@ -33,6 +33,7 @@ class RecordingTrigger:
 class _Run:
     """A recording; `ended` is set in the recorder's thread."""
 
+    sink: Sink
     began_ns: int  # CLOCK_MONOTONIC
     findings: int = 0
     goes_on: bool = False
@@ -61,7 +62,7 @@ class FindingRecorder:
         Args:
             recorder: has a flight recorder, and takes every sample.
             trigger: when a recording begins and ends.
-            new_sink: a new file, by the wall time of the finding.
+            new_sink: creates the sink of a new file from the finding's wall time, in ns.
             report: called after a recording has ended, with the number of its findings (or
                 incidents) and whether they go on.
         """
@@ -98,23 +99,27 @@ class FindingRecorder:
             if now_ns >= min(self._until_ns, longest_ns):
                 self._recorder.stop()
                 self._running = None
-            elif run.ended is not None:  # it could not be written; the next finding tries again
-                self._running = None
         self._report_ended()
 
-    def close(self) -> None:
-        """End the recording that runs, and wait for its end."""
+    def close(self) -> Recording | None:
+        """As the recorder's; reports all recordings, also those without an answer of the disk."""
         last = self._recorder.close()
-        if self._unreported and self._unreported[-1].ended is None:
-            self._unreported[-1].ended = last  # a disk that does not answer
+        now = self._recorder.recording
+        for run in self._unreported:
+            if run.ended is None:  # the disk does not answer
+                sink = run.sink
+                state = Recording(sink.name, 0.0, sink.ticks, sink.size, sink.lost, "")
+                state = now if now is not None and now.name == sink.name else state
+                run.ended = replace(state, problem=NO_ANSWER, over=True)
         self._report_ended()
+        return last
 
     def _begin(self, wall_ns: int, monotonic_ns: int) -> None:
-        """Begin a recording, or prolong the one that runs."""
-        if self._running is None:
-            self._running = run = _Run(monotonic_ns)
+        """Begin a recording, or prolong the one that runs and could be written so far."""
+        if self._running is None or self._running.ended is not None:
+            self._running = run = _Run(self._new_sink(wall_ns), monotonic_ns)
             self._unreported.append(run)
-            self._recorder.start(self._new_sink(wall_ns), self._trigger.before_ns, run.end)
+            self._recorder.start(run.sink, self._trigger.before_ns, run.end)
             self.count += 1
         self._running.findings += 1
         self._until_ns = monotonic_ns + self._trigger.after_ns

@@ -40,13 +40,13 @@ class NamedInterval:
 
 
 def named(text: str) -> NamedInterval:
-    """`FILE`, `FILE@FROM`, `FILE@FROM,TO` or `FILE@,TO`; FILE may have an @ where there is one."""
+    """Parse `FILE`, `FILE@FROM`, `FILE@FROM,TO` or `FILE@,TO`; an existing FILE may contain @."""
     at = len(text)
     while at > 0 and not Path(text[:at]).exists():
         at = text.rfind("@", 0, at)
     if at == len(text):
         return NamedInterval(text)
-    # None is there: the last @ is taken for ours, so that the sentence is about the file.
+    # No such file: split at the last @, so that the error is about the file.
     file, _, times = (text[:at], "@", text[at + 1 :]) if at > 0 else text.rpartition("@")
     start, _, end = times.partition(",")
     return NamedInterval(file or times, start.strip(), end.strip()) if file else NamedInterval(text)

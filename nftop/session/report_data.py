@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -187,6 +188,7 @@ def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | 
     nfs: dict[str, NfRow] = {}
     bounded: set[str] = set()
     beyond: set[SubjectKey] = set()
+    of_kind = Counter[str]()  # subjects by kind
     first: Frame | None = None
     last: Frame | None = None
     count = 0
@@ -197,9 +199,10 @@ def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | 
         for key, name, metrics, values in _values(frame):
             means = subjects.get(key)
             if means is None:
-                if sum(other.kind == key.kind for other in subjects) >= MOST_SUBJECTS:
+                if of_kind[key.kind] >= MOST_SUBJECTS:
                     beyond.add(key)
                     continue
+                of_kind[key.kind] += 1
                 means = subjects[key] = SubjectMeans(name, metrics)
             means.put(point, values)
         nfs |= {nf.key: nf for nf in frame.nfs if SubjectKey("nf", nf.key) in subjects}

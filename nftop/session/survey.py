@@ -81,9 +81,10 @@ class RecordingSurvey:
 
     def run(self) -> None:
         """Read it: markers of all of it, totals of its minutes, then incidents tick by tick."""
-        first = next_position(self._data, self._data.first)
-        self._events.scanned_ns = 0 if first is None else first.point.wall_ns
+        self._events.scanned_ns = 0
         try:
+            first = next_position(self._data, self._data.first)
+            self._events.scanned_ns = 0 if first is None else first.point.wall_ns
             if first is None or not self._markers():
                 return
             long = last_tick_ns(self._data) - first.point.wall_ns >= SAMPLED_FROM_NS

@@ -143,7 +143,12 @@ def test_the_fix_of_an_errno_is_a_command(code: int) -> None:
 
 
 def test_prose_is_no_command() -> None:
-    for prose in ("start OVS", "on a host: sudo modprobe x", "sudo dmesg; then fans and air flow"):
+    for prose in (
+        "start OVS", "on a host: sudo modprobe x", "sudo dmesg; then fans and air flow",
+        "make sure that the cable is plugged in", "find the cable", "sudo modprobe the module",
+        "sudo dmesg  # then reboot", "sudo sh -c 'dmesg && reboot'", "echo $(reboot)",
+        "sudo sysctl a.b=$((2 * $(reboot)))", "sudo reboot",
+    ):  # fmt: skip
         with pytest.raises(AssertionError):
             assert_command(prose)
 

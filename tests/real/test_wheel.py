@@ -33,19 +33,26 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
     return done.stdout
 
 
+def sources(folder: Path) -> Path:
+    """A copy of the sources: no other build is in it."""
+    for name in ("nftop", "packaging"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Environment with the wheel, built of a copy of the sources: no other build is in it."""
-    source, clean = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("clean")
-    for name in ("nftop", "packaging"):
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
+    """Environment with the wheel."""
+    source, clean = sources(tmp_path_factory.mktemp("source")), tmp_path_factory.mktemp("clean")
     venv.create(clean, with_pip=True)
     # As `make wheel`.
     run("packaging/share.sh", Path(sys.executable).parent / "nftop", "build/share", cwd=source)
     pip = (clean / "bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check")
     run(*pip, "wheel", "--no-deps", "--wheel-dir", source / "dist", source)
+    # Root's build in the operator's folder leaves nothing there.
+    assert [path.name for path in (source / "build").iterdir()] == ["share"]
     (wheel,) = (source / "dist").glob("*.whl")
     run(*pip, "install", wheel)
     shutil.rmtree(source)
@@ -78,6 +85,16 @@ def test_its_bill_of_materials_has_every_dependency_of_its_metadata(installed: P
         {"ref": component["bom-ref"], "dependsOn": [row["bom-ref"] for row in bill["components"]]}
     ]
     assert "sboms/nftop.cdx.json" in (info / "RECORD").read_text()
+
+
+def test_pages_of_another_version_are_not_put_into_it(tmp_path: Path) -> None:
+    page = sources(tmp_path) / "build/share/man/man1/nftop.1"
+    page.parent.mkdir(parents=True)
+    page.write_text('.TH NFTOP 1 "" "nftop 0.0.1" "nftop"\n')
+    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", "dist", "."]
+    done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "another version" in done.stdout + done.stderr
+    assert not list(tmp_path.glob("dist/*.whl"))
 
 
 def test_it_runs_from_another_folder(installed: Path, tmp_path: Path) -> None:

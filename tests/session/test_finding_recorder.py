@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Event
+from unittest import mock
 
 import pytest
 
@@ -19,7 +20,8 @@ from nftop.model.struct import replace
 from nftop.session.finding_recorder import MOST_AFTER, FindingRecorder, RecordingTrigger
 from nftop.store.format.records import Marker
 from nftop.store.history.flight import FlightRecorder
-from nftop.store.recording.recorder import Recorder, Recording
+from nftop.store.recording import recorder as recorder_module
+from nftop.store.recording.recorder import NO_ANSWER, Recorder, Recording
 from nftop.store.recording.sink import FileSink, Sink
 from tests.recordings import Taken, everything, taken, ticks_of
 from tests.waiting import until
@@ -123,6 +125,54 @@ def test_recordings_that_end_before_the_next_frame_are_all_reported(
     names = [done.name for done, _, _ in bench.ended]
     assert names == sorted(map(str, tmp_path.iterdir())) and len(names) == 3
     assert [done.ticks > 0 for done, _, _ in bench.ended] == [True] * 3
+
+
+def test_recordings_without_an_answer_of_the_disk_are_reported_under_their_own_names(
+    tmp_path: Path, session: Taken
+) -> None:
+    """The first can't be ended, so that the second can't be begun."""
+    bench = Bench(tmp_path, session, after_s=1)
+    go_on, hangs = Event(), Event()
+
+    def hang(_: FileSink) -> None:
+        hangs.set()
+        go_on.wait(60)
+
+    patched = (mock.patch.object(FileSink, "finish", hang),
+               mock.patch.object(recorder_module, "_WHOLE_S", 0.01))  # fmt: skip
+    with patched[0], patched[1]:
+        for number in range(6):
+            bench.recorder.take(session.samples[number])
+            until(lambda: hangs.is_set() or bench.recorder._waiting == 0)
+            incidents = tuple(map(incident, {0: ("a",), 4: ("b",)}.get(number, ())))
+            bench.triggered.on_frame(replace(session.frames[number], incidents=incidents))
+        until(hangs.is_set)
+        bench.triggered.close()
+        names = [done.name for done, _, _ in bench.ended]
+        assert names == [str(tmp_path / f"{bench.wall_ns(at)}.nftop") for at in (0, 4)]
+        assert [done.ticks > 0 for done, _, _ in bench.ended] == [True, False]
+        assert all(done.problem == NO_ANSWER for done, _, _ in bench.ended)
+        assert bench.triggered.incomplete == 2
+        go_on.set()
+        bench.recorder._thread.join()
+
+
+def test_a_finding_after_a_recording_has_ended_early_begins_another(
+    tmp_path: Path, session: Taken
+) -> None:
+    """Both findings are of one tick: no frame is between them."""
+    folder = tmp_path / "missing"
+    folder.touch()
+    bench = Bench(folder, session, rules=frozenset({"drops"}))
+    finding = Finding("drops", "drop_packets_per_s", "nf vpp", "1 packet", 1)
+    sample = session.samples[0]
+    bench.recorder.take(sample)
+    bench.triggered.on_finding(finding, sample.wall_ns, sample.monotonic_ns)
+    until(lambda: bench.triggered._unreported[0].ended is not None)
+    folder.unlink()
+    bench.triggered.on_finding(finding, sample.wall_ns, sample.monotonic_ns)
+    bench.triggered.close()
+    assert [(done.ticks, count) for done, count, _ in bench.ended] == [(0, 1), (1, 1)]
 
 
 def test_information_and_muted_incidents_begin_none(tmp_path: Path, session: Taken) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
 from unittest import mock
@@ -112,6 +113,16 @@ def test_long_recording_has_totals_of_every_minute_before_its_incidents() -> Non
     minutes = range(0, TICKS, PER_SEGMENT)
     assert ticks.tolist() == [0, *(at + by for at in minutes for by in (1, 2))]
     assert np.isfinite(series.values[1:]).all()
+
+
+def test_file_that_cannot_be_read_ends_it_and_is_closed() -> None:
+    reader, events = recording().reader(), EventHistory()
+    with (
+        mock.patch.object(type(reader), "read", side_effect=OSError(errno.EIO, "x")),
+        mock.patch.object(type(reader), "close") as close,
+    ):
+        RecordingSurvey(reader, events, NO_SETTINGS).run()
+    assert close.call_count == 1 and events.scanned_ns == 0
 
 
 def test_thread_ends_when_it_is_stopped() -> None:

@@ -109,10 +109,9 @@ def record(options: argparse.Namespace) -> int:
         try:
             _run(focused, recorder, options.duration, triggered)
         finally:
-            done = recorder.close()
+            done = (triggered or recorder).close()
             _say_log(log)
     if triggered is not None:
-        triggered.close()
         count, incomplete = triggered.count, triggered.incomplete
         lacking = f", {incomplete} incomplete" if incomplete else ""
         say(f"nftop: {count} recording{'s' * (count != 1)} of findings{lacking}")
@@ -140,9 +139,13 @@ def _unwritable(host: str, options: argparse.Namespace) -> str:
 def _finding_recorder(
     host: str, options: argparse.Namespace, recorder: Recorder
 ) -> FindingRecorder:
-    """Recordings of findings, each a file with the finding's time in its name."""
+    """Recordings of findings, each a file with the finding's time in its name.
+
+    Their stem is their own, so that --keep removes no other recording of the folder.
+    """
     owner, written, reported = caller(os.environ), list[Path](), ""
-    base = _base(host, options)
+    plain = _base(host, options)
+    base = plain.with_name(f"{plain.stem}-finding{plain.suffix}")
     keep = Keep(_KEPT if options.keep is None else options.keep, options.keep_size)
 
     def new_sink(wall_ns: int) -> Sink:
@@ -167,7 +170,9 @@ def _finding_recorder(
         count = f"{findings} {'finding' if options.on else 'incident'}{'s' * (findings != 1)}"
         say(f"nftop: {text}; {count}, {done.before_s:.0f} s before the first{lost}{more}")
         with contextlib.suppress(OSError):
-            remove_oldest(base, keep, written)
+            # A disk that does not answer would not answer this either.
+            for gone in () if done.over else remove_oldest(base, keep, written):
+                say(f"nftop: {printable(str(gone))}: removed, one of the oldest (--keep)")
         del written[:-1]
 
     trigger = RecordingTrigger(options.on, _before_ns(options), options.after or _AFTER_NS)

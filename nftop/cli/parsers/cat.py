@@ -110,12 +110,14 @@ def _add_deeds(cat: argparse.ArgumentParser) -> None:
 
 def _add_profiles(deeds: Commands) -> None:
     take = deeds.add_parser("import", help="apply a profile: nftop's own, or that of `pqos -f`")
-    take.add_argument("file", metavar="FILE", help="- is standard input")
+    take.add_argument("file", metavar="FILE", type=file_name, help="- is standard input")
     take.add_argument("--fix", action="store_true",
                       help="fix all errors that can be fixed, without asking")  # fmt: skip
     add_confirmation(take)
     give = deeds.add_parser("export", help="the classes of this host as a profile")
-    give.add_argument("-o", dest="output", metavar="FILE", help="a new file; else standard output")
+    give.add_argument(
+        "-o", dest="output", metavar="FILE", type=file_name, help="a new file; else standard output"
+    )
     for parser in (take, give):
         parser.add_argument("--profile", choices=("toml", "pqos"), default=None,
                             help="format (default: by file name or content, or toml)")  # fmt: skip
@@ -211,7 +213,7 @@ def _add_try(deeds: Commands) -> None:
     parser = deeds.add_parser(
         "try", help="compare a configuration with the present one by experiment", epilog=_TRY
     )
-    parser.add_argument("file", metavar="PROFILE", nargs="?", default=None,
+    parser.add_argument("file", metavar="PROFILE", type=file_name, nargs="?", default=None,
                         help="a profile; - is standard input")  # fmt: skip
     parser.add_argument("--profile", choices=("toml", "pqos"), default=None,
                         help="its format (default: by file name or content, or toml)")  # fmt: skip
@@ -257,7 +259,7 @@ def _add_course(sweep: argparse.ArgumentParser) -> None:
         help="the result as one JSON object, schema nftop.experiment/1",
     )  # fmt: skip
     sweep.add_argument(
-        "-o", dest="output", metavar="FILE", default=None,
+        "-o", dest="output", metavar="FILE", type=file_name, default=None,
         help="record it into a new file: nftop replay shows the curve growing (key T)",
     )  # fmt: skip
     _add_start(sweep)
@@ -297,7 +299,7 @@ def _add_footprint(deeds: Commands) -> None:
     )  # fmt: skip
     _add_harm_limits(parser)
     parser.add_argument(
-        "-o", dest="output", metavar="FILE", default=None,
+        "-o", dest="output", metavar="FILE", type=file_name, default=None,
         help="also a recording of it, with the table in its markers",
     )  # fmt: skip
     parser.add_argument(
@@ -432,6 +434,11 @@ def _tasks(text: str) -> tuple[int, ...]:
     if not all(word.isascii() and word.isdigit() and len(word) <= 10 for word in words):
         raise argparse.ArgumentTypeError(f"{text!r} is not PID,...")
     return tuple(dict.fromkeys(map(int, words)))
+
+
+def file_name(text: str) -> str:
+    """Type of an option or argument that is a file or folder, for which shells offer files."""
+    return text
 
 
 def cpu_list(text: str) -> tuple[Cpu, ...]:

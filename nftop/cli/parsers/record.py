@@ -9,7 +9,7 @@ import argparse
 import re
 from collections.abc import Callable, Sequence
 
-from nftop.cli.parsers.cat import Commands, add_command
+from nftop.cli.parsers.cat import Commands, add_command, file_name
 from nftop.cli.parsers.common import add_batch, add_sampling, count_of
 from nftop.model.time_forms import span_ns, time_forms
 
@@ -31,9 +31,11 @@ With --rotate-size or --rotate-time every file has the time of its first tick in
 (edge-20260131T031200Z.nftop), and --keep, --keep-size remove the oldest recordings of that name.
 
 With --on finding nothing is written until a finding begins; then a new file gets the minutes
-before it (from memory, 32 MiB at most) and those after it. Findings meanwhile prolong it, to twelve
-times --after. --keep and --keep-size remove the oldest. If the disk is full this is reported, and
-the next finding tries again. nftop runs no program on a finding: let a service watch the journal.
+before it (from memory, 32 MiB at most) and those after it. Its name has the finding's time
+(edge-finding-20260131T031200Z.nftop). Findings meanwhile prolong it, to twelve times --after.
+--keep and --keep-size remove the oldest files of that name, and no other recordings; each removed
+file is reported. If the disk is full this is reported, and the next finding tries again. nftop
+runs no program on a finding: let a service watch the journal.
 
 exit codes: 0 complete; 1 nothing was recorded, or not all, such as when the reader of a pipe ended;
 2 usage; 128 + n ended by signal n, complete
@@ -70,7 +72,7 @@ def add_record(commands: Commands) -> None:
 
 
 def _fill_record(record: argparse.ArgumentParser) -> None:
-    record.add_argument("-o", dest="output", metavar="FILE", default=None,
+    record.add_argument("-o", dest="output", metavar="FILE", type=file_name, default=None,
                         help="output; - is standard output (default: a file with host and time "
                         "in its name, in nftop/recordings of your data folder)")  # fmt: skip
     record.add_argument("--duration", metavar="S", type=_span, default=None,
@@ -80,7 +82,8 @@ def _fill_record(record: argparse.ArgumentParser) -> None:
     record.add_argument("--rotate-time", metavar="S", type=_span, default=None,
                         help="begin a new file after this time, such as 1h")  # fmt: skip
     record.add_argument("--keep", metavar="N", type=count_of("files"), default=None,
-                        help="keep the newest N files of a rotation")  # fmt: skip
+                        help="keep the newest N files of a rotation or of findings (default 20 "
+                        "with --on)")  # fmt: skip
     record.add_argument("--keep-size", metavar="SIZE", type=_size, default=None,
                         help="keep the newest files up to this total size")  # fmt: skip
     record.add_argument("--on", metavar="finding[=RULE,...]", type=_trigger, default=None,
@@ -107,7 +110,9 @@ def add_replay(commands: Commands) -> None:
 
 
 def _fill_replay(replay: argparse.ArgumentParser) -> None:
-    replay.add_argument("file", metavar="FILE", help="the recording; - is standard input")
+    replay.add_argument(
+        "file", metavar="FILE", type=file_name, help="the recording; - is standard input"
+    )
     replay.add_argument("--at", metavar="TIME", default=None,
                         help="begin here; + counts from the start, - from the end")  # fmt: skip
     replay.add_argument("--follow", action="store_true", default=False,
@@ -121,13 +126,13 @@ def _fill_replay(replay: argparse.ArgumentParser) -> None:
 
 def with_times(arguments: Sequence[str]) -> list[str]:
     """`--at -5m` as `--at=-5m`: argparse takes what begins with a minus for an option."""
-    match: list[str] = []
+    result: list[str] = []
     for argument in arguments:
-        if match[-1:] == ["--at"] and "--" not in match and _BEFORE_END.match(argument):
-            match[-1] = f"--at={argument}"
+        if result[-1:] == ["--at"] and "--" not in result and _BEFORE_END.match(argument):
+            result[-1] = f"--at={argument}"
         else:
-            match.append(argument)
-    return match
+            result.append(argument)
+    return result
 
 
 def _trigger(text: str) -> frozenset[str]:
@@ -140,12 +145,12 @@ def _trigger(text: str) -> frozenset[str]:
 
 def _span(text: str) -> int:
     try:
-        match = span_ns(text)
+        interval_ns = span_ns(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    if match < _LEAST_NS:
+    if interval_ns < _LEAST_NS:
         raise argparse.ArgumentTypeError("at least a second")
-    return match
+    return interval_ns
 
 
 def _size(text: str) -> int:
@@ -228,38 +233,42 @@ def add_interval_commands(commands: Commands) -> None:
 
 
 def _fill_compare(compare: argparse.ArgumentParser) -> None:
-    compare.add_argument("a", metavar="A[@FROM,TO]", nargs="?", default=None,
+    compare.add_argument("a", metavar="A[@FROM,TO]", type=file_name, nargs="?", default=None,
                          help="a recording, or an interval of it")  # fmt: skip
-    compare.add_argument("b", metavar="B[@FROM,TO]", nargs="?", default=None,
+    compare.add_argument("b", metavar="B[@FROM,TO]", type=file_name, nargs="?", default=None,
                          help="the other one; without it: the experiment in A, its settings "
                          "compared by rounds")  # fmt: skip
     for name in ("before", "after"):
-        compare.add_argument(f"--{name}", metavar="FILE[@FROM,TO]", nargs="+", default=None,
-                             help=f"recordings of hosts {name} a change")  # fmt: skip
+        compare.add_argument(f"--{name}", metavar="FILE[@FROM,TO]", type=file_name, nargs="+",
+                             default=None, help=f"recordings of hosts {name} a change")  # fmt: skip
     compare.add_argument("--json", dest="form", action="store_const", const="json",
                          help="one JSON object, schema nftop.compare/1, of hosts "
                          "nftop.hosts/1")  # fmt: skip
 
 
 def _fill_export(export: argparse.ArgumentParser) -> None:
-    export.add_argument("file", metavar="FILE[@FROM,TO]", help="a recording, or an interval of it")
+    export.add_argument(
+        "file", metavar="FILE[@FROM,TO]", type=file_name, help="a recording, or an interval of it"
+    )
     export.add_argument("--format", dest="form", choices=FORMATS, required=True, help="format")
     export.add_argument("--table", metavar="NAME[,NAME]", default=None,
                         help="only this table, or these")  # fmt: skip
     export.add_argument("--partition", choices=("host,day",), metavar="host,day", default=None,
                         help="append to a folder of Parquet files by host and day")  # fmt: skip
-    export.add_argument("-o", dest="output", metavar="PATH", required=True,
+    export.add_argument("-o", dest="output", metavar="PATH", type=file_name, required=True,
                         help="a folder, created if needed; with one --table a file, or - for "
                         "standard output")  # fmt: skip
 
 
 def _fill_report(report: argparse.ArgumentParser) -> None:
-    report.add_argument("file", metavar="FILE[@FROM,TO]", help="a recording, or an interval of it")
-    report.add_argument("-o", dest="output", metavar="FILE", required=True,
+    report.add_argument(
+        "file", metavar="FILE[@FROM,TO]", type=file_name, help="a recording, or an interval of it"
+    )
+    report.add_argument("-o", dest="output", metavar="FILE", type=file_name, required=True,
                         help="a new file, .html or .md; - is standard output")  # fmt: skip
     report.add_argument("--format", dest="form", choices=("html", "md"), default=None,
                         help="default: by the file's name; md on standard output")  # fmt: skip
-    report.add_argument("--doctor", metavar="FILE", default=None,
+    report.add_argument("--doctor", metavar="FILE", type=file_name, default=None,
                         help="include this output of nftop doctor")  # fmt: skip
 
 

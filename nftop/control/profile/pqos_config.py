@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count, islice
 
 from nftop.control.profile.profile import (
@@ -334,20 +334,31 @@ def pqos_text(profile: ExportedProfile) -> str:
         match statement:
             case MaskStatement():
                 name = f"{number}{_LETTERS[statement.cdp]}"
-                head = f"{_ALLOC_TYPES[statement.resource]}{_at(statement.domains)}"
-                lines.append(f"alloc-class-set: {head}:{name}={statement.bits:#x}")
+                head = f"alloc-class-set: {_ALLOC_TYPES[statement.resource]}"
+                tail = f":{name}={statement.bits:#x}"
+                lines += [f"{head}{at}{tail}" for at in _at(statement.domains)]
             case LimitStatement() if statement.unit in _LIMIT_TYPES:
-                head = f"{_LIMIT_TYPES[statement.unit]}{_at(statement.domains)}"
-                lines.append(f"alloc-class-set: {head}:{number}={statement.value}")
+                head = f"alloc-class-set: {_LIMIT_TYPES[statement.unit]}"
+                tail = f":{number}={statement.value}"
+                lines += [f"{head}{at}{tail}" for at in _at(statement.domains)]
             case LimitStatement():
                 unit, value = statement.unit, statement.value
                 lines.append(f"# {statement.class_id}: pqos has no limits in {unit}: {value}")
             case CpusStatement():
                 lines += [
-                    f"alloc-assoc-set: llc:{number}={cpus}" for cpus in _lists(statement.cpus)
+                    f"alloc-assoc-set: llc:{number}={cpus}"
+                    for cpus in _lists(format_cpu_list(statement.cpus).split(","))
                 ]
-    short = (line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..." for line in lines)
-    return "".join(f"{line}\n" for line in short)
+    return "".join(f"{_shortened(line)}\n" for line in lines)
+
+
+def _shortened(line: str) -> str:
+    """A comment that pqos does not cut; other lines are short enough."""
+    if len(line) <= _LONGEST:
+        return line
+    if not line.startswith("#"):
+        raise AssertionError(f"pqos would cut {line!r}")
+    return f"{line[: _LONGEST - 3]}..."
 
 
 def _class_numbers(
@@ -378,14 +389,14 @@ def _class_numbers(
     return numbers | dict(zip(rest, list(islice(free, len(rest))), strict=True)), rest
 
 
-def _at(domains: tuple[int, ...] | None) -> str:
-    return "" if domains is None else f"@{','.join(map(str, domains))}"
+def _at(domains: tuple[int, ...] | None) -> list[str]:
+    return [""] if domains is None else [f"@{ids}" for ids in _lists(map(str, domains))]
 
 
-def _lists(cpus: Sequence[Cpu]) -> Iterator[str]:
-    """CPU lists short enough that pqos does not cut their lines."""
+def _lists(items: Iterable[str]) -> Iterator[str]:
+    """Lists of CPUs or domains, short enough that pqos does not cut their lines."""
     words: list[str] = []
-    for word in format_cpu_list(cpus).split(","):
+    for word in items:
         if words and len(",".join((*words, word))) > _LIST_LENGTH:
             yield ",".join(words)
             words = []

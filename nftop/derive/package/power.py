@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.counters import COUNTERS, CounterRates, tsc_hz
+from nftop.derive.cpu.deltas import difference
 from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange
-from nftop.derive.package.table import NOT_HERE, PACKAGES, BoxRates, added_up, box_rates
+from nftop.derive.package.table import (
+    NOT_HERE,
+    PACKAGES,
+    BoxRates,
+    box_rates,
+    matched,
+    rows_before,
+    sum_rates,
+)
 from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where, withhold
 from nftop.model.frame import PackageRow
 from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS, COUNTED_POWER_PACKAGE_METRICS
@@ -22,6 +32,7 @@ from nftop.model.uncore import CORE_POWER_EVENTS, PACKAGE_POWER_EVENTS, UncoreTa
 ENERGY_J = 2.0**-32  # of a count
 UNREAD = Missing(Reason.SOURCE, "no source of this session reads the kernel's counters of it")
 _BEGUN = Missing(Reason.WARMING, "needs two readings")
+_SENTENCES = {Reason.RESET: "its counter restarted", Reason.WARMING: _BEGUN.detail}
 _JOULES = {"energy_j": "energy_pkg", "dram_energy_j": "energy_ram"}
 # Counts of 2**-32 J, modulo 2**64, move by half of that in this time at 1.2 kW.
 _WRAPS_NS = 20 * 86_400 * 10**9
@@ -30,6 +41,8 @@ _PACKAGE_STATES = {f"c{state}_ratio": f"package_c{state}" for state in (2, 3, 6)
 _CORE_STATES = {f"c{state}_ratio": f"core_c{state}" for state in (3, 6)}
 # Several registers are read one after another, so shares may exceed the whole a little.
 _SLACK = 1.05
+# C0 belongs to an interval of C-states if it was counted in as much time, but for so much of it.
+_SAME_INTERVAL = 0.1
 _IMPOSSIBLE = Missing(Reason.ERROR, "the residency grew faster than the time stamp counter")
 
 
@@ -52,12 +65,20 @@ class PowerState:
     Attributes:
         changed_ns: float64 (rows,), CLOCK_MONOTONIC when a row was seen with another clock.
         joules: energy so far by metric, float64 (packages,); NaN until two readings.
+        at_ns: time of the last sample.
+        awake_s, passed_s: float64 (CPUs,), time in C0, NaN if unknown, and time since the last
+            reading of the CPU's C-states.
+        c1: C1 in the last interval between two readings of the C-states.
     """
 
     table: UncoreTable | None = None
     rates: BoxRates | None = None
     changed_ns: Floats = field(default_factory=lambda: np.zeros(0))
     joules: Mapping[str, Floats] = field(default_factory=dict)
+    at_ns: int = 0
+    awake_s: Floats = field(default_factory=lambda: np.zeros(0))
+    passed_s: Floats = field(default_factory=lambda: np.zeros(0))
+    c1: Column | None = None
 
 
 def step_power(
@@ -66,6 +87,8 @@ def step_power(
     counted: CounterRates,
     packages: tuple[PackageRow, ...],
     topology: Topology,
+    *,
+    now_ns: int,
 ) -> tuple[PowerState, PowerOutput]:
     """Fold one reading in. C0 of CPUs is of the cores' counters, whatever `reading` is."""
     value = UNREAD if reading is None else reading.value
@@ -74,15 +97,19 @@ def step_power(
         columns = {item.id: missing(len(topology.cpus), why) for item in COUNTED_POWER_CPU_METRICS}
         columns["c0_ratio"] = _awake(counted)
         absent = {item.id: missing(len(packages), why) for item in COUNTED_POWER_PACKAGE_METRICS}
-        kept = after_absence(state, PowerState(joules=state.joules), why)
+        gap = replace(state, at_ns=now_ns, awake_s=np.full(len(state.awake_s), np.nan))
+        kept = after_absence(gap, PowerState(joules=state.joules), why)
         return kept, PowerOutput(columns, _with(packages, absent, {}))
     table, at_ns = value, reading.read_at_ns
-    rates = _energy_once(box_rates(state.table, state.rates, table), state.table, table)
+    before, known = None, None
     changed_ns = np.full(len(table.values), float(at_ns))
-    if state.table is not None and len(state.changed_ns) == len(changed_ns):
-        same = table.enabled_ns == state.table.enabled_ns
-        changed_ns = np.where(same, state.changed_ns, changed_ns)
-    joules = _added_energy(state, rates, table, topology)
+    if state.table is not None:
+        rows = rows_before(state.table, table)
+        before, known = matched(state.table, state.rates, table)
+        same = (rows >= 0) & (table.enabled_ns == before.enabled_ns)
+        changed_ns[same] = state.changed_ns[rows[same]]
+    rates = _energy_once(box_rates(before, known, table), before, table)
+    joules = _added_energy(state.joules, before, rates, table, topology)
     ages_s = {
         event: float((at_ns - changed_ns[table.event == at]).min()) / 1e9
         for at, event in enumerate(table.events)
@@ -90,11 +117,14 @@ def step_power(
     }
     ages_s = {event: age_s for event, age_s in ages_s.items() if age_s > 0}
     columns = _of_cpus(table, rates, counted, topology)
+    state = _with_c1(state, before, table, columns, topology, now_ns=now_ns)
+    idle, held = columns["c1_ratio"], state.c1 or columns["c1_ratio"]
+    columns["c1_ratio"] = where(idle.present, held, idle)
     of_packages = _of_packages(table, rates, joules, tsc_hz(counted), topology)
     throttled_s = ages_s.get("package_throttles")
     sampled = {} if throttled_s is None else {"throttles_per_s": throttled_s}
     ages = {name: ages_s[event] for name, event in _SLOW.items() if event in ages_s}
-    state = PowerState(table, rates, changed_ns, joules)
+    state = replace(state, table=table, rates=rates, changed_ns=changed_ns, joules=joules)
     return state, PowerOutput(columns, _with(packages, of_packages, sampled), ages)
 
 
@@ -122,7 +152,7 @@ def _awake(counted: CounterRates) -> Column:
 
 def _energy_once(rates: BoxRates, before: UncoreTable | None, after: UncoreTable) -> BoxRates:
     """Rates; RESET for energy between readings so far apart that it may have wrapped twice."""
-    if before is None or len(before.values) != len(after.values):
+    if before is None:
         return rates
     events = [after.events.index(name) for name in _JOULES.values() if name in after.events]
     energy = np.isin(after.event, events)
@@ -135,18 +165,22 @@ def _energy_once(rates: BoxRates, before: UncoreTable | None, after: UncoreTable
 
 
 def _added_energy(
-    state: PowerState, rates: BoxRates, table: UncoreTable, topology: Topology
+    joules: Mapping[str, Floats],
+    before: UncoreTable | None,
+    rates: BoxRates,
+    table: UncoreTable,
+    topology: Topology,
 ) -> Mapping[str, Floats]:
     """Joules until this table: what was known, and what the counters have grown since."""
     result = {}
     for name, event in _JOULES.items():
-        known = state.joules.get(name, np.full(len(topology.packages), np.nan)).copy()
-        if state.table is not None and event in table.events:
+        known = joules.get(name, np.full(len(topology.packages), np.nan)).copy()
+        if before is not None and event in table.events:
             usable = (table.event == table.events.index(event)) & (rates.why == 0)
             for at, package in enumerate(topology.packages):
                 rows = usable & (table.packages == package)
                 if rows.any():
-                    grown = int((table.values[rows] - state.table.values[rows]).sum())
+                    grown = int((table.values[rows] - before.values[rows]).sum())
                     begun = 0.0 if np.isnan(known[at]) else known[at]
                     known[at] = begun + grown * ENERGY_J
         result[name] = known
@@ -161,8 +195,9 @@ def _sums(
     events: Sequence[str],
 ) -> dict[str, Column]:
     """Counts per second by event; `row_of` has the row of each of the table's `numbers`."""
-    box = np.array([row_of.get(number, -1) for number in numbers], dtype=np.int64)
-    sums, _ = added_up(table, rates, box, len(row_of), _positions(table, events))
+    rows = np.array([row_of.get(number, -1) for number in numbers], dtype=np.int64)
+    wanted = _positions(table, events)
+    sums, _ = sum_rates(table, rates, rows, len(row_of), wanted, sentences=_SENTENCES)
     return {event: sums.get(event, missing(len(row_of), NOT_HERE)) for event in events}
 
 
@@ -202,19 +237,63 @@ def _of_cpus(
 ) -> dict[str, Column]:
     sums = _sums(table, rates, table.boxes.tolist(), topology.row_of, CORE_POWER_EVENTS)
     hz, one = tsc_hz(counted), np.ones(len(topology.cpus))
-    readers = table.boxes[np.isin(table.event, _positions(table, _CORE_STATES.values()))]
-    known = np.isin([info.cpu for info in topology.cpus], readers)
+    known = _among(topology, table.boxes[_of_core_states(table)])
     states = {
         name: _share(_of_threads(sums[event], known, topology), hz, one)
         for name, event in _CORE_STATES.items()
     }
-    awake = _awake(counted)
     return {
         **states,
-        "c0_ratio": awake,
-        "c1_ratio": _rest(awake, list(states.values()), less_first=True),
+        "c0_ratio": _awake(counted),
+        "c1_ratio": _rest(column(one), list(states.values())),
         "throttles_per_s": sums["core_throttles"],
     }
+
+
+def _of_core_states(table: UncoreTable) -> Bools:
+    return np.isin(table.event, _positions(table, _CORE_STATES.values()))
+
+
+def _among(topology: Topology, cpus: NDArray[np.int32]) -> Bools:
+    return np.isin([info.cpu for info in topology.cpus], cpus)
+
+
+def _with_c1(
+    state: PowerState,
+    before: UncoreTable | None,
+    table: UncoreTable,
+    columns: Mapping[str, Column],
+    topology: Topology,
+    *,
+    now_ns: int,
+) -> PowerState:
+    """C1 anew of the CPUs whose C-states were read: what they and C0 leave of their interval.
+
+    C0 is its average over that interval, as far as it was counted all the time; `c1_ratio` of
+    `columns` is what C3 and C6 leave.
+    """
+    count = len(topology.cpus)
+    if before is None:
+        none = np.zeros(count)
+        return replace(state, at_ns=now_ns, awake_s=none, passed_s=none, c1=missing(count, _BEGUN))
+    awake, tick_s = columns["c0_ratio"], (now_ns - state.at_ns) / 1e9
+    awake_s, passed_s = state.awake_s + awake.values * tick_s, state.passed_s + tick_s
+    states, own_s = _of_core_states(table), np.zeros(count + 1)  # the last: of no CPU
+    rows = [topology.row_of.get(cpu, count) for cpu in table.boxes[states].tolist()]
+    np.maximum.at(own_s, rows, difference(table.enabled_ns, before.enabled_ns)[states] / 1e9)
+    known = _among(topology, table.boxes[states])
+    interval_s = _of_threads(column(own_s[:count]), known, topology).values
+    anew = interval_s > 0
+    whole = np.abs(passed_s - interval_s) <= _SAME_INTERVAL * interval_s
+    average = awake_s / np.where(anew & whole, passed_s, np.nan)
+    c1 = column(np.clip(columns["c1_ratio"].values - average, 0.0, 1.0), why=_BEGUN)
+    return replace(
+        state,
+        at_ns=now_ns,
+        awake_s=np.where(anew, 0.0, awake_s),
+        passed_s=np.where(anew, 0.0, passed_s),
+        c1=where(anew, where(awake.present, c1, awake), state.c1 or c1),
+    )
 
 
 def _of_threads(of: Column, known: Bools, topology: Topology) -> Column:
@@ -244,9 +323,9 @@ def _share(per_s: Column, hz: Reading, boxes: Floats) -> Column:
     return withhold(at_most_1, far, _IMPOSSIBLE)
 
 
-def _rest(whole: Column, states: Sequence[Column], *, less_first: bool = False) -> Column:
+def _rest(whole: Column, states: Sequence[Column]) -> Column:
     """What the states leave of the whole; those that the CPU does not have leave all."""
-    left = 1.0 - whole.values if less_first else whole.values
+    left = whole.values
     rest = whole
     known = np.zeros(len(whole), np.bool_)
     for state in states:
@@ -259,8 +338,10 @@ def _rest(whole: Column, states: Sequence[Column], *, less_first: bool = False) 
 
 
 def _run(state: PowerState, tick: FoldTick) -> tuple[PowerState, PowerOutput]:
-    reading = tick.sample.readings.get("power")
-    return step_power(state, reading, tick.output(COUNTERS), tick.output(PACKAGES), tick.topology)
+    return step_power(
+        state, tick.sample.readings.get("power"), tick.output(COUNTERS), tick.output(PACKAGES),
+        tick.topology, now_ns=tick.sample.monotonic_ns,
+    )  # fmt: skip
 
 
 POWER: FoldStage[PowerState, PowerOutput] = FoldStage(

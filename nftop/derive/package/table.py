@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +33,7 @@ HELD_ROUNDS, HELD_AT_LEAST_NS = 2, 1_000_000_000
 # Numbers that are counted in some ticks only, and for how long one is held.
 ON_DEMAND = frozenset({"mmio.read_per_s", "mmio.write_per_s", "mmio.combined_write_per_s"})
 HELD_SAMPLE_NS = 15_000_000_000
+T = TypeVar("T", bound=np.generic)
 _SENTENCES: Mapping[Reason, str] = {
     Reason.RESET: "a counter of a box of this package restarted",
     Reason.TAKEN: "a box's counter group does not get onto the hardware; another program has it",
@@ -57,11 +59,12 @@ class BoxRates:
 
 
 def box_rates(before: UncoreTable | None, known: BoxRates | None, after: UncoreTable) -> BoxRates:
-    """Rates between two tables; `known` are those of the older one."""
+    """Rates between two tables, `known` are those of the older one; a new row is WARMING."""
     rows, why = len(after.values), after.reasons.copy()
-    if before is None or not _same_rows(before, after):
+    if before is None:
         why[why == 0] = Reason.WARMING
         return BoxRates(np.full(rows, np.nan), np.zeros(rows, np.bool_), why, after.enabled_ns)
+    before, known = matched(before, known, after)
     enabled = difference(after.enabled_ns, before.enabled_ns)
     running = difference(after.running_ns, before.running_ns)
     # Modulo 2**64: counts of energy wrap there.
@@ -93,56 +96,104 @@ def box_rates(before: UncoreTable | None, known: BoxRates | None, after: UncoreT
     )
 
 
-def added_up(
+def sum_rates(
     table: UncoreTable,
     rates: BoxRates,
-    box: NDArray[np.int64],
-    places: int,
+    row_of: NDArray[np.int64],
+    rows: int,
     events: Collection[int] | None = None,
+    *,
+    sentences: Mapping[Reason, str] = _SENTENCES,
 ) -> tuple[Block, Mapping[str, Bools]]:
-    """Counts per second by event, and whether they are estimates; shape (places,).
+    """Counts per second by event, and whether they are estimates; shape (rows,).
 
-    `box` has the place of every row of the table, -1 for none; `events`, which of the table's are
-    wanted, by default all. A place's rate is the sum over its rows of count / time on the hardware,
-    each by its own group's clock; it has one only where every row has, else the reason of the first
-    row without. It is an estimate where some group was on the hardware for less than
-    `ESTIMATE_BELOW` of the interval.
+    `row_of` has the row of every counter of the table, -1 for none; `events`, which of the table's
+    are wanted, by default all. A row's rate is the sum over its counters of count / time on the
+    hardware, each by its own group's clock; it has one only where every counter has, else the
+    reason of the first without, by `sentences`. It is an estimate where some group was on the
+    hardware for less than `ESTIMATE_BELOW` of the interval.
     """
     wanted = list(range(len(table.events)) if events is None else events)
     names = [table.events[event] for event in wanted]
     metric_of = np.full(len(table.events), -1)
     metric_of[wanted] = np.arange(len(wanted))
-    rows = np.flatnonzero((box >= 0) & (metric_of[table.event] >= 0))
-    slots = metric_of[table.event[rows]] * places + box[rows]  # metric and place of each row
-    shape = len(wanted), places
-    gone = rates.why[rows] > 0
-    values = np.bincount(slots, np.where(gone, 0.0, rates.per_s[rows]), len(wanted) * places)
-    partly = np.bincount(slots, rates.partly[rows], len(wanted) * places).reshape(shape) > 0
-    absent = (np.bincount(slots, minlength=len(wanted) * places) == 0).reshape(shape)
+    used = np.flatnonzero((row_of >= 0) & (metric_of[table.event] >= 0))
+    slots = metric_of[table.event[used]] * rows + row_of[used]  # metric and row of each counter
+    shape = len(wanted), rows
+    gone = rates.why[used] > 0
+    values = np.bincount(slots, np.where(gone, 0.0, rates.per_s[used]), len(wanted) * rows)
+    partly = np.bincount(slots, rates.partly[used], len(wanted) * rows).reshape(shape) > 0
+    absent = (np.bincount(slots, minlength=len(wanted) * rows) == 0).reshape(shape)
     reasons = np.where(absent, np.uint8(NOT_HERE.reason), np.uint8(Reason.PRESENT))
     details: list[dict[int, str]] = [{} for _ in wanted]
     for metric, row in np.argwhere(absent).tolist():
         details[metric][row] = NOT_HERE.detail
     missed, first = np.unique(slots[gone], return_index=True)
-    for slot, code in zip(missed.tolist(), rates.why[rows][gone][first].tolist(), strict=True):
-        (metric, row), reason = divmod(slot, places), Reason(code)
+    for slot, code in zip(missed.tolist(), rates.why[used][gone][first].tolist(), strict=True):
+        (metric, row), reason = divmod(slot, rows), Reason(code)
         reasons[metric, row] = reason
         known = table.details.get(names[metric], {}).get(code)
-        details[metric][row] = known or _SENTENCES.get(reason, reason.sentence)
+        details[metric][row] = known or sentences.get(reason, reason.sentence)
     numbers = np.where(reasons > 0, np.nan, values.reshape(shape))
     sums = Block(names, numbers, reasons, details, [{}] * len(names))
     return sums, dict(zip(names, partly & (reasons == 0), strict=True))
 
 
-def _same_rows(before: UncoreTable, after: UncoreTable) -> bool:
-    return before.events == after.events and all(
-        np.array_equal(old, new)
-        for old, new in (
-            (before.packages, after.packages),
-            (before.boxes, after.boxes),
-            (before.event, after.event),
-        )
+def rows_before(before: UncoreTable, after: UncoreTable) -> NDArray[np.int64]:
+    """For every row of `after` that of the same counter in `before`; -1: it is new.
+
+    A counter is an event on a box of a package. Dies of a package may have equal ones, which are
+    in the same order; all of these are new if their number differs.
+    """
+    if (
+        before.events == after.events
+        and np.array_equal(before.packages, after.packages)
+        and np.array_equal(before.boxes, after.boxes)
+        and np.array_equal(before.event, after.event)
+    ):
+        return np.arange(len(after.values))
+    old, new = _by_counter(before), _by_counter(after)
+    result = np.full(len(after.values), -1)
+    for counter, rows in new.items():
+        if len(old.get(counter, ())) == len(rows):
+            result[rows] = old[counter]
+    return result
+
+
+def _by_counter(table: UncoreTable) -> dict[tuple[int, int, str], list[int]]:
+    rows: dict[tuple[int, int, str], list[int]] = {}
+    columns = table.packages.tolist(), table.boxes.tolist(), table.event.tolist()
+    for row, (package, box, event) in enumerate(zip(*columns, strict=True)):
+        rows.setdefault((package, box, table.events[event]), []).append(row)
+    return rows
+
+
+def matched(
+    before: UncoreTable, known: BoxRates | None, after: UncoreTable
+) -> tuple[UncoreTable, BoxRates | None]:
+    """`before` and its rates with the rows of `after`; of new ones with its clocks, and WARMING."""
+    rows = rows_before(before, after)
+
+    def old(values: NDArray[T], new: NDArray[T] | float) -> NDArray[T]:
+        result = np.full(len(rows), new, values.dtype)
+        result[rows >= 0] = values[rows[rows >= 0]]
+        return result
+
+    table = replace(
+        after,
+        values=old(before.values, after.values),
+        reasons=old(before.reasons, Reason.WARMING),
+        enabled_ns=old(before.enabled_ns, after.enabled_ns),
+        running_ns=old(before.running_ns, after.running_ns),
     )
+    if known is not None:
+        known = BoxRates(
+            old(known.per_s, np.nan),
+            old(known.partly, 0),
+            old(known.why, Reason.WARMING),
+            old(known.ran_at_ns, after.enabled_ns),
+        )
+    return table, known
 
 
 _UNREAD = Missing(Reason.SOURCE, "no source of this session counts outside the cores")
@@ -226,7 +277,7 @@ def _rows(
     count = len(packages)
     index_of = {int(package): index for index, package in enumerate(packages)}
     box = np.array([index_of.get(item, -1) for item in table.packages.tolist()], dtype=np.int64)
-    rates, partly = added_up(table, boxes, box, count)
+    rates, partly = sum_rates(table, boxes, box, count)
     # Also where the table holds no event at all, formulas need columns of as many rows.
     known = {event: missing(count, NOT_HERE) for unit in uarch.uncore for event in unit.events}
     traffic = evaluate_traffic(uarch, {**known, **rates})
@@ -266,7 +317,7 @@ def _by_box(
     boxes, inverse = np.unique(where, axis=0, return_inverse=True)
     box = np.full(len(table.values), -1, dtype=np.int64)
     box[rows] = inverse.reshape(-1)
-    columns, _ = added_up(table, rates, box, len(boxes), events)
+    columns, _ = sum_rates(table, rates, box, len(boxes), events)
     into, out_of = (formula(columns, len(boxes)) for formula in formulas)
     result: dict[int, list[BoxTraffic]] = {}
     for row, (package, number) in enumerate(boxes.tolist()):

@@ -146,16 +146,16 @@ class Board:
     def reply(self, head: bytes) -> bytes:
         """The response to a request's head. Reads nothing of the host."""
         try:
-            match = answer(head, self._page)
+            response = answer(head, self._page)
         except Exception as error:  # noqa: BLE001 - the boundary: no request may end the server
             message = f"nftop's own fault: {type(error).__name__}"
-            match = refusal(HTTPStatus.INTERNAL_SERVER_ERROR, message)
-        return self.counted(match)
+            response = refusal(HTTPStatus.INTERNAL_SERVER_ERROR, message)
+        return self.counted(response)
 
-    def counted(self, match: HttpResponse) -> bytes:
+    def counted(self, response: HttpResponse) -> bytes:
         """Encode a response, and count it for the next page."""
-        self._answers[match.status.value] += 1
-        return match.encoded()
+        self._answers[response.status.value] += 1
+        return response.encoded()
 
     def _page(self, form: TextFormat) -> bytes | Missing:
         # Read once: the other thread may replace it.

@@ -74,7 +74,7 @@ COUNTED_POWER_CPU_METRICS: tuple[Metric, ...] = (
     _row(
         "cpu", "c1_ratio", "C1", Unit.RATIO,
         f"Share of time this CPU was halted (C1). {_CORES_SLOWLY}",
-        formula="1 - c0_ratio - c3_ratio - c6_ratio",
+        formula="1 - average c0_ratio - c3_ratio - c6_ratio, of one interval between readings",
         origin="perf, else pcm-sensor-server: CStateResidency[1]",
     ),
     _state(

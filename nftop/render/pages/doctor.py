@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nftop.model.check import Check
 from nftop.model.missing import Reason
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
-from nftop.render.base.text import cells, fit, printable
+from nftop.render.base.text import LONGEST, cells, fit, printable
 
 # What is not on this host, or has nothing to do at the moment; nothing is wrong.
 _ABSENT = frozenset({Reason.HARDWARE, Reason.SOURCE, Reason.IDLE, Reason.UNDEFINED, Reason.WARMING})
@@ -45,7 +45,7 @@ def doctor_lines(checks: Sequence[Check], caveat: str, width: int) -> list[Line]
     Args:
         checks: at least one.
         caveat: of a host that is not a real local one; "": none.
-        width: cells a line may take.
+        width: cells a line may take, other than that of a fix, which is one line.
     """
     longest = max(cells(printable(check.name)) for check in checks)
     name = min(longest, max(_NAME_MOST, width // 8), width // 3)  # whole where it is no terminal
@@ -53,8 +53,8 @@ def doctor_lines(checks: Sequence[Check], caveat: str, width: int) -> list[Line]
     lines.append(crop(line(Span(summary(checks), Tone.STRONG)), width))
     first = next_step(checks)
     if first is not None:
-        lead = line(Span("first: ", Tone.ACCENT))
-        lines += paragraph(f"{first.name}: {first.fix}", width, lead=lead)
+        lines += paragraph(first.name, width, lead=line(Span("first: ", Tone.ACCENT)))
+        lines.append(_command(first.fix))
     lines.append(BLANK)
     for check in checks:
         mark, tone = mark_of(check)
@@ -64,7 +64,13 @@ def doctor_lines(checks: Sequence[Check], caveat: str, width: int) -> list[Line]
             Span(fit(check.state, _STATE), Tone.MUTED),
         )
         lines += paragraph(check.text, width, lead=crop(lead, width // 2))
-        for label, text in (("why", check.why), ("fix", check.fix)):
-            indent = line(" " * (name + 3), Span(f"{label}: ", Tone.ACCENT))
-            lines += paragraph(text, width, lead=crop(indent, width // 2)) if text else []
+        indent = line(" " * (name + 3), Span("why: ", Tone.ACCENT))
+        lines += paragraph(check.why, width, lead=crop(indent, width // 2)) if check.why else []
+        lines += [_command(check.fix)] if check.fix else []
     return lines
+
+
+def _command(fix: str) -> Line:
+    """A command alone on its line, never wrapped: a part of it would be another command."""
+    pieces = (fix[at : at + LONGEST] for at in range(0, len(fix), LONGEST))
+    return line("  ", *(Span(text, Tone.ACCENT) for text in pieces))

@@ -14,7 +14,7 @@ from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.struct import dataclass
 from nftop.uarch.table import CONFIG_WORDS, Encoding
 
-_DEVICES = "sys/bus/event_source/devices"
+DEVICES = "sys/bus/event_source/devices"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _FORMAT = re.compile(r"(config[123]?):(\d{1,2}(?:-\d{1,2})?(?:,\d{1,2}(?:-\d{1,2})?)*)")
 # Files of an event that are no events: the unit and scale of its counts, and flags.
@@ -44,7 +44,7 @@ def read_pmu(name: str, root: Path = Path("/")) -> Pmu:
     """
     if not _NAME.fullmatch(name):
         raise PmuError(f"{name!r} is not the name of a PMU")
-    folder = root / _DEVICES / name
+    folder = root / DEVICES / name
     try:
         pmu_type = int((folder / "type").read_text(encoding="ascii"))
         mask = folder / "cpumask"

@@ -420,7 +420,6 @@ def substituted(uarch: Uarch, counted: Collection[str], *, turns: bool = True) -
 
 # The command perf(1) of this host: its version, and what it can record here.
 _VERSION = re.compile(r"perf version (\d{1,3})\.(\d{1,3})")
-_DEVICES = "sys/bus/event_source/devices"
 _TIMEOUT_S = 5.0
 _FAULT_LIMIT = 160  # characters of perf's message
 
@@ -428,9 +427,9 @@ _FAULT_LIMIT = 160  # characters of perf's message
 def read_tool(root: Path = Path("/"), kernel: Kernel | None = None) -> PerfTool:
     """What perf, sysfs and the kernel say. Never raises."""
     kernel = kernel or abi.host_kernel(pid=abi.THIS_THREAD)
-    pmus = set(entries(root / _DEVICES))
+    pmus = set(entries(root / pmu.DEVICES))
     core = next((pmu for pmu in ("cpu", "cpu_core") if pmu in pmus), "")
-    events = set(entries(root / _DEVICES / core / "events")) if core else set()
+    events = set(entries(root / pmu.DEVICES / core / "events")) if core else set()
     version, fault = _version()
     return PerfTool(
         version=version,

@@ -195,7 +195,8 @@ def _hidden(check: Check, root: Path, lacks: Iterable[str]) -> Check:
     # Skylake-SP: CAT always, and monitors up to stepping 4 (arch/x86/kernel/cpu/resctrl/core.c).
     why = "this CPU has it; kernels leave it off where an erratum may make it wrong"
     words = ",".join(word for flag, word in _FLAGS.items() if flag in flags)
-    return replace(check, why=why, fix=kernel_parameters(root, rdt=words))
+    note, fix = kernel_parameters(root, rdt=words)
+    return replace(check, why=why, text=f"{check.text}; {note}", fix=fix)
 
 
 # Each counter read disturbs a CPU, so there is about one a second however fast the ticks are.

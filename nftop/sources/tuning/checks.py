@@ -47,7 +47,7 @@ def isolation(inputs: CheckInputs) -> Iterator[HostFinding]:
     if isolated is None:
         yield HostFinding(Reason.SOURCE, "the kernel does not say which CPUs are isolated")
         return
-    listed = set(isolated) | set(_partitions(inputs))
+    listed = {*isolated, *inputs.partitions}
     yield _covered(inputs, listed, "isolated from the scheduler", "isolcpus")
     # Other busy threads do not necessarily forward packets.
     roaming = {(p.program, p.tid, p.cpu) for p in inputs.pollers if p.kind and not p.pinned}
@@ -176,16 +176,8 @@ def _covered(
         sorted({p.program for p in inputs.pollers if p.pinned and p.cpu in missing})
     )
     text = f"polled on by {programs} but not {what}: {cpus(missing)}; {state}"
-    return otherwise(text, kernel_parameters(inputs.root, **{parameter: wanted}))
-
-
-def _partitions(inputs: CheckInputs) -> tuple[Cpu, ...]:
-    """CPUs isolated by control groups; known from Linux 6.8 on."""
-    text = inputs.tree.text("sys/fs/cgroup/cpuset.cpus.isolated")
-    try:
-        return parse_cpu_list(text) if text else ()
-    except ValueError:
-        return ()
+    note, fix = kernel_parameters(inputs.root, **{parameter: wanted})
+    return otherwise(f"{text}; {note}", fix)
 
 
 # Clocks: the kernel's Documentation/admin-guide/pm/cpufreq.rst and intel_pstate.rst.
@@ -340,8 +332,7 @@ def interrupts(inputs: CheckInputs) -> HostFinding:
     named = ", ".join([*aimed][:_NAMED])
     more = f" and {len(aimed) - _NAMED} more" if len(aimed) > _NAMED else ""
     hit = sorted({cpu for where in aimed.values() for cpu in where})
-    online = {info.cpu for info in inputs.topology.cpus if info.online}
-    others = format_cpu_list(sorted(online - set(inputs.polled)))
+    others = format_cpu_list(sorted(inputs.unprotected_cpus))
     loop = " ".join(item.split()[0] for item in aimed)
     fix = f"for i in {loop}; do echo {others} | sudo tee /proc/irq/$i/smp_affinity_list; done"
     return otherwise(
@@ -372,7 +363,7 @@ class HostCheck:
 
     name: str
     why: str
-    inputs: Callable[[CheckInputs], HostFinding | Iterable[HostFinding]]
+    run: Callable[[CheckInputs], HostFinding | Iterable[HostFinding]]
 
 
 ROWS: tuple[HostCheck, ...] = (
@@ -508,10 +499,11 @@ def host_checks(
 
     `quiet_cpus` are not interrupted. A fix is a command of a shell.
     """
+    pinned: dict[tuple[str, int | None], Cpu] = {}
     return tuple(
         check
         for row in ROWS
-        for check in _run(row, CheckInputs(root, topology, pollers, quiet_cpus))
+        for check in _run(row, CheckInputs(root, topology, pollers, quiet_cpus, pinned))
     )
 
 
@@ -519,7 +511,7 @@ def _run(row: HostCheck, inputs: CheckInputs) -> Iterator[Check]:
     """One row, with `CheckInputs` of its own, so that unreadable files are noted in this row."""
     name = f"host {row.name}"
     try:
-        result = row.inputs(inputs)
+        result = row.run(inputs)
         findings = (result,) if isinstance(result, HostFinding) else tuple(result)
     except Exception as error:  # noqa: BLE001 - the boundary: no check may stop another
         yield Check(name, Reason.ERROR, f"{type(error).__name__}: {error}", why=row.why)

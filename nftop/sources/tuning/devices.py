@@ -233,18 +233,17 @@ def huge_pages(inputs: CheckInputs) -> HostFinding:
         )
     if not bare:
         return as_advised(text)
-    where = f"/{_NODES}/node{bare[0]}" if bare[0] >= 0 else "/sys/kernel/mm"
-    size = min(pages[bare[0]], default=2048) if bare[0] in pages else 2048
-    count = max(_RESERVED_KB // size, 1)
-    return otherwise(
-        f"{text}; network functions poll on node {', '.join(map(str, bare))}"
-        if bare[0] >= 0
-        else text,
-        f"echo {count} | sudo tee {where}/hugepages/hugepages-{size}kB/nr_hugepages",
-    )
+    fixes = []
+    for node in bare:
+        where = f"/{_NODES}/node{node}" if node >= 0 else "/sys/kernel/mm"
+        size = min(pages.get(node, ()), default=2048)
+        file = f"{where}/hugepages/hugepages-{size}kB/nr_hugepages"
+        fixes.append(f"echo {max(_RESERVED_KB // size, 1)} | sudo tee {file}")
+    text += f"; network functions poll on node {', '.join(map(str, bare))}" * (bare[0] >= 0)
+    return otherwise(text, "; ".join(fixes))
 
 
-_RESERVED_KB = 2 << 20  # by the fix
+_RESERVED_KB = 2 << 20  # by the fix, on each node
 
 
 def channels(inputs: CheckInputs) -> HostFinding:
@@ -487,16 +486,17 @@ def _link(inputs: CheckInputs, nic: Nic) -> HostFinding:
 def _flaws(inputs: CheckInputs, link: Express, address: str) -> tuple[list[str], list[str]]:
     flaws, fixes = [], []
     if link.payload_bytes < _PAYLOAD_BYTES:
-        able = link.payload_limit_bytes >= _PAYLOAD_BYTES
-        flaws.append(f"payload below {_PAYLOAD_BYTES}" + ("" if able else ", its maximum"))
+        note = "its maximum"
+        if link.payload_limit_bytes >= _PAYLOAD_BYTES:
+            note, fix = kernel_parameters(inputs.root, pci="pcie_bus_perf")
+            fixes += [fix] if fix else []
+        flaws.append(f"payload below {_PAYLOAD_BYTES} ({note})")
     if link.read_bytes < _READ_BYTES:
         flaws.append(f"reads below {_READ_BYTES}")
         fixes.append(f"sudo setpci -s {address} CAP_EXP+8.w=2000:7000")
     if link.aspm:
         flaws.append("ASPM is on")
         fixes.append("echo performance | sudo tee /sys/module/pcie_aspm/parameters/policy")
-    if link.payload_bytes < _PAYLOAD_BYTES:
-        fixes.append(kernel_parameters(inputs.root, pci="pcie_bus_perf"))  # ends in a comment
     return flaws, fixes
 
 

@@ -8,9 +8,8 @@ Files: the kernel's Documentation/scheduler/sched-rt-group.rst, Documentation/ad
 from __future__ import annotations
 
 import os
-import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
 from nftop.model.missing import Reason
@@ -37,7 +36,6 @@ _REAL_TIME = {"1": "SCHED_FIFO", "2": "SCHED_RR"}
 _POLICY_FIELD = 38  # of those behind the name in /proc/PID/stat
 _STAT_INTERVAL_S = 10  # from this on it is seldom
 _SMI_COUNT, _MSR_BYTES, _SMI_WATCH_S = 0x34, 8, 1.0
-_VCPU = re.compile(r"CPU (\d{1,4})/(?:KVM|TCG)")
 
 
 def real_time(inputs: CheckInputs) -> HostFinding:
@@ -120,10 +118,12 @@ def iommu(inputs: CheckInputs) -> HostFinding:
         text = "no IOMMU is on"
         if not by_vfio:
             return as_advised(text)
-        return otherwise(
-            f"{text}, and vfio-pci drives {', '.join(by_vfio)}: no memory is safe from them",
-            kernel_parameters(inputs.root, intel_iommu="on", iommu="pt"),
-        )
+        text += f", and vfio-pci drives {', '.join(by_vfio)}: no memory is safe from them"
+        firmware = "the BIOS has a switch for it (VT-d, AMD-Vi)"
+        if (read_cpuid(inputs.root) or "?")[0] != "GenuineIntel":
+            return otherwise(f"{text}; {firmware}")
+        note, fix = kernel_parameters(inputs.root, intel_iommu="on", iommu="pt")
+        return otherwise(f"{text}; {note}; {firmware}", fix)
     modes: dict[str, list[str]] = {}
     for nic in devices:
         group = link_target(inputs.root / f"sys/bus/pci/devices/{nic.address}/iommu_group")
@@ -135,21 +135,19 @@ def iommu(inputs: CheckInputs) -> HostFinding:
     listed = "; ".join(f"{mode}: {', '.join(where)}" for mode, where in sorted(modes.items()))
     text += f", the kernel's NICs by mode: {listed}" if listed else ""
     if any(mode.startswith("DMA") for mode in modes):
-        return otherwise(
-            f"{text}; DMA maps every buffer anew", kernel_parameters(inputs.root, iommu="pt")
-        )
+        note, fix = kernel_parameters(inputs.root, iommu="pt")
+        return otherwise(f"{text}; DMA maps every buffer anew; {note}", fix)
     return as_advised(text)
 
 
 def smi(inputs: CheckInputs) -> HostFinding:
     """Whether firmware interrupts CPUs now: the count of a CPU that may be interrupted, twice.
 
-    Firmware interrupts all CPUs at once. Isolated CPUs may poll unseen.
+    Firmware interrupts all CPUs at once.
     """
-    isolated = {info.cpu for info in inputs.topology.cpus if info.isolated or info.nohz_full}
-    free = [cpu for cpu in inputs.free_cpus if cpu not in isolated]
+    free = inputs.unprotected_cpus
     if not free:
-        why = "reading would interrupt a CPU: each polls, is isolated or is in --quiet-cpus"
+        why = "reading would interrupt a CPU: each polls, is isolated, quiet or has a pinned vCPU"
         return HostFinding(Reason.SOURCE, why)
     cpu = free[-1]  # CPU 0 if it may be
     try:
@@ -205,33 +203,41 @@ def threads(inputs: CheckInputs) -> HostFinding:
 
 def guests(inputs: CheckInputs) -> Iterator[HostFinding]:
     """Whether vCPUs of QEMU have a CPU each, away from those that poll."""
-    machines = [pid for pid in inputs.tree.names("proc") if pid.isdecimal()
-                and (inputs.tree.text(f"proc/{pid}/comm") or "").startswith("qemu")]  # fmt: skip
-    if not machines:
+    if not inputs.vcpus:
         yield HostFinding(Reason.IDLE, "no QEMU is among the processes that can be seen")
-    for pid in sorted(machines, key=int):
-        yield _vcpus(inputs, pid)
+    users: dict[Cpu, list[str]] = {}  # TIDs of the vCPUs that are pinned to it, of all machines
+    for vcpus in inputs.vcpus.values():
+        for _, (tid, where) in sorted(vcpus.items()):
+            if len(where) == 1:
+                users.setdefault(where[0], []).append(tid)
+    for pid, vcpus in inputs.vcpus.items():
+        yield _vcpus(inputs, pid, dict(sorted(vcpus.items())), users)
 
 
-def _vcpus(inputs: CheckInputs, pid: str) -> HostFinding:
-    allowed: dict[int, tuple[str, tuple[Cpu, ...]]] = {}
-    for tid in inputs.tree.names(f"proc/{pid}/task"):
-        match = _VCPU.fullmatch(inputs.tree.text(f"proc/{pid}/task/{tid}/comm") or "")
-        status = inputs.tree.text(f"proc/{pid}/task/{tid}/status") or ""
-        listed = re.search(r"^Cpus_allowed_list:\s*(\S+)$", status, re.MULTILINE)
-        if match and listed:
-            allowed[int(match[1])] = tid, parse_cpu_list(listed[1])
+def _vcpus(
+    inputs: CheckInputs,
+    pid: str,
+    allowed: Mapping[int, tuple[str, tuple[Cpu, ...]]],
+    users: Mapping[Cpu, Sequence[str]],
+) -> HostFinding:
     if not allowed:
         return HostFinding(Reason.SOURCE, "its threads name no vCPUs", of=pid)
-    roaming = {vcpu: tid for vcpu, (tid, where) in sorted(allowed.items()) if len(where) > 1}
-    shared = {vcpu: tid for vcpu, (tid, where) in sorted(allowed.items())
-              if len(where) == 1 and where[0] in inputs.polled}  # fmt: skip
-    if not roaming and not shared:
+    alone = {vcpu: where[0] for vcpu, (_, where) in allowed.items() if len(where) == 1}
+    polled = [vcpu for vcpu, cpu in alone.items() if cpu in inputs.polled]
+    shared = [vcpu for vcpu, cpu in alone.items() if len(users[cpu]) > 1]
+    flaws = {
+        "may run on several CPUs": [vcpu for vcpu in allowed if vcpu not in alone],
+        "runs where others poll": polled,
+        "shares its CPU with another vCPU": shared,
+    }
+    texts = [f"vCPU {', '.join(map(str, vcpus))} {flaw}" for flaw, vcpus in flaws.items() if vcpus]
+    if not texts:
         return as_advised(f"each of {len(allowed)} vCPUs has a CPU of its own", of=pid)
-    texts = [f"vCPU {', '.join(map(str, roaming))} may run on several CPUs"] if roaming else []
-    texts += [f"vCPU {', '.join(map(str, shared))} runs where others poll"] if shared else []
-    fix = pinning(inputs, (roaming | shared).values())
-    texts += [] if fix else ["too few CPUs are free for them"]
+    # The first vCPU of a CPU may stay there.
+    moved = [tid for vcpu, (tid, _) in allowed.items() if vcpu not in alone or vcpu in polled
+             or tid != users[alone[vcpu]][0]]  # fmt: skip
+    fix = pinning(inputs, moved)
+    texts += [] if fix or not moved else ["too few CPUs are free for them"]
     return otherwise("; ".join(texts), fix, of=pid)
 
 
@@ -256,7 +262,7 @@ def microcode(inputs: CheckInputs) -> HostFinding:
     install = f"sudo apt-get install {package}"
     if (inputs.root / "usr/bin/dnf").exists():
         install = "sudo dnf upgrade microcode_ctl linux-firmware"
-    return otherwise(text, f"{install}  # then reboot")
+    return otherwise(f"{text}; it takes effect after a reboot", install)
 
 
 _CPUINFO_BYTES = 4 << 20

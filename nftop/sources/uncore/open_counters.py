@@ -103,7 +103,6 @@ def round_of(parts: Sequence[float], interval_ns: int, switch_ns: int = 0) -> tu
     return (*slices, middle, *reversed(slices))
 
 
-_DEVICES = "sys/bus/event_source/devices"
 # Units that the kernel knows from hardware discovery only.
 _NAMELESS = re.compile(r"uncore_type_\d+(_\d+)?")
 
@@ -156,7 +155,7 @@ def find_boxes(
 
     Of several dies in a package each has its own box.
     """
-    names = sorted(entries(root / _DEVICES))
+    names = sorted(entries(root / sysfs.DEVICES))
     boxes: list[Box] = []
     lacking: dict[tuple[str, Package], CounterProblem] = {}
     for unit in units:

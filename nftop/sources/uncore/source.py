@@ -22,6 +22,7 @@ from nftop.sources.base import missing_check
 from nftop.sources.host.pci import PortDevices, ports_with_networks
 from nftop.sources.host.sysfs import SysTree
 from nftop.sources.perf.abi import Kernel, host_kernel
+from nftop.sources.perf.pmu import DEVICES
 from nftop.sources.perf.problems import FIND_OTHER, CounterProblem
 from nftop.sources.uncore.counters import UncoreCounters
 from nftop.sources.uncore.open_counters import OpenBox, shares, turns_of
@@ -231,7 +232,6 @@ class UncoreSource:
                     self._changed.wait(None if due_ns is None else (due_ns - now_ns) / 1e9)
 
 
-_PMUS = "sys/bus/event_source/devices"
 _DIE = re.compile(r"die([0-9]{1,4})")
 _PORT = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:([0-9a-f]{2})\.([0-7])")
 # Drivers and names of devices change when programs start; a look at a few hundred devices takes
@@ -253,7 +253,10 @@ _NO_PMU = CounterProblem(
     "intel_uncore",
     "sudo modprobe intel_uncore",
 )
-_DIES = CounterProblem(Reason.HARDWARE, "stacks of packages with several dies are not told apart")
+_DIES = CounterProblem(
+    Reason.HARDWARE,
+    "which package a stack belongs to is unknown: packages have several dies, or some are offline",
+)
 _OFF_STACK = Missing(Reason.HARDWARE, "its root bus {bus} belongs to no stack that is counted")
 _ON_BUS = Missing(Reason.HARDWARE, "it is part of the CPU, behind no root port")
 _CHIPSET = Missing(
@@ -264,24 +267,27 @@ _CHIPSET = Missing(
 def stacks_of(pmu: str, topology: Topology, root: Path) -> Mapping[str, tuple[int, int]]:
     """Package and stack by root bus (`0000:3a`), as the kernel shows them; empty if it does not.
 
-    Raises LookupError: packages of several dies.
+    `dieN` is the kernel's number of a die, and the topology has no such number: dies are taken to
+    be numbered by package, ascending. Raises LookupError: packages of several dies, or another
+    number of dies than in the topology, where all CPUs of some may be offline.
     """
     dies = sorted(
         {(info.package, info.die or 0) for info in topology.cpus if info.package is not None}
     )
-    tree, stacks = SysTree(root), dict[str, tuple[int, int]]()
+    tree, stacks, numbered = SysTree(root), dict[str, tuple[int, int]](), set[int]()
     numbers = sorted(
         int(name.removeprefix(f"{pmu}_"))
-        for name in tree.names(_PMUS)
+        for name in tree.names(DEVICES)
         if re.fullmatch(rf"{pmu}_[0-9]{{1,4}}", name)
     )
     for stack in numbers:
-        for name in tree.names(f"{_PMUS}/{pmu}_{stack}"):
+        for name in tree.names(f"{DEVICES}/{pmu}_{stack}"):
             match = _DIE.fullmatch(name)
-            bus = match and tree.text(f"{_PMUS}/{pmu}_{stack}/{name}")
+            bus = match and tree.text(f"{DEVICES}/{pmu}_{stack}/{name}")
+            numbered |= {int(match[1])} if match else set()
             if match and bus and int(match[1]) < len(dies):
                 stacks[bus.lower()] = (dies[int(match[1])][0], stack)
-    if stacks and len(dies) > len(topology.packages):
+    if stacks and not len(numbered) == len(dies) == len(topology.packages):
         raise LookupError
     return stacks
 
@@ -312,29 +318,35 @@ class IioSource:
         self._topology, self._root = topology, root
         self._kernel, self._clock_ns, self._quiet = kernel, clock_ns, quiet_cpus
         self._ports: tuple[RootPort, ...] = ()
-        self._boxes: UncoreSource | None = None
+        # The boxes, and the reads and interrupts of those before; replaced at once.
+        self._open: tuple[UncoreSource | None, int, int] = None, 0, 0
+        self._lock = threading.Lock()  # of what follows
         self._counted: Mapping[tuple[int, int], set[int]] = {}
-        self._before = (0, 0)  # reads and interrupts of boxes that are closed
         self._due_ns = 0
         self._closed = False
 
     def read(self) -> PcieTable | Missing:
         """Counts of all ports until now; ports that are not counted have a reason."""
+        with self._lock:
+            return self._read()
+
+    def _read(self) -> PcieTable | Missing:
         if self._closed:
             return Missing(Reason.SOURCE, "the iio source has been closed")
         now_ns = self._clock_ns()
         if now_ns >= self._due_ns:
             self._due_ns = now_ns + _LOOK_NS
             self._find()
-        if self._boxes is None:
+        boxes, *_ = self._open
+        if boxes is None:
             return PcieTable(self._ports, NO_COUNTS)
-        counts = self._boxes.read()
+        counts = boxes.read()
         if isinstance(counts, Missing):
             ports = [
                 port if port.problem else replace(port, problem=counts) for port in self._ports
             ]
             return PcieTable(tuple(ports), NO_COUNTS)
-        # Of the CPUs that poll the source `uncore` warns, which reads on the same ones.
+        # `uncore` already warns about polling CPUs; both use the same ones.
         return PcieTable(self._ports, replace(counts, warning=""))
 
     def soon(self) -> None:
@@ -343,15 +355,18 @@ class IioSource:
 
     @property
     def counter_reads(self) -> int:
-        return self._before[0] + (self._boxes.counter_reads if self._boxes else 0)
+        boxes, reads, _ = self._open
+        return reads + (boxes.counter_reads if boxes else 0)
 
     @property
     def counter_interrupts(self) -> int:
-        return self._before[1] + (self._boxes.counter_interrupts if self._boxes else 0)
+        boxes, _, interrupts = self._open
+        return interrupts + (boxes.counter_interrupts if boxes else 0)
 
     def check(self) -> tuple[Check, ...]:
         """What is counted of which devices, and why others are not."""
         table = self.read()
+        boxes, *_ = self._open
         if isinstance(table, Missing):
             return missing_check(self.name, table)
         if not table.ports:
@@ -360,12 +375,12 @@ class IioSource:
         counted = [port for port in table.ports if port.problem is None]
         if counted:
             names = ", ".join(f"{port.address} ({_names(port)})" for port in counted)
-            cpus = sorted({box.box.cpu for box in self._boxes.boxes} if self._boxes else ())
+            cpus = sorted({box.box.cpu for box in boxes.boxes} if boxes else ())
             turns = max(map(len, self._counted.values()))
             text = f"counts traffic behind {names}, by interrupts of CPU {format_cpu_list(cpus)}"
             text += f"; of a stack up to {turns} take turns" if turns > 1 else ""
             checks.append(Check(self.name, Reason.PRESENT, text))
-        counts = self._boxes.settled() if self._boxes is not None else NO_COUNTS
+        counts = boxes.settled() if boxes is not None else NO_COUNTS
         if isinstance(counts, UncoreTable) and (idle := _idle(counts)).any():
             at = zip(counts.packages[idle].tolist(), counts.boxes[idle].tolist(), strict=True)
             listed = ", ".join(f"{stack} of package {package}" for package, stack in sorted({*at}))
@@ -382,13 +397,14 @@ class IioSource:
 
     def close(self) -> None:
         """Close every counter. Safe to call twice."""
-        self._closed = True
-        self._close_boxes()
+        with self._lock:
+            self._closed = True
+            self._replace_boxes(None)
 
-    def _close_boxes(self) -> None:
-        if self._boxes is not None:
-            self._before = (self.counter_reads, self.counter_interrupts)
-            boxes, self._boxes = self._boxes, None
+    def _replace_boxes(self, new: UncoreSource | None) -> None:
+        boxes, *_ = self._open
+        self._open = new, self.counter_reads, self.counter_interrupts
+        if boxes is not None:
             boxes.close()
 
     def _find(self) -> None:
@@ -399,7 +415,7 @@ class IioSource:
             stacks = stacks_of(iio.pmu, self._topology, self._root)
         except LookupError:
             why = _DIES.missing
-        if not (self._root / _PMUS / f"{iio.pmu}_0").exists():
+        if not (self._root / DEVICES / f"{iio.pmu}_0").exists():
             why = _NO_PMU.missing
         self._ports = tuple(
             root_port(port, iio, stacks, why) for port in ports_with_networks(self._root)
@@ -410,13 +426,13 @@ class IioSource:
                 counted.setdefault((port.package, port.stack), set()).add(port.number)
         if counted != self._counted:
             self._counted = counted
-            self._close_boxes()
+            self._replace_boxes(None)
             if counted:
                 units = tuple(iio.unit(*at, counted[at]) for at in sorted(counted))
-                self._boxes = UncoreSource(
+                self._replace_boxes(UncoreSource(
                     replace(self._uarch, uncore=units), root=self._root, quiet_cpus=self._quiet,
                     kernel=self._kernel, clock_ns=self._clock_ns,
-                )  # fmt: skip
+                ))  # fmt: skip
 
 
 def root_port(

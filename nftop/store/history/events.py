@@ -29,7 +29,7 @@ HOURS_KEPT = 4
 STRIP_NS = 600_000_000_000
 # Events that are kept; of more the oldest of the most frequent kind are left out.
 MOST_EVENTS = 1000
-# Steps of experiments that are kept.
+# Steps of experiments that are kept: the last, and the plan of the oldest of them.
 _MOST_STEPS = 2000
 # A tool writes group by group: changes so near to each other are one event.
 TOGETHER_NS = 3_000_000_000
@@ -125,8 +125,11 @@ class EventHistory:
         Other kinds are left out. `text` and `detail` are untrusted.
         """
         with self._lock:
-            if kind == EXPERIMENT and len(self._steps) < _MOST_STEPS:
+            if kind == EXPERIMENT:
                 self._steps.append((wall_ns, detail))
+                if len(self._steps) > _MOST_STEPS:
+                    plans = ["plan" in of for _, of in self._steps[:2]]
+                    del self._steps[1 if plans == [True, False] else 0]
             if kind == "marker":
                 event = TimelineEvent(
                     "marker", f"marker@{wall_ns}", wall_ns, wall_ns, EventState.MOMENT, text=text

@@ -89,6 +89,7 @@ PAST_NS = 600_000_000_000
 # The flight recorder keeps at most one sample in this time.
 FLIGHT_STEP_NS = 1_000_000_000
 _WHOLE_S = 5.0
+NO_ANSWER = f"no answer for {_WHOLE_S:.0f} s, so its end may be missing"
 
 _Job: TypeAlias = Callable[[], None]
 
@@ -241,7 +242,7 @@ class Recorder:
         now = self.recording if self._thread.is_alive() else None
         if now is None:
             return self.last
-        return replace(now, problem=f"no answer for {_WHOLE_S:.0f} s, so its end may be missing")
+        return replace(now, problem=NO_ANSWER)
 
     @property
     def recording(self) -> Recording | None:

@@ -86,7 +86,8 @@ def remove_oldest(path: Path, keep: Keep, written: Sequence[Path] = ()) -> list[
 
     `path` is the name without times. `written`: the caller's own files, oldest first; they count as
     newer than all others, whatever the wall clock was, and the last is open and is not removed.
-    Files that are no recordings of nftop are never removed. Raises OSError.
+    Files that are no recordings of nftop are never removed. Raises OSError if the folder can't be
+    read.
     """
     turn = {item: at for at, item in enumerate(written)}
     with open_folder(path.parent) as folder:
@@ -99,8 +100,9 @@ def remove_oldest(path: Path, keep: Keep, written: Sequence[Path] = ()) -> list[
             too_large = keep.size is not None and total > keep.size
             # The newest is being written.
             if rank and item.path not in written[-1:] and (too_many or too_large):
-                folder.remove(item.path.name)
-                gone.append(item.path)
+                with contextlib.suppress(OSError):  # is tried again the next time
+                    folder.remove(item.path.name)
+                    gone.append(item.path)
     return gone
 
 
@@ -334,7 +336,6 @@ class FileSink:
     def _remove_oldest(self) -> None:
         if self._rotation.keep is None:
             return
-        # Files that can't be removed are tried again with the next file.
         with contextlib.suppress(OSError):
             remove_oldest(self._path, self._rotation.keep, self._written)
         self._written = [item for item in self._written if exists(item)]

@@ -14,7 +14,7 @@ from nftop.model.check import Check
 from nftop.model.error_text import describe_error
 from nftop.model.ids import Cpu
 from nftop.model.perf_tool import PerfTask
-from nftop.render.base.line import Line, paragraph, selected
+from nftop.render.base.line import Line, crop, paragraph, selected
 from nftop.render.pages.doctor import doctor_lines
 from nftop.render.pages.help import help_lines, perf_lines
 from nftop.ui.change_control import ChangeControl
@@ -159,7 +159,8 @@ class PageScreen(BannerScreen[int | None]):
             return
         self._text = self._source() or self._text
         width, height = self.size.width, self.size.height - 1 - taken
-        lines = self._text(width)
+        # A command may be wider than the screen; it is copied whole.
+        lines = [crop(item, width) for item in self._text(width)]
         shown, position = self.in_view(lines, height)
         self.query_one("#page", Lines).show(self.marked(shown), max(0, height))
         self.show_footer(position=position, message=self._message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Callable, Generator, Iterator
@@ -189,16 +190,28 @@ def test_a_flood_of_findings_on_a_full_disk_is_reported_once_and_a_failure(tmp_p
 
 
 def test_a_flood_of_findings_leaves_as_many_files_as_are_kept(tmp_path: Path) -> None:
+    """Only of its own files: plain recordings and rotations of that name are the operator's."""
+    with stepped(2, flood):
+        done = called("demo", "record", "-o", str(tmp_path / "a.nftop"))
+    assert done.returncode == 0, done.stderr
+    others = {f"a-202601{day:02}T000000Z.nftop" for day in range(1, 6)} | {"a.nftop"}
+    for name in others - {"a.nftop"}:
+        (tmp_path / name).write_bytes((tmp_path / "a.nftop").read_bytes())
     with stepped(2, flood):
         done = called(
             "demo", "record", "-o", str(tmp_path / "a.nftop"), "--keep", "3",
             "--on", "finding", "--before", "10s", "--after", "2s",
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert len(list(tmp_path.iterdir())) == 3
+    names = {item.name for item in tmp_path.iterdir()}
+    assert others <= names and len(names - others) == 3
+    assert all(re.fullmatch(r"a-finding-\d{8}T\d{6}Z\.nftop", name) for name in names - others)
     # A new finding each second, and a recording ends after 12 times `--after`.
     lines = [line for line in done.stderr.splitlines() if "s before the first" in line]
     assert len(lines) == -(-TICKS // 25)
+    gone = [Path(line.split(": ")[1]) for line in done.stderr.splitlines() if "(--keep)" in line]
+    assert len(set(gone)) == len(gone) == len(lines) - 3
+    assert all(path.parent == tmp_path and path.name not in names for path in gone)
 
 
 @needs_root

@@ -34,6 +34,7 @@ CASES = [
     ("export a.nftop --partition h", {"host,day"}, {"csv"}),
     ("export --format ", {"parquet", "csv"}, {"--partition"}),
     ("fleet ", {"dashboard", "alerts", "--prometheus"}, {"a file.nftop"}),
+    ("cat try ", {"a file.nftop"}, {"set"}),
     ("report a.nftop -o ", {"a file.nftop"}, {"--format"}),
 ]
 
@@ -148,6 +149,14 @@ def test_the_manual_has_every_option_of_every_command(words: str) -> None:
     assert words in text or in_demo
     for flag in () if in_demo else visible_options(PARSERS[words]):
         assert rf"\fB{flag}\fR" in text, flag
+
+
+@pytest.mark.parametrize("columns", ["40", "200"])
+def test_a_manual_page_does_not_depend_on_the_terminal(
+    columns: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert command_tree(build_parser(), build_parser(demo=True)) == TREE
 
 
 def test_the_commands_print_it() -> None:

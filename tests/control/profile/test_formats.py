@@ -14,6 +14,7 @@ from nftop.control.profile.formats import toml_text
 from nftop.control.profile.pqos_config import pqos_text
 from nftop.control.profile.profile import (
     CpusStatement,
+    ExportedProfile,
     LimitStatement,
     Listing,
     MaskStatement,
@@ -194,6 +195,30 @@ def test_a_read_back_value_is_the_written_one(host: LabHost) -> None:
         assert listing.problems == ()
         assert len(listing.statements) == len(profile.statements)
         _same(host, listing)
+
+
+def test_masks_and_limits_of_many_domains_are_split_over_lines() -> None:
+    domains = tuple(range(0, 400, 2))
+    statements = (
+        MaskStatement(1, "L2", "", domains, 0xF0, NOWHERE),
+        MaskStatement(2, "L3", "CODE", domains, 0xFF, NOWHERE),
+        LimitStatement(1, "MBps", domains, 5000, NOWHERE),
+        CpusStatement(1, tuple(map(Cpu, domains)), NOWHERE),
+    )
+    text = pqos_text(ExportedProfile(statements, ("long " * 100,)))
+    assert all(len(line) < 255 for line in text.splitlines())
+    listing = pqos_config.parse(text)
+    assert listing.problems == ()
+    joined: dict[object, list[int]] = {}
+    for item in listing.statements:
+        if isinstance(item, CpusStatement):
+            cpus = replace(item, cpus=tuple(map(Cpu, domains)), span=NOWHERE)
+            joined.setdefault(cpus, []).extend(item.cpus)
+        elif isinstance(item, MaskStatement | LimitStatement):
+            whole = replace(item, domains=domains, span=NOWHERE)
+            joined.setdefault(whole, []).extend(item.domains or ())
+    assert joined == {key: list(domains) for key in statements}
+    assert len(listing.statements) > 3 * len(statements)
 
 
 def test_what_a_profile_does_not_hold_is_reported() -> None:

@@ -13,7 +13,8 @@ from nftop.derive.package.power import UNREAD
 from nftop.export.json.frame import frame_json
 from nftop.model.frame import Frame
 from nftop.model.missing import Missing, Reason
-from nftop.model.sample import Sample
+from nftop.model.sample import Sample, SourceReading
+from nftop.model.struct import replace
 from nftop.model.topology import Host
 from nftop.model.uncore import NOT_ON_POLLERS, POWER_EVENTS, UncoreTable
 from nftop.sim.power import power_counts
@@ -22,7 +23,7 @@ from nftop.sources.power.source import SLOW_NS
 from tests.derive.pcm.test_fold import nudged
 from tests.derive.pcm.test_fold import table as server_table
 from tests.frames import topology
-from tests.samples import S, fold, sample
+from tests.samples import S, counters, fold, sample
 from tests.sim.hosts import Frozen
 
 JOULE = 2**32
@@ -141,6 +142,65 @@ def test_a_counter_that_steps_back_takes_one_tick_and_no_energy() -> None:
     assert of(again[4], "energy_j") == 4.0
 
 
+def test_hotplug_takes_no_rate_or_energy_of_the_other_cpus() -> None:
+    def at(second: int, *cores: int) -> UncoreTable:
+        rows = [("energy_pkg", package, 0, second * JOULE, second * S) for package in (0, 1)]
+        throttled = [("core_throttles", 0, cpu, 5 * second, second * S) for cpu in cores]
+        return table(rows[:1] + throttled
+                     + rows[1:])  # fmt: skip
+
+    seen = frames(at(1, 1, 3), at(2, 1, 3), at(3, 3), at(4, 1, 3), at(5, 1, 3))
+    assert [of(frame, "power_w", 1) for frame in seen[1:]] == [1.0] * 4
+    assert [of(frame, "energy_j", 1) for frame in seen[1:]] == [1.0, 2.0, 3.0, 4.0]
+    throttles = [frame.cpus.columns["throttles_per_s"] for frame in seen[1:]]
+    assert [item[3] for item in throttles] == [5.0] * 4
+    gone, new = (item[1] for item in throttles[1:3])
+    assert isinstance(gone, Missing) and isinstance(new, Missing)
+    assert (gone.reason, new.reason, throttles[3][1]) == (Reason.SOURCE, Reason.WARMING, 5.0)
+    assert of(seen[0], "power_w").message == new.message, "no counter of these takes turns"
+
+
+TSC_HZ = 10**9
+
+
+def stepping(second: int, step: int, *, wakes: bool) -> Sample:
+    """A sample of CPU 0, which at second `step` wakes up from C6 or falls asleep.
+
+    C6 is read every 5 s; asleep it is in C1 for a fifth of the time.
+    """
+    read_s = second - second % 5
+    c6 = (min(read_s, step) if wakes else max(read_s - step, 0)) * TSC_HZ * 4 // 5
+    awake = (max(second - step, 0) if wakes else min(second, step)) * TSC_HZ
+    rows = [("energy_pkg", 0, 0, 0, second * S), ("core_c3", 0, 0, 0, read_s * S)]
+    rows.append(("core_c6", 0, 0, c6, read_s * S))
+    counts = counters({0: (awake, awake, awake, second * TSC_HZ, 0)}, enabled_ns=second * S)
+    return sample(second * S, perf=counts, power=table(rows))
+
+
+@pytest.mark.parametrize("wakes", [True, False])
+@pytest.mark.parametrize("step", [2, 5, 8, 11])
+def test_c1_is_what_c0_and_c6_leave_of_the_same_interval(step: int, *, wakes: bool) -> None:
+    seen = fold(STATE, *(stepping(at, step, wakes=wakes) for at in range(21)))
+    states = [[frame.cpus.columns[f"c{state}_ratio"].values[0] for state in (0, 1, 6)]
+              for frame in seen]  # fmt: skip
+    c0, c1, c6 = np.array(states).T
+    assert np.isnan(c1).tolist() == [True] * 5 + [False] * 16
+    for end in (5, 10, 15, 20):
+        average = c0[end - 4 : end + 1].mean()
+        assert average + c1[end] + c6[end] == pytest.approx(1.0)
+        assert c1[end] == pytest.approx((1 - average) / 5)
+        assert set(c1[end : end + 5]) == {c1[end]}, "held until the next reading"
+
+
+def test_c1_needs_c0_over_the_whole_interval() -> None:
+    samples = [stepping(at, 8, wakes=True) for at in range(16)]
+    samples[7] = replace(samples[7], readings={
+        **samples[7].readings, "perf": SourceReading(Missing(Reason.STALE, "late"), 7 * S, 0),
+    })  # fmt: skip
+    c1 = [frame.cpus.columns["c1_ratio"] for frame in fold(STATE, *samples)]
+    assert c1[9].present[0] and c1[15].present[0] and c1[10].reasons[0] == Reason.WARMING
+
+
 def test_what_is_read_seldom_is_held_with_its_age() -> None:
     def at(second: int, slow: int, count: int) -> UncoreTable:
         rows = [("energy_pkg", package, 0, second * JOULE, second * S) for package in (0, 1)]
@@ -255,3 +315,13 @@ def test_an_age_is_of_the_rows_own_numbers_only() -> None:
     for row, cpu in enumerate(json.loads(frame_json(last))["cpus"]):
         own = origins[row] is None and cpu["c6_ratio"] is not None
         assert ("c6_ratio" in cpu["sampled_s"]) == own, cpu["cpu"]
+
+
+def test_only_energy_may_have_wrapped_in_20_days() -> None:
+    """Read 20 days and 1 ns apart, in which no counter of events comes near 2**64."""
+    later_ns = 20 * 86_400 * S + 1
+    rows = [[("energy_pkg", 0, 0, n * JOULE, 1 + at_ns), ("package_throttles", 0, 0, n, 1 + at_ns)]
+            for n, at_ns in ((0, 0), (20 * 86_400 * 3, later_ns))]  # fmt: skip
+    last = frames(*map(table, rows))[-1]
+    assert of(last, "throttles_per_s") == pytest.approx(3.0)
+    assert of(last, "power_w").reason is Reason.RESET

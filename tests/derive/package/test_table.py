@@ -15,9 +15,10 @@ from nftop.derive.package.table import (
     HELD_ROUNDS,
     BoxRates,
     PackageState,
-    added_up,
     box_rates,
+    matched,
     step_packages,
+    sum_rates,
 )
 from nftop.model.column import Bools, Column
 from nftop.model.frame import BoxTraffic
@@ -53,7 +54,7 @@ def reads(values: list[int], running: list[int], enabled: int, **changes: Any) -
 def package_rates(
     before: UncoreTable | None, after: UncoreTable, known: BoxRates | None = None
 ) -> tuple[Mapping[str, Column], Mapping[str, Bools]]:
-    return added_up(after, box_rates(before, known, after), after.packages.astype(np.int64), 2)
+    return sum_rates(after, box_rates(before, known, after), after.packages.astype(np.int64), 2)
 
 
 ZERO = reads([0] * 4, [0] * 4, 0)
@@ -99,10 +100,31 @@ def test_one_box_without_a_rate_leaves_its_package_without_one(
     assert isinstance(rates["cas_read"][1], float) is (before is not None)
 
 
-def test_other_boxes_than_before_warm_up() -> None:
+def test_only_boxes_that_are_new_warm_up() -> None:
     after = reads([9] * 4, [9] * 4, 9, boxes=np.array([0, 1, 0, 2], np.int32))
     rates, _ = package_rates(ZERO, after)
-    assert rates["cas_read"].reasons.tolist() == [Reason.WARMING] * 2
+    assert rates["cas_read"].reasons.tolist() == [0, Reason.WARMING]
+    assert rates["cas_read"][0] == 2e9
+    # Others go away or change their order, of counters, boxes and events.
+    before = reads([1, 2, 3, 4], [9] * 4, 9, events=("a", "cas_read"))
+    before = replace(before, event=np.array([1, 1, 1, 0], np.int32))
+    after = reads([13, 14, 11], [19] * 3, 19, packages=np.array([1, 1, 0], np.int32),
+                  boxes=np.array([0, 1, 0], np.int32), event=np.zeros(3, np.int32),
+                  reasons=np.zeros(3, np.uint8), enabled_ns=np.full(3, 19, np.uint64))  # fmt: skip
+    known = box_rates(before, box_rates(ZERO, None, before), after)
+    assert known.why.tolist() == [0, Reason.WARMING, 0]
+    assert known.per_s[[0, 2]].tolist() == [1e9, 1e9]
+
+
+def test_boxes_of_several_dies_are_not_mixed_up() -> None:
+    """One of two equal counters is gone: which of them is not known."""
+    twins = np.array([0, 0, 1, 1], np.int32)
+    before = reads([100, 1, 0, 0], [9] * 4, 9, boxes=np.zeros(4, np.int32))
+    assert (
+        matched(before, None, replace(before, packages=twins[::-1]))[0].reasons.tolist() == [0] * 4
+    )
+    lone = reads([120, 9, 9, 9], [19] * 4, 19, boxes=np.array([0, 1, 0, 0], np.int32))
+    assert box_rates(before, None, lone).why.tolist() == [Reason.WARMING] * 2 + [0] * 2
 
 
 def test_a_reading_seen_before_keeps_its_rows_and_what_is_absent_says_so() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from nftop.cli.config import ConfigError, read_config, shown
-from nftop.cli.main import _taken
+from nftop.cli.main import check_arguments
 from nftop.model.bounded_toml import parse_toml
 from nftop.store.user.chosen_columns import columns_file, columns_text
 from nftop.store.user.rules import parse_rules, rules_file, rules_text
@@ -45,7 +45,7 @@ def play(data: bytes) -> None:
     for path in paths:
         path.write_bytes(data)
     with suppress(ConfigError):
-        settings = read_config(paths[:1], _taken)
+        settings = read_config(paths[:1], check_arguments)
         table = parse_toml(shown(settings, (paths[0], paths[0])))
         for item in settings:
             assert item.key.name in table

@@ -24,7 +24,7 @@ from tests.lab.tests.inside_uncore import TICKS, S, now_ns, step
 def advance(source: IioSource, until_ns: int) -> None:
     """To that time; turns change when they are due, by the source's own thread or here."""
     while (at_ns := now_ns()) < until_ns:
-        boxes = source._boxes
+        boxes = source._open[0]
         due_ns = None
         if boxes is not None:
             with boxes._changed:

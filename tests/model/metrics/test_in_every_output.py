@@ -18,12 +18,15 @@ from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.nf import LATENCY_METRICS
 from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS, COUNTED_POWER_PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.pcie import PcieTable
 from nftop.model.topology import Host
+from nftop.model.uncore import NO_COUNTS
 from nftop.render.pages.explain import explain_metric
+from tests.derive.package.test_devices import PORT
 from tests.export.openmetrics.test_page import read_page
 from tests.frames import topology
 from tests.recordings import taken
-from tests.samples import S, fold, sample
+from tests.samples import S, app, fold, port, sample, table
 from tests.session.replays import all_of
 
 METRICS = (
@@ -83,6 +86,13 @@ def test_a_metric_is_the_same_everywhere(metric: Metric) -> None:
 @pytest.mark.parametrize("metric", METRICS, ids=by_id)
 def test_without_its_source_a_metric_has_a_reason(metric: Metric) -> None:
     state = FoldState(Host("edge-07", "a test's", "SKX"), topology(8, packages=2))
-    (frame,) = fold(state, sample(S))
-    for value in READINGS[metric.scope](frame, metric.id):
+    # A root port that was counted, and an application without its latency.
+    frames = fold(
+        state,
+        sample(S, iio=PcieTable((PORT,), NO_COUNTS), dpdk=table(app(S, port()))),
+        sample(2 * S, iio=Missing(Reason.STALE, "late"), dpdk=table(app(S, port()))),
+    )
+    values = READINGS[metric.scope](frames[-1], metric.id)
+    assert values
+    for value in values:
         assert isinstance(value, Missing) and value.message

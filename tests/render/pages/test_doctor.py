@@ -41,9 +41,15 @@ def test_summary_counts_by_mark(snapshot: SnapshotAssertion) -> None:
 
 
 @pytest.mark.parametrize("width", [20, 40, 80, 200])
-def test_it_wraps(width: int) -> None:
-    lines = doctor_lines((*EVERY, Check("long name " * 9, Reason.ERROR, "text " * 99)), "", width)
-    assert max(item.width for item in lines) <= width
+def test_all_but_commands_wraps(width: int) -> None:
+    """A part of a command, pasted, would be another command."""
+    fix = "sudo sed -i 's/a  b/c/' /etc/x && " * 99 + "sudo update-grub"
+    long = Check("long name " * 9, Reason.ERROR, "text " * 99, fix, why="it " * 99)
+    lines = doctor_lines((*EVERY, long), "", width)
+    fixes = [check.fix for check in (*EVERY, long) if check.fix]
+    alone = [item.text.strip() for item in lines if item.text.strip() in fixes]
+    assert alone == [DENIED.fix, *fixes]
+    assert all(item.width <= width or item.text.strip() == fix for item in lines)
 
 
 def test_report(snapshot: SnapshotAssertion) -> None:

@@ -13,6 +13,8 @@ from nftop.model.missing import Reason
 from tests.command import wording
 from tests.shell import assert_command
 from tests.sources.resctrl.trees import captured, group_files, plain, source, write
+from tests.sources.trees import put
+from tests.sources.tuning.hosts import DEBIAN
 
 
 def checks(root: Path) -> dict[str, Check]:
@@ -42,12 +44,13 @@ def test_no_class_is_left(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
 
 def test_what_the_kernel_hides_of_the_cpu_can_be_had_by_a_boot_parameter(tmp_path: Path) -> None:
     files = {key: text for key, text in plain().items() if "L3" not in key}
-    result = checks(write(tmp_path, files))
+    put(write(tmp_path, files), DEBIAN)
+    result = checks(tmp_path)
     # All that the CPU has in each: a parameter replaces the one before.
     for name in ("L3", "monitors"):
         check = result[f"resctrl {name}"]
         assert check.reason is Reason.HARDWARE
-        assert "&rdt=l3cat,mba,cmt,mbmtotal,mbmlocal /" in check.fix and "erratum" in check.why
+        assert ' rdt=l3cat,mba,cmt,mbmtotal,mbmlocal"' in check.fix and "erratum" in check.why
         assert_command(check.fix)
     assert "resctrl reads" not in result
 
@@ -69,7 +72,7 @@ def test_not_mounted(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     assert check.text == snapshot
     (root / "proc/filesystems").write_text("nodev\tproc\n")
     [check] = source(root).check()
-    assert check.reason is Reason.HARDWARE and "rdt=l3cat,mba,cmt,mbmtotal,mbmlocal" in check.fix
+    assert check.reason is Reason.HARDWARE and "rdt=l3cat,mba,cmt,mbmtotal,mbmlocal" in check.text
     (root / "proc/cpuinfo").unlink()
     [check] = source(root).check()
     assert check.fix == ""

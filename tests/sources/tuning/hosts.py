@@ -14,6 +14,10 @@ from tests.sources.trees import put
 
 CPUS = "sys/devices/system/cpu"
 NODES = "sys/devices/system/node"
+DEBIAN = {
+    "usr/sbin/update-grub": "",
+    "usr/sbin/grub-mkconfig": "for x in ${sysconfdir}/default/grub.d/*.cfg ; do",
+}
 
 
 def poller(

@@ -24,7 +24,7 @@ needs_trees = pytest.mark.skipif(FOLDER is None, reason="shared/reference/sysfs 
 
 
 def test_names_and_reasons_are_every_row_s_own() -> None:
-    assert len({row.name for row in ROWS}) == len(ROWS) == 24
+    assert len({row.name for row in ROWS}) == len({row.why for row in ROWS}) == len(ROWS) == 24
     assert all("paper" in row.why or ".rst" in row.why for row in ROWS)
 
 

@@ -7,7 +7,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.missing import Reason
 from tests.sources.trees import put
-from tests.sources.tuning.hosts import checks, host, link, poller
+from tests.sources.tuning.hosts import DEBIAN, checks, host, link, poller
 
 DEVICES = "sys/bus/pci/devices"
 NIC = "0000:3b:00.0"
@@ -116,8 +116,13 @@ def test_no_nic_at_all(tmp_path: Path) -> None:
     ("raw", "state", "printed", "fix"),
     [
         (config(), "ok", "payload 256 of 2048 bytes, reads of 4096, ASPM off", ""),
-        (config(payload=128), "tune", "payload below 256", "pci=pcie_bus_perf"),
-        (config(payload=128, limit=128), "tune", "its maximum", "pci=pcie_bus_perf"),
+        (
+            config(payload=128),
+            "tune",
+            "payload below 256 (pci=pcie_bus_perf",
+            " pci=pcie_bus_perf\"' '",
+        ),
+        (config(payload=128, limit=128), "tune", "its maximum", ""),
         (
             config(reads=256),
             "tune",
@@ -131,12 +136,20 @@ def test_no_nic_at_all(tmp_path: Path) -> None:
     ],
 )
 def test_links(tmp_path: Path, raw: bytes, state: str, printed: str, fix: str) -> None:
-    nic(host(tmp_path), raw=raw)
+    nic(host(tmp_path, DEBIAN), raw=raw)
     (tmp_path / "proc").mkdir()
     result = checks(tmp_path)[f"nic link {NIC}"]
     assert result.state == state
     assert printed in result.text
-    assert fix in result.fix
+    assert fix in result.fix and bool(fix) == bool(result.fix)
+
+
+def test_a_kernel_booted_with_the_parameter_needs_no_command(tmp_path: Path) -> None:
+    nic(host(tmp_path, {**DEBIAN, "proc/cmdline": "pci=realloc,noaer"}), raw=config(payload=128))
+    assert " pci=realloc,noaer,pcie_bus_perf" in checks(tmp_path)[f"nic link {NIC}"].fix
+    host(tmp_path, {"proc/cmdline": "pci=realloc,pcie_bus_perf"})
+    result = checks(tmp_path)[f"nic link {NIC}"]
+    assert (result.state, result.fix) == ("tune", "")
 
 
 def test_capabilities_in_a_circle_end(tmp_path: Path) -> None:

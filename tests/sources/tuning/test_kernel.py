@@ -11,7 +11,9 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.model.check import Check
 from nftop.model.ids import Cpu
 from nftop.model.missing import Reason
-from tests.sources.tuning.hosts import CPUS, checks, every_cpu, host, link, poller
+from nftop.sources.host.topology import read_topology
+from nftop.sources.tuning.checks import host_checks
+from tests.sources.tuning.hosts import CPUS, DEBIAN, checks, every_cpu, host, link, poller
 
 K, IOMMU, PCI = "proc/sys/kernel", "sys/class/iommu/dmar0", "sys/bus/pci/devices/0000:3b:00.0"
 FIFO = f"101 (test) pmd) S {'0 ' * 37}1 0 0"
@@ -25,10 +27,10 @@ NIC = {f"{PCI}/class": "0x020000", "sys/kernel/iommu_groups/7/type": "DMA-FQ", f
 SKX = "processor : 0\nvendor_id : GenuineIntel\ncpu family : 6\nmodel : 85\nstepping : 4\n"
 
 
-def vcpus(*allowed: str) -> dict[str, str]:
-    files = {"proc/900/comm": "qemu-system-x86"}
+def vcpus(*allowed: str, pid: int = 900) -> dict[str, str]:
+    files = {f"proc/{pid}/comm": "qemu-system-x86"}
     for vcpu, where in enumerate(allowed):
-        at = f"proc/900/task/{901 + vcpu}"
+        at = f"proc/{pid}/task/{pid + 1 + vcpu}"
         files |= {f"{at}/comm": f"CPU {vcpu}/KVM", f"{at}/status": f"Cpus_allowed_list:\t{where}"}
     return files
 
@@ -63,7 +65,7 @@ FAILING: Mapping[str, tuple[Mapping[str, str], str]] = {
     "qemu 900": (vcpus("2-3", "1"), "sudo taskset -pc 2 901; sudo taskset -pc 3 902"),
     "microcode": (
         {"proc/cpuinfo": "processor : 0\nmicrocode : 0x1\nprocessor : 1\nmicrocode : 0x2"},
-        "sudo apt-get install amd64-microcode  # then reboot",
+        "sudo apt-get install amd64-microcode",
     ),
 }  # fmt: skip
 
@@ -96,16 +98,41 @@ def test_the_mode_of_the_iommu_counts_for_the_kernels_nics(tmp_path: Path) -> No
     link(host(tmp_path, NIC) / PCI / "iommu_group", "../../../kernel/iommu_groups/7")
     link(tmp_path / PCI / "driver", "../../drivers/ice")
     result = checks(tmp_path)["iommu"]
-    assert result.state == "tune" and "&iommu=pt /" in result.fix
+    assert result.state == "tune" and "the kernel with iommu=pt" in result.text
+    assert not result.fix, "how it boots is unknown"
+    host(tmp_path, {"proc/cmdline": "quiet iommu=soft,pt"})
+    assert "booted with iommu=soft,pt" in checks(tmp_path)["iommu"].text
     host(tmp_path, {"sys/kernel/iommu_groups/7/type": "identity"})
     assert checks(tmp_path)["iommu"].state == "ok"
 
 
 def test_vfio_without_an_iommu_is_not_isolated(tmp_path: Path) -> None:
-    files = {f"{PCI}/class": "0x020000", "sys/class/iommu/": ""}
+    files = {f"{PCI}/class": "0x020000", "sys/class/iommu/": "", "proc/cpuinfo": SKX, **DEBIAN}
     link(host(tmp_path, files) / PCI / "driver", "../../drivers/vfio-pci")
     result = checks(tmp_path)["iommu"]
-    assert result.state == "tune" and "intel_iommu=on iommu=pt" in result.fix
+    assert result.state == "tune" and " intel_iommu=on iommu=pt" in result.fix
+    host(tmp_path, {"proc/cpuinfo": SKX.replace("GenuineIntel", "AuthenticAMD")})
+    result = checks(tmp_path)["iommu"]
+    assert (result.state, result.fix) == ("tune", ""), "firmware has the switch"
+
+
+def test_a_cpu_has_one_vcpu_of_all_machines(tmp_path: Path) -> None:
+    host(tmp_path, vcpus("2", "4") | vcpus("4", "5", "5", pid=950))
+    result = checks(tmp_path, poller(1))
+    assert (result["qemu 900"].state, result["qemu 900"].fix) == ("tune", ""), "it may stay"
+    assert result["qemu 900"].text.startswith("vCPU 1 shares its CPU")
+    assert result["qemu 950"].state == "tune"
+    assert result["qemu 950"].fix == "sudo taskset -pc 3 951; sudo taskset -pc 6 953"
+
+
+def test_fixes_of_a_run_share_no_core(tmp_path: Path) -> None:
+    host(tmp_path, {**SIBLINGS, **vcpus("0-7"), **vcpus("6", pid=950), f"{CPUS}/isolated": ""})
+    first, second = poller(0, pinned=False), poller(4, tid=102, pinned=False)
+    results = host_checks(tmp_path, read_topology(tmp_path), (first, second, poller(3, tid=103)))
+    fixes = [check.fix for check in results if "taskset" in check.fix]
+    assert fixes == ["sudo taskset -pc 1 101", "sudo taskset -pc 4 102"], "cores 2 and 3 are taken"
+    (guest,) = [check for check in results if check.name == "host qemu 900"]
+    assert guest.state == "tune" and guest.text.endswith("too few CPUs are free for them")
 
 
 def smi_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, grows: bool) -> Check:

@@ -9,11 +9,11 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.model.missing import Reason
 from nftop.sources.host.topology import read_topology
 from nftop.sources.tuning.checks import host_checks
-from tests.sources.tuning.hosts import CPUS, checks, every_cpu, host, poller
+from tests.sources.tuning.hosts import CPUS, DEBIAN, checks, every_cpu, host, poller
 
 
 def test_cores_that_poll_are_to_be_isolated(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    host(tmp_path, {f"{CPUS}/isolated": "2-3"})
+    host(tmp_path, {f"{CPUS}/isolated": "2-3", **DEBIAN})
     fine = checks(tmp_path, poller(2), poller(3))["isolation"]
     assert (fine.state, fine.fix) == ("ok", "")
     assert fine.text == snapshot
@@ -21,7 +21,7 @@ def test_cores_that_poll_are_to_be_isolated(tmp_path: Path, snapshot: SnapshotAs
     result = checks(tmp_path, poller(3), poller(5))["isolation"]
     assert result.state == "tune"
     assert result.text == snapshot
-    assert "/&isolcpus=2-3,5 /" in result.fix
+    assert ' isolcpus=2-3,5"' in result.fix
 
 
 def test_isolation_by_control_groups_counts(tmp_path: Path) -> None:
@@ -53,15 +53,16 @@ def test_the_tick(tmp_path: Path) -> None:
     host(tmp_path)
     assert checks(tmp_path, poller(5))["tick"].reason is Reason.HARDWARE
     host(tmp_path, {f"{CPUS}/nohz_full": "  (null)"})
-    assert checks(tmp_path, poller(5))["tick"].fix == (
-        "sudo sed -Ei 's/ ?\\b(nohz_full)=[^\" ]*//g; s/^GRUB_CMDLINE_LINUX=\"/&nohz_full=5 /' "
-        "/etc/default/grub && sudo update-grub  # then reboot"
-    )
+    unknown = checks(tmp_path, poller(5))["tick"]
+    assert not unknown.fix and "nohz_full=5" in unknown.text
     host(tmp_path, {"usr/sbin/grubby": ""})
     assert checks(tmp_path, poller(5))["tick"].fix == (
-        'sudo grubby --update-kernel=ALL --args="nohz_full=5"  # then reboot'
+        'sudo grubby --update-kernel=ALL --args="nohz_full=5"'
     )
-
+    host(tmp_path, {**DEBIAN, "etc/default/grub.d/": ""})
+    drop_in = "/etc/default/grub.d/99-nftop-nohz_full.cfg"
+    fix = checks(tmp_path, poller(5))["tick"].fix
+    assert fix.endswith(f" | sudo tee {drop_in} && sudo update-grub")
     host(tmp_path, {f"{CPUS}/nohz_full": "4-7"})
     assert checks(tmp_path, poller(5))["tick"].state == "ok"
 
@@ -75,6 +76,7 @@ def test_the_tick(tmp_path: Path) -> None:
         ("rcu_nocbs=1-3 quiet", "", "tune"),
         ("quiet", "5", "ok"),  # the kernel adds those without a tick
         ("quiet", "", "tune"),
+        ("rcu_nocbs quiet", "", "tune"),  # without a list: none until cpusets name some
         ("rcu_nocbs=sixty", "", "error"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.missing import Reason
-from tests.sources.tuning.hosts import checks, host, poller
+from tests.sources.tuning.hosts import CPUS, checks, host, poller
 
 
 @pytest.mark.parametrize(("text", "state"), [("0", "ok"), ("1", "tune")])
@@ -57,3 +57,15 @@ def test_many_interrupts_are_counted(tmp_path: Path, snapshot: SnapshotAssertion
     result = checks(tmp_path, poller(5))["interrupts"]
     assert result.text == snapshot
     assert "30 31 32 33 34 35 36;" in result.fix
+
+
+def test_interrupts_go_to_no_protected_cpu(tmp_path: Path) -> None:
+    quiet = {2}
+    apart = {f"{CPUS}/isolated": "6", f"{CPUS}/nohz_full": "7"}
+    apart |= {"sys/fs/cgroup/cpuset.cpus.isolated": "4"}
+    apart |= {f"{CPUS}/cpu{cpu}/topology/core_cpus_list": "1,5" for cpu in (1, 5)}
+    host(tmp_path, irq(25, "5", "eth0") | apart)
+    result = checks(tmp_path, poller(5), quiet=quiet)["interrupts"]
+    assert result.fix == "for i in 25; do echo 0,3 | sudo tee /proc/irq/$i/smp_affinity_list; done"
+    none = checks(tmp_path, poller(5), quiet={0, *quiet, 3})["interrupts"]
+    assert (none.state, none.fix) == ("tune", "")

@@ -6,6 +6,7 @@ UNC_IIO_DATA_REQ_OF_CPU (0x83), UNC_IIO_DATA_REQ_BY_CPU (0xc0).
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from nftop.model.pcie import UNKNOWN, PcieTable
 from nftop.model.sample import SourceReading
 from nftop.model.struct import replace
 from nftop.model.topology import CpuInfo, Topology
+from nftop.sources.host.pci import ports_with_networks
 from nftop.sources.host.topology import read_topology
 from nftop.sources.perf.pmu import Pmu, encode
 from nftop.sources.registry import Setup, open_sources
@@ -163,7 +165,7 @@ def rates(host: IioHost, source: IioSource, ticks: int = 3) -> dict[str, DeviceR
         until_ns = host.fake.now_ns + S
         while host.fake.now_ns < until_ns:
             host.fake.pass_ns(10_000_000)
-            for box in (source._boxes,):
+            for box in source._open[:1]:
                 if box is not None:
                     box._counters.turn()
     source.close()
@@ -359,3 +361,47 @@ def test_stacks_of_several_dies_have_a_reason(tmp_path: Path) -> None:
     with pytest.raises(LookupError):
         stacks_of("uncore_iio", Topology(dies), tmp_path)
     assert host.mapped
+    one = Topology(tuple(info for info in cpus if info.package == 1))
+    assert len(one.packages) == 1
+    with pytest.raises(LookupError):  # die 0 is offline, so the first that is known is die 1
+        stacks_of("uncore_iio", one, tmp_path)
+
+
+def test_counts_of_reads_never_step_back_when_boxes_are_replaced(tmp_path: Path) -> None:
+    host = IioHost(tmp_path)
+    host.nic("pci0000:17/0000:17:00.0/0000:18:00.0", interfaces=("ens1",))
+    source, seen = host.source(), list[tuple[int, int]]()
+
+    class Watched(type(source)):  # type: ignore[misc] # another thread may ask at any time
+        def __setattr__(self, name: str, value: object) -> None:
+            super().__setattr__(name, value)
+            seen.append((self.counter_reads, self.counter_interrupts))
+
+    source.read()
+    source.__class__ = Watched
+    host.nic("pci0000:3a/0000:3a:00.0/0000:3b:00.0", interfaces=("ens2",))
+    source.soon()
+    source.read()
+    source.close()
+    assert seen == sorted(seen) and seen[0][0] < seen[-1][0]
+    assert seen[-1] == (source.counter_reads, source.counter_interrupts)
+
+
+def test_a_source_that_is_closed_while_it_reads_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = IioHost(tmp_path)
+    host.nic("pci0000:17/0000:17:00.0/0000:18:00.0", interfaces=("ens1",))
+    source = host.source()
+    closing = threading.Thread(target=source.close)
+
+    def ports(root: Path) -> object:
+        closing.start()
+        closing.join(0.2)  # without a lock it ends here, and boxes are opened after it
+        return ports_with_networks(root)
+
+    monkeypatch.setattr("nftop.sources.uncore.source.ports_with_networks", ports)
+    source.read()
+    closing.join()
+    assert not host.fake.fds
+    assert isinstance(source.read(), Missing)

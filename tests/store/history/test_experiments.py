@@ -84,6 +84,21 @@ def test_it_grows_with_time() -> None:
     assert counts == [*range(len(STATE.visits) + 1), len(STATE.visits)]
 
 
+def test_a_history_has_the_last_experiment_after_any_number_of_steps() -> None:
+    events, details = EventHistory(), steps()
+    at_ns = 0
+    for count in (3000, 0):
+        for detail in (details[0], *details[1:2] * count, *details[1:]):
+            at_ns += S
+            events.mark("", at_ns, kind=EXPERIMENT, detail=detail)
+            if at_ns == 3001 * S:  # of an endless one the begin is kept
+                running = events.experiment(at_ns)
+                assert running is not None and running.ended != "clear" and running.visits
+    last = events.experiment(at_ns)
+    assert last is not None and last.ended == "clear"
+    assert len(last.visits) == len(STATE.visits)
+
+
 @pytest.mark.parametrize(
     "detail",
     [

@@ -120,7 +120,10 @@ class Examiner:
         assert self.free.wait(60)
         if self.times == 3:
             raise ValueError("no such host")
-        return (Check(f"perf {self.times}", Reason.PRESENT, "counts"),), ""
+        return (Check(f"perf {self.times}", Reason.PRESENT, "counts", WIDE),), ""
+
+
+WIDE = "echo 1 | sudo tee " + "/long" * 60
 
 
 async def test_the_host_is_examined_in_a_thread_and_again_on_request() -> None:
@@ -131,6 +134,9 @@ async def test_the_host_is_examined_in_a_thread_and_again_on_request() -> None:
         assert examiner.times == 1, "one examination at a time"
         examiner.free.set()
         await run.until(lambda: "✔ perf 1" in run.text)
+        assert WIDE not in run.text and f"{WIDE[:40]}" in run.text
+        await run.press("y")
+        assert f"  {WIDE}" in run.app.clipboard.split("\n"), "a part of it would do something else"
         assert examiner.thread is not threading.main_thread()
         await run.press("r")
         await run.until(lambda: "✔ perf 2" in run.text)
