@@ -18,7 +18,7 @@ from tests.export.prometheus import read
 from tests.sim.hosts import Frozen, S, span_s
 
 WALL_S = 1_795_000_000.0  # of every frame
-_SELECTOR = re.compile(r'(\w*)\{job="([^"]*)"(?:,__name__=~"([^"]*)")?\}')
+_SELECTOR = re.compile(r'(\w+)\{job="([^"]*)"\}')
 
 
 @lru_cache(maxsize=16)
@@ -68,11 +68,12 @@ def answer(
     query: str, pages: Mapping[str, str | None], job: str = "nftop"
 ) -> Iterator[tuple[dict[str, str], float]]:
     """Series of an instant query of the fleet screen; a page that is None is a failed scrape."""
-    parsed = _SELECTOR.fullmatch(query)
+    parsed = _SELECTOR.findall(query)
     assert parsed, query
-    if parsed[2] != job:
+    if any(of != job for _, of in parsed):
         return
-    names = set(parsed[3].split("|")) if parsed[3] else {parsed[1]}
+    # Every part compares with the time of `up`.
+    names = {name for name, _ in parsed} - {"up"} or {"up"}
     for instance, text in pages.items():
         target = {"instance": instance, "job": job}
         if "up" in names:

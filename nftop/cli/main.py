@@ -123,7 +123,8 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
     try:
         settings = config.read_config(config.files(os.environ), check_arguments)
     except config.ConfigError as error:
-        if options.command not in _WITHOUT_CONFIG:
+        reads_hosts = options.command == "fleet" and options.prometheus is not None
+        if options.command not in _WITHOUT_CONFIG or reads_hosts:
             parser.error(str(error))
         # Reverting a change must not depend on a typing error.
         say(f"nftop: the configuration is left out: {error}")

@@ -1,8 +1,10 @@
 """Series of a Prometheus into the frame of a fleet: hosts, network functions, incidents, findings.
 
 Values of a network function are joined by its target and its labels nf, kind, pid and twin. Two
-series with the same of these are of two targets that only other labels tell apart: the first one
-counts in every family, and a note says so.
+series with the same of these are of two targets that only other labels tell apart, or of one whose
+labels changed while Prometheus could not see the end of the former: a note says so. The query has
+those of the newest scrape only; of others the first counts in every family. A host that is down
+has no series: Prometheus may still answer with those of before.
 """
 
 from __future__ import annotations
@@ -70,6 +72,7 @@ class FleetState:
 def step(state: FleetState, sample: FleetSample) -> tuple[FleetState, FleetFrame]:
     """The next state, and the frame of a sample."""
     doubled: Counter[str] = Counter()
+    sample = _of_hosts_up(sample, doubled)
     hosts, known = _hosts(state, sample, doubled)
     hosts = _with_unique_names(hosts)
     incidents = _incidents(hosts, sample, doubled)
@@ -79,9 +82,11 @@ def step(state: FleetState, sample: FleetSample) -> tuple[FleetState, FleetFrame
     if doubled:
         worst = ", ".join(sorted(doubled)[:3])
         more = f" and {len(doubled) - 3} more" if len(doubled) > 3 else ""
+        count = doubled.total()
         notes.append(
-            f"{doubled.total()} series are doubled (instance {worst}{more}): two targets differ in "
-            "labels other than instance, and only the first counts"
+            f"{count} series {'is' if count == 1 else 'are'} doubled (instance {worst}{more}): two "
+            "targets differ in labels other than instance, or Prometheus or nftop serve ended "
+            "without a trace in the last 5 min; the newest scrape counts"
         )
     frame = FleetFrame(
         wall_ns=sample.wall_ns, monotonic_ns=sample.monotonic_ns, evaluated_s=sample.evaluated_s,
@@ -89,6 +94,19 @@ def step(state: FleetState, sample: FleetSample) -> tuple[FleetState, FleetFrame
         incidents=incidents, findings=findings, notes=tuple(notes),
     )  # fmt: skip
     return FleetState(known), frame
+
+
+def _of_hosts_up(sample: FleetSample, doubled: Counter[str]) -> FleetSample:
+    """The sample with one `up` of each instance, and without series of those that are down."""
+    ups = tuple(_first_by(sample.series.get("up", ()), _instance, doubled).values())
+    for row in sample.series.get("targets", ()):
+        doubled[row.labels.instance] += max(0, int(row.value) - 1)
+    down = {row.labels.instance for row in ups if row.value != 1.0}
+    series = {
+        key: tuple(row for row in rows if row.labels.instance not in down)
+        for key, rows in sample.series.items()
+    }
+    return replace(sample, series={**series, "up": ups})
 
 
 def _first_by(

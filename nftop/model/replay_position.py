@@ -19,6 +19,7 @@ class Position(NamedTuple):
         waiting: at the end, waiting for more. ended: at the end, and no more will come.
         warmed: ticks before this one, since the last jump, that its numbers rest on; None: all.
         remark: a marker just passed, or data lost here; else "".
+        remote: another host's live recording.
     """
 
     at_ns: int
@@ -31,3 +32,4 @@ class Position(NamedTuple):
     ended: bool = False
     warmed: int | None = None
     remark: str = ""
+    remote: bool = False

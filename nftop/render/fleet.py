@@ -12,7 +12,8 @@ from nftop.model.fleet import FLEET_METRICS, FleetFrame, FleetHost, FleetInciden
 from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Metric, is_bound, is_other
 from nftop.model.metrics.nf import NF_METRICS
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reason
+from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import dataclass, replace
 from nftop.render.base.format import duration_text, worded
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
@@ -28,8 +29,9 @@ from nftop.render.base.table import (
     text_cell,
 )
 from nftop.render.base.text import cells, fit, printable
-from nftop.render.cores.harm import SICK, harm_of
+from nftop.render.cores.harm import SICK
 from nftop.render.cores.table import value_tone
+from nftop.render.fleet_rows import FleetOrder, FleetRow, fleet_rows, name_of
 from nftop.render.frame.header import alert_lines
 from nftop.render.incidents.line import GLYPHS, TONES, WELL
 
@@ -60,8 +62,6 @@ COLUMNS: tuple[TableColumn, ...] = (
     TableColumn("class", "CLASS", 10, right=False, priority=10),
     _EVENT,
 )
-# Keys of columns with texts, which are sorted from A to Z.
-NAMES = ("host", "nf", "class")
 MARKS: tuple[tuple[str, str], ...] = (
     ("HOST", "the host's own name, or Prometheus' name of its target (instance)"),
     ("AGE", "age of the host's numbers: time of its readings to now, by Prometheus' clock"),
@@ -71,40 +71,10 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("\u25cf \u25b2 i", "an incident with packets lost, with harm, information"),
 )
 _MOST_NOTES = 2  # above the table
+_GRACE_S = 1.0  # an answer may be so much later than the one before
+_LONGEST = 200  # characters of a label on a page, and of a host's name above the table:
+_LONGEST_HOST = 28
 _HURT_AGE_S = 60.0  # numbers of this age are old, whatever the interval
-
-
-@dataclass(frozen=True, slots=True)
-class FleetRow:
-    """One row.
-
-    Attributes:
-        nf: None for a host: it has no network function, no numbers, or open incidents that harm
-            none of its network functions but itself.
-        incidents: these, the worst first.
-    """
-
-    host: FleetHost
-    nf: FleetNf | None
-    harm: float
-    incidents: tuple[FleetIncident, ...] = ()
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return (self.host.instance,) if self.nf is None else self.nf.key
-
-
-@dataclass(frozen=True, slots=True)
-class FleetOrder:
-    """Order and filter; `sort` "" is by harm."""
-
-    sort: str = ""
-    inverted: bool = False
-    filter: str = ""
-
-    @property
-    def descending(self) -> bool:
-        return (self.sort not in NAMES) is not self.inverted
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,83 +93,6 @@ class FleetStatus:
     now_ns: int
     mode: str = "LIVE"
     ended: str = ""
-
-
-def fleet_rows(frame: FleetFrame, order: FleetOrder) -> list[FleetRow]:
-    """Rows that match the filter, in order; equal ones by host and name."""
-    with_nfs = {nf.host.instance for nf in frame.nfs}
-    rows = [FleetRow(nf.host, nf, _harm(nf)) for nf in frame.nfs]
-    own: dict[str, list[FleetIncident]] = {}
-    for item in frame.incidents:
-        if not item.victims and item.severity > Severity.INFO:
-            own.setdefault(item.host.instance, []).append(item)
-    rows += [
-        _host_row(host, own.get(host.instance, ()))
-        for host in frame.hosts
-        if host.instance not in with_nfs or host.state != "up" or host.instance in own
-    ]
-    if wanted := order.filter.casefold():
-        rows = [row for row in rows if wanted in _searched(row)]
-    rows.sort(key=lambda row: row.key)
-    if order.sort in NAMES:
-        rows.sort(key=lambda row: _name(row, order.sort), reverse=order.descending)
-    elif not order.sort:
-        rows.sort(key=lambda row: row.harm, reverse=order.descending)
-    else:
-        # What has no number is last in both orders.
-        numbers = [(_reading(row, order.sort), row) for row in rows]
-        sign = -1.0 if order.descending else 1.0
-        numbers.sort(key=lambda item: _rank(item[0], sign))
-        rows = [row for _, row in numbers]
-    return rows
-
-
-def _host_row(host: FleetHost, incidents: Sequence[FleetIncident]) -> FleetRow:
-    worst = incidents[0].severity if incidents else None
-    if host.state != "up":
-        worst = Severity.WARN if worst is None else max(worst, Severity.WARN)
-    return FleetRow(
-        host, None, harm_of(0.0, gone=host.state != "up", worst=worst), tuple(incidents)
-    )
-
-
-def _rank(reading: Reading, sign: float) -> tuple[bool, float]:
-    absent = isinstance(reading, Missing)
-    return absent, 0.0 if isinstance(reading, Missing) else sign * reading
-
-
-def _harm(nf: FleetNf) -> float:
-    drops = nf.readings[_DROPS]
-    lost = 0.0 if isinstance(drops, Missing) else max(drops, 0.0)
-    # A finding without an incident that harms makes a row sick.
-    finding = SICK if nf.events and not nf.severity else 0.0
-    return harm_of(lost, gone=nf.problem is not None, worst=nf.severity) + finding
-
-
-def _searched(row: FleetRow) -> str:
-    """Text that find and filter look into."""
-    nf = row.nf
-    events = " ".join(cause_title(item.kind) for item in row.incidents)
-    own = events if nf is None else f"{nf.name} {nf.kind} {nf.group} {' '.join(nf.events)}"
-    return f"{row.host.name} {row.host.instance} {row.host.state} {own}".casefold()
-
-
-def matches(row: FleetRow, search: str) -> bool:
-    """Whether a row has this text in its host, network function, class or events."""
-    return search.casefold() in _searched(row)
-
-
-def _name(row: FleetRow, key: str) -> str:
-    if key == "host":
-        return row.host.name
-    nf = row.nf
-    return "" if nf is None else nf.name if key == "nf" else nf.group
-
-
-def _reading(row: FleetRow, key: str) -> Reading:
-    if key == "age":
-        return row.host.age_s
-    return Missing(Reason.UNDEFINED) if row.nf is None else row.nf.readings[key]
 
 
 # Above the table
@@ -242,7 +135,7 @@ def _header(frame: FleetFrame, status: FleetStatus, width: int) -> Line:
     )
     age_s = max(0.0, (status.now_ns - frame.monotonic_ns) / 1e9)
     age_text = f"{duration_text(age_s)} ago" if frame.evaluated_s else "no answer yet"
-    late = age_s > 2 * status.interval_s or bool(frame.problem)
+    late = _mode(frame, status) in ("LATE", "STALE") or bool(frame.problem)
     age = Span(age_text, Tone.BAD if late else Tone.MUTED)
     source = line(Span(printable(status.source), Tone.MUTED), " ", age)
     totals = line(*_totals(frame))
@@ -258,10 +151,17 @@ def _header(frame: FleetFrame, status: FleetStatus, width: int) -> Line:
 
 
 def _mode(frame: FleetFrame, status: FleetStatus) -> str:
-    """Badge; `LIVE` only while Prometheus answers."""
+    """Badge; `LIVE` only while Prometheus answers: an answer is due after every interval."""
     if status.ended:
         return "STOPPED"
-    return "NO ANSWER" if status.mode == "LIVE" and frame.problem else status.mode
+    if status.mode != "LIVE":
+        return status.mode
+    age_s = (status.now_ns - frame.monotonic_ns) / 1e9
+    due_s = status.interval_s + frame.took_s + _GRACE_S
+    if frame.problem:
+        return "NO ANSWER"
+    late = "STALE" if age_s > due_s + status.interval_s else "LATE"
+    return late if age_s > due_s else "LIVE"
 
 
 def _totals(frame: FleetFrame) -> tuple[Span, ...]:
@@ -283,13 +183,19 @@ def fleet_incidents(frame: FleetFrame, width: int, rows: int) -> list[Line]:
     """The worst incidents of all hosts in exactly `rows` lines; the last one counts the others."""
     harm = [item for item in frame.incidents if item.severity > Severity.INFO]
     notes = [item for item in frame.incidents if item.severity is Severity.INFO]
-    lines = [] if harm else [_well(frame, width)]
     shown = [*harm, *notes]
+    lines = [] if harm or (notes and not _losing(frame)) else [_well(frame, width)]
     room = rows - len(lines)
     for number, item in enumerate(shown[: max(room, 0)], 1):
         more = len(shown) - number if number == room else 0
         lines.append(_incident_line(frame, item, width, more))
     return [*lines, *[BLANK] * (rows - len(lines))][:rows]
+
+
+def _losing(frame: FleetFrame) -> list[FleetNf]:
+    """Network functions that lose packets."""
+    return [nf for nf in frame.nfs
+            if not isinstance(lost := nf.readings[_DROPS], Missing) and lost > 0]  # fmt: skip
 
 
 def _well(frame: FleetFrame, width: int) -> Line:
@@ -299,6 +205,10 @@ def _well(frame: FleetFrame, width: int) -> Line:
         text = f"{GLYPHS[Severity.INFO]} no target of this scrape job (--job NAME)"
         return crop(line(" ", Span(text, Tone.MUTED)), width)
     absent = sum(host.state != "up" for host in frame.hosts)
+    if losing := _losing(frame):
+        count = f"{len(losing)} network function{'s' * (len(losing) != 1)}"
+        text = f"{GLYPHS[Severity.WARN]} {count} with losses, no incident of them"
+        return crop(line(" ", Span(text, Tone.WARN)), width)
     if absent:
         text = f"{GLYPHS[Severity.WARN]} no incident where there are numbers; {absent} without"
         return crop(line(" ", Span(text, Tone.WARN)), width)
@@ -312,7 +222,11 @@ def _incident_line(frame: FleetFrame, item: FleetIncident, width: int, more: int
     age = incident_age(frame, item)
     tail = f" {age:>6}" + (f" +{more}" if more else "")
     head = line(
-        " ", Span(GLYPHS[item.severity], tone), " ", Span(item.host.name, Tone.STRONG), "  "
+        " ",
+        Span(GLYPHS[item.severity], tone),
+        " ",
+        Span(_cut(item.host.name, _LONGEST_HOST), Tone.STRONG),
+        "  ",
     )
     room = max(0, width - head.width - cells(tail))
     cause, effects = _fitting(item, room)
@@ -429,7 +343,7 @@ def fleet_lines(
 
 
 def _name_cell(row: FleetRow, col: TableColumn) -> Span:
-    text = _nf_name(row) if col.key == _NF.key else _name(row, col.key)
+    text = _nf_name(row) if col.key == _NF.key else name_of(row, col.key)
     tone = Tone.STRONG if row.harm >= SICK and col.key == "host" else Tone.PLAIN
     return text_cell(text, col.width, tone=tone)
 
@@ -495,10 +409,12 @@ def explain_fleet_lines(frame: FleetFrame, row: FleetRow, width: int) -> list[Li
         ("age", worded_age(host)),
         ("time", date_time_of(frame.wall_ns)),
     ]
-    lines = [rule_line(host.name, host.badge, width), *_facts(facts, width)]
+    lines = [rule_line(_cut(host.name), _cut(host.badge), width), *_facts(facts, width)]
     if nf is not None:
-        lines += [BLANK, rule_line(nf.name, f"{nf.kind} {nf.pid}".strip(), width)]
-        lines += _facts([("CPUs", nf.cpus), ("cache class", nf.group)], width)
+        lines += [BLANK, rule_line(_cut(nf.name), _cut(f"{nf.kind} {nf.pid}".strip()), width)]
+        lines += _facts(
+            [("CPUs", nf.cpus), ("cache class", nf.group and class_name(nf.group))], width
+        )
         for key in FLEET_METRICS:
             metric, reading = _METRICS[key], nf.readings[key]
             bound = is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock or None)
@@ -511,7 +427,9 @@ def explain_fleet_lines(frame: FleetFrame, row: FleetRow, width: int) -> list[Li
         lead = line(Span(GLYPHS[item.severity], TONES[item.severity]), " ")
         victims = f" \u2192 {victim_names(item)}" if item.victims else ""
         age = incident_age(frame, item)
-        text = f"{_causes(item)[0]}{printable(victims)} [{item.id}{f', {age}' if age else ''}]"
+        text = (
+            f"{_cut(_causes(item)[0])}{_cut(victims)} [{_cut(item.id)}{f', {age}' if age else ''}]"
+        )
         lines += paragraph(text, width, lead=lead)
     none = f"not known: the host is {state}" if unknown else "none is open"
     lines += [] if incidents else paragraph(none, width, tone=Tone.MUTED)
@@ -536,12 +454,17 @@ def worded_age(host: FleetHost) -> str:
     return host.age_s.message if isinstance(host.age_s, Missing) else duration_text(host.age_s)
 
 
+def _cut(text: str, most: int = _LONGEST) -> str:
+    """A label (untrusted text) that is not longer than `most`."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def _facts(facts: Sequence[tuple[str, str]], width: int) -> list[Line]:
     return [
         item
         for name, text in facts
         if text
-        for item in paragraph(text, width, lead=line(Span(f"{name:<14}", Tone.MUTED)))
+        for item in paragraph(_cut(text), width, lead=line(Span(f"{name:<14}", Tone.MUTED)))
     ]
 
 
@@ -558,8 +481,9 @@ def _finding_lines(frame: FleetFrame, width: int, host: FleetHost | None) -> lis
         rule = rule_called(item.rule)
         known = "" if rule is not None else " (a rule of another nftop)"
         muted = " (muted there)" if item.muted else ""
-        owner = f"{item.host.name}: " if host is None else ""
-        text = f"{owner}{item.where}: {finding_title(item.rule)}{known}{muted} [{item.rule}]"
+        owner = f"{_cut(item.host.name)}: " if host is None else ""
+        where, title, rule_id = map(_cut, (item.where, finding_title(item.rule), item.rule))
+        text = f"{owner}{where}: {title}{known}{muted} [{rule_id}]"
         lines += paragraph(text, width, tone=Tone.MUTED if item.muted else Tone.PLAIN)
     return lines if rows else [*lines, *paragraph("there is none", width, tone=Tone.MUTED)]
 
@@ -572,9 +496,9 @@ def unmapped_lines(
     `unread`: files that may name it and can't be read, with why.
     """
     why = (
-        f"{host.name} can't be opened: the configuration names no host of ssh for the target "
-        f"{host.instance}. Names from Prometheus are never given to ssh. Add, with the host's name "
-        f"in place of HOST, to the table fleet.hosts of {path}:"
+        f"{_cut(host.name)} can't be opened: the configuration names no host of ssh for the "
+        f"target {_cut(host.instance)}. Names from Prometheus are never given to ssh. Add, with "
+        f"the host's name in place of HOST, to the table fleet.hosts of {path}:"
     )
     return [
         *paragraph(why, width),

@@ -213,10 +213,8 @@ class Approach:
         return not grows or (data.full and self._position is not None)
 
 
-# A longer way on is a jump, whose warm-up is shorter.
-_FOLDED_ON_NS = 90_000_000_000
-# How many ticks a remark stays.
-_REMARK_TICKS = 8
+_FOLDED_ON_NS = 90_000_000_000  # a longer way is a jump, whose warm-up is shorter
+_REMARK_TICKS = 8  # so long a remark stays
 # An answer to a key goes with the next.
 _ANSWER_TICKS = 2
 
@@ -276,8 +274,7 @@ class Banner:
             self.turn(last_ns=start.point.wall_ns)
 
 
-# Interval between checks whether a file has grown.
-_LOOK_S = 0.25
+_LOOK_S = 0.25  # between checks whether a file has grown
 # A file that did not grow for so many ticks may have been left without its end; a pipe signals it.
 _LONG_TICKS = 3
 
@@ -287,7 +284,10 @@ class Replay:
 
     Attributes:
         unfinished: message that the recording has no end, once all was shown; else "".
+        remote: how the connection to another host ended, "" while it has not; None: there is none.
     """
+
+    remote: Callable[[], str] | None = None
 
     def __init__(
         self,
@@ -427,8 +427,6 @@ class Replay:
         finally:
             self._data.close()
 
-    # Opening
-
     def open(self) -> bool:
         """Check the available data; returns whether the recording's start has arrived.
 
@@ -443,7 +441,9 @@ class Replay:
             raise
         if here is None:
             return False
-        self._banner.position = here._replace(paused=self._paused)
+        self._banner.position = here._replace(paused=self._paused, remote=self.remote is not None)
+        if self.remote is not None and (start := next_position(self._data, self._data.first)):
+            self._tape.restart(start)  # what precedes it, such as a banner, is no loss
         self._banner.measure(self._data)
         if self._start is not None:
             self._first_ns = beginning_ns(self._data, self._start, self._banner.position)
@@ -471,8 +471,6 @@ class Replay:
                 return self._tape.newest
             self._clock.wait(self._news, _LOOK_S)
         return ()
-
-    # What comes next
 
     def _next(self) -> tuple[Frame, ...]:
         """The next frame once due, or those of a request; empty if neither is available."""
@@ -507,6 +505,8 @@ class Replay:
         waited_s = self._pace.waited_ns(now_ns) / 1e9
         long = waited_s > _LONG_TICKS * max(self.interval_s, 1.0) and not self._data.piped
         message = self._tape.end_message(over=over, long=long) or position.remark
+        if self.unfinished and self.remote is not None and (ending := self.remote()):
+            message = f"connection lost: {ending}"
         self._banner.turn(waiting=not over, ended=over, remark=message)
         self._banner.measure(self._data)
         if not over:

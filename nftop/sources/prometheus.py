@@ -137,10 +137,11 @@ class PrometheusSource:
         )
         result: dict[str, list[FleetSeries]] = {}
         notes: dict[str, int] = {}
-        evaluated_s, size_bytes = math.nan, 0
+        evaluated_s, size_bytes, answered = math.nan, 0, 0
         try:
             for query in self._queries:
                 answer = session.get(self._path(query, evaluated_s), self._headers)
+                answered += 1
                 size_bytes += len(answer.body)
                 document = self._document(answer)
                 rows = document.data.result if document.data is not None else []
@@ -152,7 +153,10 @@ class PrometheusSource:
                 for key, series in _series(query, rows, notes):
                     result.setdefault(key, []).append(series)
         except NoAnswerError as error:
-            return error.why
+            if error.why.reason is not Reason.STALE:
+                return error.why
+            count = f"{answered} of {len(self._queries)} queries were answered"
+            return Missing(Reason.STALE, f"{self.url.shown}: {count} in {self._limit_s:g} s")
         finally:
             session.close()
         now_ns = self._clock_ns()
@@ -177,7 +181,8 @@ class PrometheusSource:
     def _document(self, answer: HttpAnswer) -> _Document:
         """The answer's document. Raises NoAnswerError: it is no success, or too large."""
         if answer.status in _REDIRECTS:
-            to = safe_line(answer.location[:_LONGEST_WARNING]) or "nowhere"
+            location = answer.location.partition("?")[0].removesuffix(_PATH)
+            to = safe_line(location[:_LONGEST_WARNING]) or "nowhere"
             raise self._failed(f"redirects to {to}: no redirect is followed, give that address")
         if answer.status in _UNAUTHORIZED:
             raise self._failed(

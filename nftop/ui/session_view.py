@@ -173,7 +173,9 @@ class SessionView:
             age = duration_text((self.newest.wall_ns - self.past.wall_ns) / NS_PER_S)
             status = ViewStatus(f"○ PAST {age} ago", notice=notice)
         elif self.player is not None:
-            status = ViewStatus("REPLAY", self.player.interval_s, notice=notice)
+            position = self.player.position
+            mode = "REMOTE" if position is not None and position.remote else "REPLAY"
+            status = ViewStatus(mode, self.player.interval_s, notice=notice)
         elif self.frozen is not None:
             status = ViewStatus(f"PAUSED at {time_of_day(self.frozen)}", notice=notice)
         else:

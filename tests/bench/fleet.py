@@ -29,13 +29,12 @@ from nftop.export.openmetrics.page import Tally, page
 from nftop.export.openmetrics.writer import TextFormat
 from nftop.model.fleet import FleetSample
 from nftop.render.fleet import (
-    FleetOrder,
     FleetStatus,
     fleet_columns,
     fleet_header,
     fleet_lines,
-    fleet_rows,
 )
+from nftop.render.fleet_rows import FleetOrder, fleet_rows
 from nftop.sources.prometheus import PrometheusSource, parse_prometheus_url
 from tests.bench.report import Reached
 from tests.export.http.test_real_prometheus import PROMETHEUS, PROMTOOL, ask

@@ -23,15 +23,14 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.struct import replace
 from nftop.render.fleet import (
     COLUMNS,
-    FleetOrder,
     FleetStatus,
     explain_fleet_lines,
     fleet_columns,
     fleet_findings_lines,
     fleet_header,
     fleet_lines,
-    fleet_rows,
 )
+from nftop.render.fleet_rows import FleetOrder, fleet_rows
 from tests.fleet import WALL_S, host_frame, page_of, sample_of, three_hosts
 
 S = 1_000_000_000
@@ -166,6 +165,24 @@ def test_of_two_targets_the_first_counts_with_all_its_numbers() -> None:
     assert (incident.kind, incident.severity) == ("load", Severity.BAD)
     assert (incident.since_s, incident.drops_per_s) == (5.0, 7.0)
     assert "7 series are doubled (instance a)" in frame.notes[0]
+
+
+def test_two_targets_of_an_instance_are_a_note() -> None:
+    read = sample(up=(series(instance="a"),), targets=(series(2.0, instance="a"),))
+    (note,) = frame_of(read).notes
+    assert note.startswith("1 series is doubled (instance a)")
+
+
+def test_a_host_that_is_down_has_no_numbers_of_before() -> None:
+    """Prometheus that was restarted answers with old samples for 5 minutes."""
+    good = sample_of(three_hosts())
+    ups = tuple(series(float(row.labels.instance != "edge-07:9739"), instance=row.labels.instance)
+                for row in good.series["up"])  # fmt: skip
+    frame = frame_of(replace(good, series={**good.series, "up": ups}))
+    assert [host.name for host in frame.hosts if host.state == "down"] == ["edge-07:9739"]
+    hosts = [row.host for row in frame.nfs] + [row.host for row in frame.incidents]
+    hosts += [row.host for row in frame.findings]
+    assert {host.instance for host in hosts} == {"core-1:9739", "edge-08:9739"}
 
 
 def test_victims_are_known_by_more_than_their_names() -> None:

@@ -145,7 +145,7 @@ def _handler(peer: PrometheusPeer) -> type[BaseHTTPRequestHandler]:
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             if status == 302:
-                self.send_header("Location", "https://elsewhere/\x1b[2J")
+                self.send_header("Location", "https://elsewhere/\x1b[2J/api/v1/query?query=up")
             self.end_headers()
             self.wfile.write(body)
             peer.sent_bytes += len(body)

@@ -7,14 +7,13 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.fleet import FleetState, step
 from nftop.model.fleet import FLEET_METRICS, FleetFrame, FleetLabels, FleetSeries
+from nftop.model.incident import Severity
 from nftop.model.missing import Missing
 from nftop.model.struct import replace
 from nftop.render.base.line import Click, Line, Tone
 from nftop.render.base.text import ascii_only, cells
 from nftop.render.fleet import (
     COLUMNS,
-    FleetOrder,
-    FleetRow,
     FleetStatus,
     explain_fleet_lines,
     fleet_columns,
@@ -23,13 +22,12 @@ from nftop.render.fleet import (
     fleet_incidents,
     fleet_lines,
     fleet_order_line,
-    fleet_rows,
     fleet_table_header,
     fleet_text,
-    matches,
     unmapped_lines,
     waiting_header,
 )
+from nftop.render.fleet_rows import FleetOrder, FleetRow, fleet_rows, matches
 from tests.fleet import sample_of, three_hosts
 from tests.frames import HOSTILE
 
@@ -173,6 +171,39 @@ def test_no_incident_is_no_claim_where_numbers_lack() -> None:
     assert fleet_incidents(down, 80, 1)[0].spans[1].tone is Tone.WARN
     nothing = step(FleetState(), sample_of({}))[1]
     assert "--job" in fleet_incidents(nothing, 80, 1)[0].text
+
+
+def test_losses_and_information_are_never_no_harm() -> None:
+    well = step(FleetState(), sample_of({"a": three_hosts()["core-1:9739"]}))[1]
+    losing = replace(well, nfs=tuple(
+        replace(nf, readings={**nf.readings, "drop_packets_per_s": 3.0}) for nf in well.nfs
+    ))  # fmt: skip
+    (text,) = (item.text for item in fleet_incidents(losing, 80, 1))
+    assert (
+        text.strip() == f"\u25b2 {len(well.nfs)} network functions with losses, no incident of them"
+    )
+    note = replace(frame().incidents[0], host=well.hosts[0], severity=Severity.INFO)
+    noted = fleet_incidents(replace(well, incidents=(note,)), 80, 2)
+    assert not any(span.tone is Tone.GOOD for item in noted for span in item.spans)
+    assert noted[0].click == Click("host", "a")
+
+
+def test_an_overdue_answer_is_not_live() -> None:
+    shown = replace(frame(), monotonic_ns=0, took_s=0.5)
+    for age_s, mode in ((11, "LIVE"), (12, "LATE"), (22, "STALE")):
+        text = fleet_header(shown, replace(STATUS, now_ns=age_s * S), 120, 0)[0].text
+        assert [item for item in ("LIVE", "LATE", "STALE") if item in text.split()] == [mode]
+
+
+def test_long_labels_are_cut_and_the_root_class_has_its_name() -> None:
+    shown = frame()
+    nf = replace(shown.nfs[0], host=replace(shown.nfs[0].host, name="h" * 5000), group="/")
+    row = FleetRow(nf.host, nf, 0.0)
+    page = [item.text for item in explain_fleet_lines(replace(shown, nfs=(nf,)), row, 80)]
+    assert len("".join(page)) < 4000
+    assert [text.split() for text in page if text.startswith("cache class")] == [
+        ["cache", "class", "default"],
+    ]  # fmt: skip
 
 
 def test_the_header_has_states_sums_and_ages() -> None:

@@ -108,6 +108,8 @@ def test_markers_come_before_the_tick_behind_them(stored: Path) -> None:
     [
         ("+9s", "+5s", "its interval ends before it begins"),
         ("+9s", "+9s", "its interval ends before it begins"),
+        ("+5m", "", "the recording ends at "),
+        ("+5m", "", ", before +5m"),
         ("+1h", "+2h", "nothing was recorded in that interval"),
         ("noon", "", "'noon' is no time: "),
         ("mark", "", "or the name of one of its markers"),

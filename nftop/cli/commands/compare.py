@@ -86,12 +86,17 @@ def _compared_rounds(options: argparse.Namespace) -> int:
 def _compared_hosts(options: argparse.Namespace) -> int:
     """Recordings of many hosts before and after a change; those that can't be read are left out."""
     unread: list[UnreadCut] = []
-    before, after = ([*_cuts(texts, unread)] for texts in (options.before, options.after))
+    twice: dict[str, list[str]] = {}
+    before, after = (
+        [*_cuts(texts, unread, twice, name)]
+        for name, texts in (("before", options.before), ("after", options.after))
+    )
     pairs, left_out = paired_hosts(before, after)
     hosts = f"{len(pairs)} host{'s' * (len(pairs) != 1)} on both sides"
     enough = f"{HOSTS_NEEDED} are enough if all numbers change, a single one needs more (last line)"
     lacking = HOSTS_NEEDED - len(pairs)
-    say(f"nftop: {hosts}{f', {lacking} more are needed' if lacking > 0 else ''}: {enough}")
+    if pairs:
+        say(f"nftop: {hosts}{f', {lacking} more are needed' if lacking > 0 else ''}: {enough}")
     runs = list[HostRun]()
     code = _read_hosts(pairs, runs, left_out) or (BAD_RECORDING if unread else OK)
     if code > 128:  # a signal ended it
@@ -100,6 +105,7 @@ def _compared_hosts(options: argparse.Namespace) -> int:
         reasons = "; ".join(f"{item.host}: {item.why}" for item in left_out)
         code = BAD_RECORDING if pairs else unread[0].code if unread else USAGE
         return fail(f"no host is on both sides{': ' * bool(reasons)}{printable(reasons)}", code)
+    runs = [replace(run, notes=(*twice.get(run.pair.host, ()), *run.notes)) for run in runs]
     result = compare_hosts([run.pair for run in runs])
     files = [(cut.file, cut.why) for cut in unread]
     if options.form == "json":
@@ -114,8 +120,14 @@ def _compared_hosts(options: argparse.Namespace) -> int:
     return code
 
 
-def _cuts(texts: Iterable[str], unread: list[UnreadCut]) -> Iterator[Cut]:
-    """Intervals, closed; those that can't be read are named and put into `unread`."""
+def _cuts(
+    texts: Iterable[str], unread: list[UnreadCut], twice: dict[str, list[str]], name: str
+) -> Iterator[Cut]:
+    """Intervals of the side `name`, closed; those that can't be read go into `unread`.
+
+    One that is there again counts once: notes by host go into `twice`.
+    """
+    known = set[tuple[object, ...]]()
     for text in texts:
         cut = try_cut(text)
         if isinstance(cut, UnreadCut):
@@ -123,7 +135,13 @@ def _cuts(texts: Iterable[str], unread: list[UnreadCut]) -> Iterator[Cut]:
             unread.append(cut)
         else:
             cut.data.close()  # of many hosts there are more than open files may be
-            yield cut
+            identity = (cut.began_ns, cut.host, cut.from_ns, cut.to_ns)
+            if identity in known:
+                note = f"{cut.file} is given twice {name} the change and counts once"
+                twice.setdefault(cut.host.name, []).append(note)
+            else:
+                known.add(identity)
+                yield cut
 
 
 def _read_hosts(pairs: Iterable[HostCuts], runs: list[HostRun], left_out: list[LeftOut]) -> int:

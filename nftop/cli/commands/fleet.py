@@ -43,6 +43,8 @@ _MOST_TOKEN_BYTES = 1 << 14
 _TEXT_WIDTH = 160
 # A host that sends nothing for so long is given up; it is looked at so often.
 _OPENS_WITHIN_S, _LOOK_S = 60.0, 0.2
+# What comes without the begin of a recording for so long is none.
+_BEGINS_WITHIN_S = 15.0
 _GIVEN_UP = "given up"
 _NO_GATE = "another host can't be changed from here"
 
@@ -156,6 +158,7 @@ class RemoteHost:
             self._recorder = started
             self.data = PipeBytes(started.output, MUCH, more=self._news.set)
             self.feed = Replay(self.data, news=self._news)
+            self.feed.remote = started.ending
 
     def wait(self) -> str:
         """Wait for the recording's begin and the header; see `RemoteAttempt`."""
@@ -172,7 +175,7 @@ class RemoteHost:
     def _wait(self) -> str:
         if self.feed is None or self.data is None:
             return self._problem
-        deadline_s = time.monotonic() + _OPENS_WITHIN_S
+        began_s = time.monotonic()
         scan, opened = Scan(self.data), False
         while not self._cancelled:
             self._news.clear()
@@ -188,12 +191,19 @@ class RemoteHost:
                 break
             if not self.data.grows:
                 return self._unreadable()
-            if time.monotonic() > deadline_s:
+            if why := self._overdue(time.monotonic() - began_s, opened=opened):
                 self.close()
-                return f"nothing came over ssh for {_OPENS_WITHIN_S:.0f} s"
+                return why
             self._news.wait(_LOOK_S)
         self.close()
         return _GIVEN_UP
+
+    def _overdue(self, waited_s: float, *, opened: bool) -> str:
+        """Why the host is given up after so long; "" if it is not."""
+        if not opened and self.data is not None and self.data.size and waited_s > _BEGINS_WITHIN_S:
+            return "what it sends is no recording of nftop's"
+        late = waited_s > _OPENS_WITHIN_S
+        return f"nothing came over ssh for {_OPENS_WITHIN_S:.0f} s" if late else ""
 
     def _unreadable(self) -> str:
         """Why what came is no recording."""

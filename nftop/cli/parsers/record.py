@@ -188,10 +188,10 @@ examples:
   nftop compare --before monday/*.nftop --after tuesday/*.nftop
 """
 _EXPORT = f"""\
-Tidy tables, one row per tick and item: cpus, nfs, groups, monitors, packages, findings, incidents,
-changes, actions, markers, gaps. Columns have the names of nftop explain, with units. An absent
-number is an empty cell (null), with the reason in the column missing: cpp=idle. No file is
-overwritten.
+Tidy tables, one row per tick and item: cpus, nfs, groups, monitors, packages, devices, findings,
+incidents, changes, actions, markers, gaps. Columns have the names of nftop explain, with units.
+An absent number is an empty cell (null), with the reason in the column missing: cpp=idle. No file
+is overwritten.
 
 With --partition, recordings are appended to a folder of Parquet files,
 TABLE/host=HOST/day=DAY/part-ID.parquet, where ID is of the recording: what is appended again

@@ -6,6 +6,7 @@ moved, counts per packet can't be compared.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from nftop.derive.compare.metric import Code, Compared, Word, percent
@@ -110,10 +111,17 @@ def summed(rows: Sequence[Compared], offered: float | None) -> tuple[Word, str]:
     if offered is not None:
         return "inconclusive", load_moved(offered)
     decisive = next((key for key in _SUMS if key in of_word), None)
+    if decisive is not None and decisive[0] in _UNDECIDED:
+        # The reason of most numbers; of equal ones the first.
+        undecided = [row for key in _SUMS if key[0] in _UNDECIDED for row in of_word.get(key, ())]
+        counts = Counter((row.word, row.code) for row in undecided)
+        first = max(undecided, key=lambda row: counts[row.word, row.code])
+        return first.word, first.why
     return ("no number", "") if decisive is None else (decisive[0], of_word[decisive][0].why)
 
 
 _SIDES: tuple[Word, ...] = ("better", "worse")
+_UNDECIDED: tuple[Word, ...] = ("too few samples", "inconclusive", "too few hosts")
 # Word of a row and whether it is a cost; the first of these that occurs is the overall word.
 _SUMS: tuple[tuple[Word, bool], ...] = (
     ("settling", True),

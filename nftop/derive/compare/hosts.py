@@ -19,10 +19,19 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from nftop.derive.compare.comparability import COSTS, DROPS, LOSSES, load_moved, neutral, summed
+from nftop.derive.compare.comparability import (
+    COSTS,
+    DROPS,
+    LOSSES,
+    PACKETS,
+    load_moved,
+    neutral,
+    summed,
+)
 from nftop.derive.compare.intervals import Entity, EntityRow
 from nftop.derive.compare.intervals_report import Comparison, EntityReport, is_same_clock, ordered
 from nftop.derive.compare.metric import (
+    DIFFERS,
     LEAST_RATIO,
     LEAST_SAMPLES,
     Code,
@@ -52,6 +61,7 @@ _INCOMPARABLE: tuple[Code, ...] = ("load_moved", "empty_polls", "busy_unknown")
 _NEUTRAL: Mapping[Word, Word] = {"better": "more", "worse": "less"}  # of packets
 _LEAST_LOSS_RATIO = 1e-6  # of the offered packets: 1 % of no losses is nothing
 _ROUNDING = 1e-9  # of a probability
+_MOST_NAMED, _LONGEST_NAME = 10, 64  # hosts in a reason, characters of one
 _DIGITS = 12  # of a logarithm; differences beyond are rounding
 HostCode: TypeAlias = Code | Literal[
     "only_before", "only_after", "overlap", "other_machine", "no_number", "unreadable"
@@ -185,10 +195,26 @@ def compare_hosts(pairs: Sequence[HostPair]) -> HostsComparison:
         report = HostsReport(entity, decided, tuple(left_out.get(entity, ())))
         if entity.kind == "nf":
             word, why = summed([row.result for row in decided], loads.get(entity))
+            if word == "no difference":
+                word, why = _by_itself(decided, len(of_entity.get(entity, {}))) or (word, why)
             notes = _clock_notes(pairs, of_entity.get(entity, {}))
             report = replace(report, word=word, why=why, notes=notes)
         parts.append(report)
     return HostsComparison(tuple(sorted(pair.host for pair in pairs)), tuple(parts), tested, needed)
+
+
+def _by_itself(rows: Sequence[HostsRow], count: int) -> tuple[Word, str] | None:
+    """`3 of 7 hosts worse: edge-5, edge-6, edge-7` where hosts differ, though not together."""
+    texts = []
+    for word in ("worse", "better"):
+        ids = (*COSTS, *PACKETS, *(OTHER_LOSSES if word == "worse" else ()))
+        open_rows = [row for row in rows if row.result.word not in DIFFERS]
+        own = sorted({item.host for row in open_rows if row.result.metric.id in ids
+                      for item in row.changes if item.word == word})  # fmt: skip
+        more = f" and {len(own) - _MOST_NAMED} more" if len(own) > _MOST_NAMED else ""
+        names = ", ".join(name[:_LONGEST_NAME] for name in own[:_MOST_NAMED])
+        texts += [f"{len(own)} of {count} hosts {word}: {names}{more}"] if own else []
+    return ("inconclusive", "; ".join(texts)) if texts else None
 
 
 def _moves(reports: Mapping[Entity, Iterable[EntityReport]]) -> dict[Entity, float]:
@@ -249,8 +275,33 @@ def _rows(
             yield result
 
 
+def _is_worse_per_packet(losses: HostsRow, rows: Sequence[HostsRow]) -> bool:
+    """Whether losses rose more than packets did, by the medians of hosts that have both."""
+    packets = {item.host: item for row in rows if row.result.metric.id == "packets_per_s"
+               for item in row.changes if item.before > 0 and item.after > 0}  # fmt: skip
+    known = [item for item in losses.changes if item.host in packets]
+    if len(known) < HOSTS_NEEDED:
+        return True
+    before = np.array([item.before / packets[item.host].before for item in known])
+    after = np.array([item.after / packets[item.host].after for item in known])
+    relative = bool((before > 0).all() and (after > 0).all())
+    differences = _differences(before, after, relative=relative)
+    least = LEAST_RATIO if relative else LEAST_RATIO * float(np.median(before))
+    return centre(differences)[0] > least and signed_rank(differences) <= ALPHA + _ROUNDING
+
+
 def _neutral(rows: Sequence[HostsRow]) -> tuple[HostsRow, ...]:
-    """Rows where more packets are a merit only if they cost less, or fewer are lost."""
+    """Rows where more packets are a merit only if they cost less, or fewer are lost.
+
+    And more of other losses are a fault only if they are more for each packet.
+    """
+    rows = [
+        replace(row, result=replace(row.result, word="more"))
+        if row.result.metric.id in OTHER_LOSSES and row.result.word == "worse"
+        and not _is_worse_per_packet(row, rows)
+        else row
+        for row in rows
+    ]  # fmt: skip
     words = {row.result.word for row in rows if row.result.metric.id in (*COSTS, *DROPS)}
     return tuple(
         replace(row, result=replace(row.result, word=_NEUTRAL[row.result.word]))
@@ -376,8 +427,11 @@ def _worded(row: HostsRow, tested: int, needed: int) -> HostsRow:
     incomparable = [item for item in row.left_out if item.code in _INCOMPARABLE]
     if not row.changes:
         # As in a comparison of two intervals: the numbers are there, but can't be compared.
+        few = [item for item in row.left_out if item.code == "few_samples"]
         most = max(_INCOMPARABLE, key=[item.code for item in incomparable].count)
         word, code = ("inconclusive", most) if incomparable else ("no number", "")
+        if len(few) > len(incomparable):
+            word, code, incomparable = "too few samples", "few_samples", few
         reasons = {item.why for item in incomparable or row.left_out}
         why = reasons.pop() if len(reasons) == 1 else "no host is a pair" if reasons else ""
     elif word == "inconclusive" and row.result.metric.id == _SETTING:

@@ -47,7 +47,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Metric
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import dataclass, field, replace
 
 BLOCKS = 60
@@ -184,7 +184,7 @@ class Interval:
 
     def _take_classes(self, frame: Frame) -> None:
         for group in frame.groups:
-            shown = "(root)" if group.name == ROOT else group.name
+            shown = class_name(group.name)
             for cache in group.caches:
                 entity = Entity("class", shown, f"L3 {cache.l3}")
                 before_ns = self._metered_at_ns.get(entity)

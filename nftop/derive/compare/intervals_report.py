@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -226,15 +226,15 @@ def _nf_report(
                 result=comparable_row(row.result, full, offered),
                 incomparable=incomparable(metric, full, offered),
             )
-        if metric.id in OTHER_LOSSES and row.result.word == "better":
-            # It may have had fewer packets to lose.
-            row = replace(row, result=replace(row.result, word="less"))
+        if metric.id in OTHER_LOSSES:
+            row = _losses_row(row, _per_packet(of_a, a), _per_packet(of_b, b))
         rows.append(_bounded(row, full, clock))
     results = [row.result for row in rows]
     word, why_word = summed(results, offered if full != [True, True] else None)
     for name, series in zip(sides, (a, b), strict=True):
         if len(series.keys) > 1:
             notes.append(f"it was {len(series.keys)} processes in {name}, one after the other")
+        notes += _few_losses(name, series)
     loads = [item[np.isfinite(item)] for item in (s.of("offered_packets_per_s") for s in (a, b))]
     report = EntityReport(
         entity, tuple(rows), word, why_word, tuple(notes),
@@ -248,6 +248,34 @@ def _bounded(row: EntityRow, full: Iterable[bool | None], clock: str | None) -> 
     """With the sides marked whose cost may have empty polls in it."""
     was, now = (is_bound(row.result.metric, saturated=item, clock=clock) for item in full)
     return replace(row, result=replace(row.result, bounds=(was, now)))
+
+
+def _few_losses(name: str, series: EntitySeries) -> Iterator[str]:
+    """A note of each kind of losses that a median of 0 hides."""
+    for metric in _ROWS["nf"]:
+        lost = series.of(metric.id) if metric.id in DROPS else np.empty(0)
+        lost = lost[np.isfinite(lost)]
+        if lost.any() and not np.median(lost):
+            few = "losses in fewer than half of the samples"
+            yield f"{metric.label} {name}: {few}, so that the median is 0"
+
+
+def _losses_row(row: EntityRow, a: Floats, b: Floats) -> EntityRow:
+    """Other losses: fewer may be those of fewer packets, more those of more; `a`, `b` for each."""
+    metric, word = row.result.metric, row.result.word
+    more = word == "worse" and row_of(metric, a, b, _NO_SAMPLE).result.word != "worse"
+    word = "less" if word == "better" else "more" if more else word
+    return replace(row, result=replace(row.result, word=word))
+
+
+def _per_packet(losses: Floats, series: EntitySeries) -> Floats:
+    """Losses for each packet that was forwarded, float64 (n,); NaN without packets."""
+    packets = series.of("packets_per_s")
+    if len(losses) != len(packets):
+        return np.empty(0)
+    result = np.full(len(losses), np.nan)
+    np.divide(losses, packets, out=result, where=packets > 0)
+    return result
 
 
 def _is_any(name: str, a: EntitySeries, b: EntitySeries) -> bool:

@@ -81,15 +81,27 @@ def _of_nftop(job: str) -> Iterator[Alert]:
         f"{selector(families.INCIDENT_SEVERITY.sample, job)} == {Severity.BAD:d} "
         f"unless on (instance, id) {muted}",
         "0s", "critical",
-        _headline("an incident with losses: {{ $labels.id }}"),
-        f"Culprit and victims are labels of {families.INCIDENT.sample}; live: "
-        "`ssh HOST sudo nftop`.",
+        _headline(_LOSSES, _HOST),
+        "Live: `ssh HOST sudo nftop`.",
     )  # fmt: skip
 
 
-def _headline(text: str) -> str:
+# Templates of a summary: a query, since a join in an alert's expression may fail and hide it.
+_HOST = (
+    f"{{{{ with printf `{families.HOST.sample}{{instance=%q}}` $labels.instance | query }}}}"
+    '{{ . | first | label "host" }}{{ else }}{{ $labels.instance }}{{ end }}'
+)
+_LOSSES = (
+    f"{{{{ with printf `{families.INCIDENT.sample}{{instance=%q,id=%q}}` "
+    "$labels.instance $labels.id | query }}{{ with . | first }}"
+    "{{ .Labels.victims }} loses packets{{ with .Labels.culprit }}, culprit {{ . }}{{ end }}"
+    "{{ end }}{{ else }}packets are lost{{ end }}"
+)
+
+
+def _headline(text: str, host: str = "{{ $labels.instance }}") -> str:
     badge = "{{ with $labels.badge }}{{ . }}: {{ end }}"
-    return f"{badge}{{{{ $labels.instance }}}}: {text}"
+    return f"{badge}{host}: {text}"
 
 
 def _written(alert: Alert) -> Iterator[str]:

@@ -18,6 +18,7 @@ from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.metrics.ports import DROP_PARTS, OTHER_LOSSES
 
 Json: TypeAlias = dict[str, Any]
 
@@ -134,7 +135,12 @@ def _panel(table: _Table, metric: Metric) -> Json:
     expr = f"{family.sample}{{{_HOSTS}{table.chosen}}}"
     if family.kind == "counter":
         expr = f"rate({expr}[$__rate_interval])"
-    unit = _UNITS.get(metric.unit)
+    packets = metric.unit is Unit.PER_S and metric.id in (
+        "drop_packets_per_s",
+        *DROP_PARTS,
+        *OTHER_LOSSES,
+    )
+    unit = "pps" if packets else _UNITS.get(metric.unit)
     defaults: Json = {"unit": unit} if unit else {"custom": {"axisLabel": metric.unit.value}}
     legend = " ".join(f"{{{{{name}}}}}" for name in ("instance", *table.labels, "badge"))
     return {

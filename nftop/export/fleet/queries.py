@@ -9,6 +9,8 @@ from nftop.export.openmetrics.writer import MetricFamily
 from nftop.model.fleet import FLEET_METRICS, FleetQuery
 
 _UP = MetricFamily("up", "1: the last scrape of this target succeeded.")
+# Targets of one instance, where there are several: a number that the query makes.
+_TARGETS = "nftop_targets"
 # Families that are asked for together, by the key of their part in a fleet's frame.
 _TOGETHER: tuple[dict[str, MetricFamily], ...] = (
     {"up": _UP},
@@ -36,6 +38,8 @@ def fleet_queries(job: str) -> tuple[FleetQuery, ...]:
     """Instant queries for all hosts of a scrape job, the first for the state of its targets.
 
     A query for each metric: an answer stays small enough to be parsed while the screen draws.
+    Only series of an instance's newest scrape count: Prometheus gives others for 5 minutes if it,
+    or the target with it, ended without marking them as stale.
     """
     alone = tuple({name: families.OF_NFS[name]} for name in FLEET_METRICS)
     return tuple(_query(group, job) for group in (*_TOGETHER, *alone))
@@ -43,6 +47,13 @@ def fleet_queries(job: str) -> tuple[FleetQuery, ...]:
 
 def _query(group: dict[str, MetricFamily], job: str) -> FleetQuery:
     keys = {of.sample: (key, 1.0 / of.factor) for key, of in group.items()}
-    if len(keys) == 1:
-        return FleetQuery(selector(next(iter(keys)), job), keys)
-    return FleetQuery(selector("", job, f'__name__=~"{"|".join(keys)}"'), keys)
+    up = selector("up", job)
+    newest = f"on (instance) group_left () max by (instance) (timestamp({up}))"
+    # `timestamp` drops the name: a selector of several families would have series of equal labels.
+    families_of = (selector(name, job) for name in keys)
+    parts = [f"({of} and timestamp({of}) >= {newest})" for of in families_of]
+    if "up" in keys:
+        several = f"count by (instance) ({up}) > 1"
+        parts.append(f'label_replace({several}, "__name__", "{_TARGETS}", "", "")')
+        keys[_TARGETS] = ("targets", 1.0)
+    return FleetQuery(" or on (__name__) ".join(parts), keys)

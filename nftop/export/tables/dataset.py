@@ -21,7 +21,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import IO, TypeVar
 from urllib.parse import quote
@@ -42,6 +42,8 @@ _NO_NAME = "__HIVE_DEFAULT_PARTITION__"
 _MOST_NAME = 200
 # Another export merges and renames its files within this time; it is tried again so often.
 LOCKED_S, _RETRY_S = 120.0, 0.05
+# Tables with rows of every tick, the smallest first.
+_EVERY_TICK = ("packages", "nfs", "groups", "cpus")
 _T = TypeVar("_T")
 
 
@@ -73,8 +75,8 @@ class AppendedDay:
     """What an export has written of a host and day.
 
     Attributes:
-        size_bytes: of its files, rows that were kept included. rows: of the export.
-        replaced: whether there were rows of this interval, or another interval, before.
+        size_bytes, rows: of its files, rows that were kept included.
+        replaced: whether there were rows before that are in them no more.
     """
 
     host: str
@@ -103,7 +105,7 @@ class _DayFile:
         self.folder = folder
         self.name = f"{name}.parquet"
         self.replaced = False
-        self.size_bytes = 0
+        self.size_bytes = self.rows = 0
         self._owner = owner
         self._temporary, self._file = self._created()
         self.writer = make(table, self._file)
@@ -124,22 +126,25 @@ class _DayFile:
 
     def merge(self, replaced: Sequence[tuple[int, int]]) -> None:
         """Take over rows outside these times from the file that is there. Raises OSError."""
-        from nftop.export.tables.parquet import has_others, merged  # noqa: PLC0415 - an extra
+        from nftop.export.tables import parquet  # noqa: PLC0415 - an extra
 
+        self.rows = self.writer.rows
         if self.folder.status(self.name) is None:
             return
-        self.replaced = True
         written = self._temporary
         with (
             os.fdopen(self.folder.open_file(self.name), "rb") as old,
             os.fdopen(self.folder.open_file(written), "rb") as new,
         ):
-            if not has_others(old, new, replaced):
+            self.replaced = parquet.has_replaced(old, new, replaced)
+            if not parquet.has_others(old, new, replaced):
                 return
             self._temporary, self._file = self._created()
             try:
-                merged(old, new, replaced, self._file)
+                parquet.merged(old, new, replaced, self._file)
                 self._sync()
+                with os.fdopen(self.folder.open_file(self._temporary), "rb") as whole:
+                    self.rows = parquet.row_count(whole)
             finally:
                 self.folder.remove(written)
 
@@ -194,11 +199,49 @@ class Dataset:
             self._write(name, host, marker.wall_ns, event_columns(host, marker))
 
     def losses(self, losses: Sequence[tuple[int, RecordingLoss]]) -> None:
-        """Write what is missing. Raises OutputsError."""
+        """Write what is missing, also in what was appended before. Raises OutputsError."""
         host = self._interval.host
         self._losses += [wall_ns for wall_ns, _ in losses]
-        for wall_ns, loss in losses if "gaps" in self._tables else ():
+        if not losses or "gaps" not in self._tables:
+            return
+        before = self._tried(self._appended)
+        for wall_ns, loss in losses:
+            if self._is_kept(wall_ns, before):
+                continue
             self._write("gaps", host, wall_ns, gap_columns(host, [(wall_ns, loss)]))
+
+    def _appended(self) -> list[int]:
+        """Wall clock of the recording's ticks that were appended before, ascending."""
+        from nftop.export.tables.parquet import row_times  # noqa: PLC0415 - an extra
+
+        first, last = (_day(item) for item in (self._interval.from_ns, self._interval.to_ns))
+        names = [name for name in _EVERY_TICK if name in self._tables][:1]
+        times = set[int]()
+        for name, days in product(names, range((last - first).days + 1)):
+            path = self._folder(name, self._interval.host.name, first + timedelta(days=days))
+            with (
+                contextlib.suppress(FileNotFoundError),
+                open_folder(path) as folder,
+                os.fdopen(folder.open_file(f"{self._interval.stem}.parquet"), "rb") as file,
+            ):
+                times |= row_times(file)
+        return sorted(times)
+
+    def _is_kept(self, wall_ns: int, before: Sequence[int]) -> bool:
+        """Whether `before` has the ticks that are lost at this time.
+
+        They are between two ticks, or behind the last one.
+        """
+        ticks = sorted(set(self._ticks))
+        at = bisect_left(ticks, wall_ns)
+        if len(ticks) < 2 or not 0 < at < len(ticks):
+            return False
+        longest_ns = 1.5 * min(two - one for one, two in pairwise(ticks))
+        inside = [item for item in before if ticks[at - 1] < item < ticks[at]]
+        if ticks[at] - ticks[at - 1] > longest_ns:
+            held = (ticks[at - 1], *inside, ticks[at])
+            return all(two - one <= longest_ns for one, two in pairwise(held))
+        return at == len(ticks) - 1 and bool(before) and before[-1] > ticks[-1]
 
     def close(self) -> tuple[AppendedDay, ...]:
         """Complete all files, then rename them; what was written, by host and day.
@@ -216,7 +259,7 @@ class Dataset:
                 host,
                 day,
                 sum(file.size_bytes for file in files),
-                sum(file.writer.rows for file in files),
+                sum(file.rows for file in files),
                 any(file.replaced for file in files),
             )
             for (host, day), files in sorted(days.items())

@@ -102,6 +102,22 @@ def has_others(old: IO[bytes], new: IO[bytes], replaced: Sequence[_Times]) -> bo
     return any(True for _ in _rows(old, ["time"], _others(new, replaced)))
 
 
+def has_replaced(old: IO[bytes], new: IO[bytes], replaced: Sequence[_Times]) -> bool:
+    """Whether `old` has rows that `merged` leaves out. Raises OSError."""
+    others = _others(new, replaced)
+    return any(True for _ in _rows(old, ["time"], lambda at: pc.invert(others(at))))
+
+
+def row_count(file: IO[bytes]) -> int:
+    """Rows of a file that this module has written."""
+    return int(pq.read_metadata(file).num_rows)
+
+
+def row_times(file: IO[bytes]) -> set[int]:
+    """Wall clock of the rows in ns. Raises OSError."""
+    return set(_times(file).cast(pa.int64()).to_pylist())
+
+
 def merged(old: IO[bytes], new: IO[bytes], replaced: Sequence[_Times], out: IO[bytes]) -> None:
     """Rows of `new`, and those of `old` at other times that are not within `replaced`.
 

@@ -28,9 +28,8 @@ def banner_lines(position: Position, width: int, now_ns: int | None = None) -> l
     `now_ns`: wall time of the newest live frame; None: it is a replay.
     """
     if now_ns is None:
-        text = " REPLAY  " + "  ".join(
-            filter(None, (_time(position), _progress(position), _how(position)))
-        )
+        facts = (_time(position), "" if position.remote else _progress(position), _how(position))
+        text = f" {'REMOTE' if position.remote else 'REPLAY'}  {'  '.join(filter(None, facts))}"
         loud = line(Span(f"{text:<{width}}", Tone.PAST))
     else:
         loud = _past_line(position, now_ns, width)
@@ -72,7 +71,7 @@ def _how(position: Position) -> str:
     if position.ended:
         return "END"
     if position.waiting:
-        return "at the end, following"
+        return "LIVE" if position.remote else "at the end, following"
     speed = f"{position.speed:.3g}x"
     return f"PAUSED {speed}" if position.paused else speed
 

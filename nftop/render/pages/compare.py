@@ -100,7 +100,7 @@ def hosts_text(
 
 
 def _hosts_section(section: HostsReport, hosts: int) -> Iterator[str]:
-    word = f": {section.word}" + (f": {section.why}" if section.why else "")
+    word = f": {section.word}" + (f": {printable(section.why)}" if section.why else "")
     yield from _hanging("", f"{_name(section.entity)}{word if section.entity.kind == 'nf' else ''}")
     yield from _left_out("left out: ", section.left_out, hosts)
     yield from (line for note in section.notes for line in _hanging("  ", note))

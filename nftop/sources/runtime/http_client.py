@@ -162,10 +162,11 @@ class HttpSession:
             body += chunk
             size = max(size, len(body))
         if size > most:
-            text = f"it answers with more than {most >> 20} MiB"
+            text = f"{self._address.shown} answers with more than {most >> 20} MiB"
             raise NoAnswerError(Missing(Reason.ERROR, text))
         if response.length:  # less than announced
-            raise NoAnswerError(Missing(Reason.ERROR, "it closed the connection too early"))
+            text = f"{self._address.shown} closed the connection too early"
+            raise NoAnswerError(Missing(Reason.ERROR, text))
         return bytes(body)
 
 

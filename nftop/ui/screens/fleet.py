@@ -19,8 +19,6 @@ from nftop.render.base.table import TableColumn, scroll
 from nftop.render.base.text import printable
 from nftop.render.fleet import (
     COLUMNS,
-    FleetOrder,
-    FleetRow,
     FleetStatus,
     explain_fleet_lines,
     fleet_columns,
@@ -28,12 +26,11 @@ from nftop.render.fleet import (
     fleet_header,
     fleet_lines,
     fleet_order_line,
-    fleet_rows,
     fleet_table_header,
-    matches,
     unmapped_lines,
     waiting_header,
 )
+from nftop.render.fleet_rows import FleetOrder, FleetRow, fleet_rows, matches
 from nftop.session.fleet import LEAST_FLEET_S, MOST_FLEET_S, FleetFeed, RemoteAttempt
 from nftop.store.user.fleet_hosts import FleetHosts
 from nftop.ui.change_control import ChangeControl
@@ -49,6 +46,8 @@ from nftop.ui.widgets.prompt import Prompt
 
 # Ages are drawn anew so often.
 _AGES_S = 1.0
+# Opening a host without any data for so long is stated.
+_NO_DATA_NS = 15_000_000_000
 # Lines of incidents: of the height, between these.
 _LEAST_INCIDENTS, _MOST_INCIDENTS = 2, 6
 
@@ -141,6 +140,7 @@ class FleetScreen(BannerScreen[None]):
         self._at, self._page_rows = 0, 1
         self._search, self._ended = "", ""
         self._attempt: OpenedHost | None = None
+        self._opened_ns = 0
         self._message, context.memory.message = context.memory.message, ""
         self._acts: Mapping[str, Callable[[int], object]] = {
             "open": lambda _: self._open(),
@@ -420,6 +420,7 @@ class FleetScreen(BannerScreen[None]):
             text = partial(unmapped_lines, row.host, str(hosts.path), to_add, hosts.unread)
             self._show_page(lambda: text, "enter", to_add)
             return
+        self._opened_ns = self._fleet.clock_ns()
         opened = self._attempt = OpenedHost(row.host, self._fleet.open_remote(destination))
         self.run_worker(lambda: self._wait(opened), name="remote", thread=True, exit_on_error=False)
 
@@ -471,7 +472,9 @@ class FleetScreen(BannerScreen[None]):
     def _shown_message(self) -> str:
         if self._message or self._attempt is None:
             return self._message
-        return f"opening {self._attempt.host.name} over ssh; Esc gives up"
+        waits = self._fleet.clock_ns() - self._opened_ns > _NO_DATA_NS
+        none = ": no data yet" * waits
+        return f"opening {self._attempt.host.name[:40]} over ssh{none}; Esc gives up"
 
     def _table(self, frame: FleetFrame, width: int, height: int, now_ns: int) -> list[Line]:
         """Rows in view."""

@@ -311,3 +311,14 @@ def test_exit_codes_are_those_of_two_intervals(tmp_path: Path, capsys: Captured)
         done = capsys.readouterr()
         assert bool(done.out) == (code == 0 or "damaged" in str(arguments)), arguments
         assert code == 0 or done.err.startswith("nftop: ")
+
+
+def test_a_file_that_is_given_twice_counts_once(tmp_path: Path, capsys: Captured) -> None:
+    old, new = (str(record(tmp_path / name, "a", at_s, ticks=2)) for name, at_s in
+                (("old", 100), ("new", 200)))  # fmt: skip
+    assert run(("compare", "--json", "--before", old, old, "--after", new)) == 0
+    (host,) = json.loads(capsys.readouterr().out)["hosts"]
+    assert host["notes"][0] == f"{old} is given twice before the change and counts once"
+    # Where nothing is compared no count of hosts is announced.
+    assert run(("compare", "--before", old, "--after", old)) == 2
+    assert "more are needed" not in capsys.readouterr().err

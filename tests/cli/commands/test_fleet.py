@@ -138,6 +138,9 @@ def test_a_wrong_mapping_is_an_error_of_the_configuration(folder: Path) -> None:
     ended = called("-n", "1", "fleet", "--prometheus", "http://127.0.0.1:1")
     assert ended.returncode == 2
     assert "fleet.hosts" in ended.stderr
+    config.write_text("x = = 1")
+    ended = called("-n", "1", "fleet", "--prometheus", "http://127.0.0.1:1")
+    assert (ended.returncode, ended.stderr.count("config.toml")) == (2, 1)
     config.write_text('[fleet.hosts]\n"edge-07:9739" = "root@edge-07"\n')
     shown = called("config", "--show")
     assert '[fleet.hosts]\n"edge-07:9739" = "root@edge-07"\n' in shown.stdout
@@ -192,6 +195,28 @@ def test_why_a_host_does_not_open(folder: Path, script: str, text: str) -> None:
     why = waited(RemoteHost("edge-07"))
     assert text in why
     assert why.isprintable()
+
+
+def test_a_banner_before_the_recording_is_no_loss(folder: Path) -> None:
+    fake_ssh(folder, f"echo Welcome to edge-07; {RECORDS}")
+    remote = RemoteHost("edge-07")
+    try:
+        assert remote.wait() == ""
+        assert remote.feed is not None
+        next(remote.feed.frames())
+        position = remote.feed.position
+        assert position is not None
+        assert (position.remote, position.remark) == (True, "")
+    finally:
+        remote.close()
+
+
+def test_what_goes_on_without_a_recording_is_given_up(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nftop.cli.commands.fleet._BEGINS_WITHIN_S", 0.0)
+    fake_ssh(folder, "while :; do echo garbage; sleep 0.1; done")
+    assert waited(RemoteHost("edge-07")) == "what it sends is no recording of nftop's"
 
 
 def test_a_host_that_is_silent_can_be_given_up(folder: Path) -> None:
@@ -386,7 +411,7 @@ def test_three_hosts_and_a_prometheus_in_tmux(folder: Path) -> None:
         small, large = terminals.values()
         small.find("edge-07")
         small.press("g", "Enter")
-        small.until(lambda text: "REPLAY" in text and "[1 Cores]" in text)
+        small.until(lambda text: "REMOTE" in text and "[1 Cores]" in text)
         small.press("q")
         small.until(lambda text: "back from edge-07" in text)
         # Of another there is no host of ssh: the line to add is shown.
@@ -429,5 +454,6 @@ def test_a_broken_connection_is_stated_on_the_way_back(folder: Path) -> None:
         terminal.until(lambda text: "1 host" in text and "q quit" in text)
         terminal.press("Enter")
         terminal.until(lambda text: "END" in text.split("\n")[0])
+        terminal.until(lambda text: "> connection lost: Connection closed." in text)
         terminal.press("q")
         terminal.until(lambda text: "edge-07: Connection closed." in text)

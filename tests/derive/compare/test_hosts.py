@@ -107,6 +107,50 @@ def test_hosts_that_change_in_both_directions_are_no_difference() -> None:
     assert {item.word for item in result.changes} == {"better", "worse"}
 
 
+def test_hosts_that_changed_by_themselves_are_in_the_heading() -> None:
+    result = compare_hosts(fleet([0, 0, 0, 0, 0.1, 0.1, 0.1]))
+    assert rows(result)["cpp"].result.word == "no difference"
+    (report,) = result.parts
+    assert (report.word, report.why) == (
+        "inconclusive", "3 of 7 hosts worse: edge-4, edge-5, edge-6",
+    )  # fmt: skip
+
+
+def test_other_losses_that_rise_as_packets_do_are_no_fault() -> None:
+    def hosts(old: tuple[float, float], new: tuple[float, float]) -> HostsComparison:
+        """Packets and errors before and after, by these factors."""
+        pairs = []
+        for number in range(10):
+            before, after = (
+                nf((10 + number) * packets, 200 / packets, saturated=FULL,
+                   offered_packets_per_s=30e6, error_drops_per_s=4000 * errors)
+                for packets, errors in (old, new)
+            )  # fmt: skip
+            pairs.append(pair(number, before, after))
+        return compare_hosts(pairs)
+
+    for new, words in (((1.2, 1.2), ("more", "better")), ((1.2, 3), ("worse", "inconclusive"))):
+        result = hosts((1, 1), new)
+        assert (rows(result)["error_drops_per_s"].result.word, result.parts[0].word) == words
+    back = hosts((1.2, 1.2), (1, 1))
+    assert (rows(back)["error_drops_per_s"].result.word, back.parts[0].word) == ("less", "worse")
+
+
+def test_the_heading_has_the_reason_of_most_numbers() -> None:
+    few, pairs = nf(10, 200, saturated=IDLE), []
+    for number in range(8):
+        a, b = (interval(few, seed=10 * number + at) for at in range(2))
+        for item in (a, b):
+            values = item.things[NF].values
+            for name in values:
+                values[name] = values[name][:9]
+        pairs.append(HostPair(f"edge-{number}", comparison(a, b, zero_losses=True)))
+    result = compare_hosts(pairs)
+    assert rows(result)["cpp"].result.code == "empty_polls"
+    assert rows(result)["packets_per_s"].result.code == "few_samples"
+    assert result.parts[0].word == "too few samples"
+
+
 def test_hosts_against_are_named() -> None:
     cpp = rows(compare_hosts(fleet([0.1 + 0.002 * at for at in range(11)] + [-0.02])))["cpp"]
     assert (cpp.result.word, cpp.against) == ("worse", ("edge-11",))

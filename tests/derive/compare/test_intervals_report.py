@@ -97,6 +97,30 @@ def test_losses_decide_where_packets_and_cycles_are_the_same() -> None:
     assert rows["drop_packets_per_s"].word == "no difference"
 
 
+def test_other_losses_are_judged_per_packet() -> None:
+    old, new, worse = (nf(mpps, 2000 / mpps, saturated=1, offered_packets_per_s=12e6,
+                          error_drops_per_s=lost)
+                       for mpps, lost in ((10, 4000), (12, 4800), (12, 9000)))  # fmt: skip
+    for one, two, words in (
+        (old, new, ("more", "better")),
+        (new, old, ("less", "worse")),
+        (old, worse, ("worse", "inconclusive")),
+    ):
+        component, rows = only(interval(one, seed=1), interval(two, seed=2))
+        assert (rows["error_drops_per_s"].word, component.word) == words
+
+
+def test_losses_in_few_samples_are_stated() -> None:
+    a, b = (interval(nf(10, 200, saturated=1), seed=seed) for seed in (1, 2))
+    assert only(a, b)[0].notes == ()
+    b.things[NF].values["drop_packets_per_s"][:29] = array("d", [5e4] * 29)
+    component, rows = only(a, b)
+    assert rows["drop_packets_per_s"].after == 0
+    assert component.notes == (
+        "drop/s B: losses in fewer than half of the samples, so that the median is 0",
+    )
+
+
 def test_where_the_load_moved_cycles_are_inconclusive() -> None:
     component, rows = only(
         interval(nf(10, 200, saturated=0), seed=1), interval(nf(12, 166, saturated=0), seed=2)

@@ -180,6 +180,41 @@ def test_alerts_of_a_scenario_are_its_findings(name: str, tmp_path: Path) -> Non
 
 
 @needs_promtool
+@pytest.mark.parametrize("known", [True, False])
+def test_lost_packets_name_host_culprit_and_victims(known: bool, tmp_path: Path) -> None:
+    assert PROMTOOL
+    (tmp_path / "rules.yml").write_text(alerts(all_rules(), "nftop"))
+    own = 'job="nftop",instance="a:1"'
+    info = 'id="x",kind="neighbour",culprit="tenant",victims="vpp, ovs"'
+    series = [f'nftop_incident_severity{{{own},id="x"}}']
+    if known:
+        series += [
+            f'nftop_host_info{{{own},host="edge-1"}}',
+            f"nftop_incident_info{{{own},{info}}}",
+        ]
+    summary = "edge-1: vpp, ovs loses packets, culprit tenant" if known else "a:1: packets are lost"
+    alert = {
+        "exp_labels": {"job": "nftop", "instance": "a:1", "id": "x", "severity": "critical"},
+        "exp_annotations": {"summary": summary, "description": "Live: `ssh HOST sudo nftop`."},
+    }
+    tests = {
+        "interval": "15s",
+        "input_series": [{"series": name, "values": "2x20"} for name in series],
+        "alert_rule_test": [
+            {"eval_time": "30s", "alertname": "NftopPacketsLost", "exp_alerts": [alert]}
+        ],
+    }
+    (tmp_path / "test.yml").write_text(
+        json.dumps({"rule_files": ["rules.yml"], "evaluation_interval": "15s", "tests": [tests]})
+    )
+    run = subprocess.run(
+        [PROMTOOL, "test", "rules", tmp_path / "test.yml"],
+        capture_output=True, text=True, timeout=LONGEST_S, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@needs_promtool
 def test_alerts_are_of_one_job(tmp_path: Path) -> None:
     host = Frozen("slow", traffic=None)
     begins_s, _ = span_s("slow")

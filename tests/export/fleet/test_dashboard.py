@@ -96,3 +96,12 @@ def test_every_query_is_answered_or_its_metric_is_counted_as_absent(tmp_path: Pa
                 silent.append(re.findall(r"nftop_\w+", expr)[0])
         assert set(silent) <= absent | {"nftop_finding", "nftop_incident_info"}
         assert len(silent) < len(absent)
+
+
+def test_lost_packets_have_a_unit() -> None:
+    units = {
+        panel["title"]: panel["fieldConfig"]["defaults"].get("unit")
+        for panel in placed(model()["panels"])
+        if panel["type"] == "timeseries"
+    }
+    assert units["nf drop packets per second"] == units["nf missed packets per second"] == "pps"

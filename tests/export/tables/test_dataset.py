@@ -147,6 +147,37 @@ def test_rows_of_lost_ticks_stay(
     assert sorted(seconds(tmp_path, "nfs")) == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
+def test_a_gap_is_what_no_copy_has(tmp_path: Path, frames: tuple[Frame, ...]) -> None:
+    """A damaged copy that is appended after the whole recording adds none."""
+    whole, tables = [at(frames[3], second) for second in range(6)], (*TABLES, "gaps")
+
+    def damaged(folder: Path, read: Sequence[int], lost: int) -> list[Path]:
+        dataset = opened(folder, whole, tables=tables)
+        for second in read:
+            dataset.tick(second, whole[second])
+        dataset.losses([(WALL_NS + lost * 10**9, RecordingLoss(None, 9, "bad"))])
+        dataset.close()
+        return [*(folder / "gaps").rglob("*.parquet")]
+
+    append(tmp_path / "after", whole, tables=tables)
+    assert damaged(tmp_path / "after", (0, 1, 4, 5), 4) == []
+    assert damaged(tmp_path / "after", (0, 1, 2), 2) == []
+    assert len(damaged(tmp_path / "alone", (0, 1, 4, 5), 4)) == 1
+    append(tmp_path / "part", [*whole[:3]], tables=tables)
+    assert len(damaged(tmp_path / "part", (0, 1, 4, 5), 4)) == 1
+
+
+def test_rows_and_bytes_are_those_of_the_files(tmp_path: Path, frames: tuple[Frame, ...]) -> None:
+    some = [at(frames[3], second) for second in range(4)]
+    append(tmp_path, some[:2])
+    (day,) = append(tmp_path, some[2:])
+    files = [*tmp_path.rglob("*.parquet")]
+    assert day.rows == sum(pq.read_metadata(path).num_rows for path in files)
+    assert day.size_bytes == sum(path.stat().st_size for path in files)
+    assert not day.replaced, "the former rows are there still"
+    assert append(tmp_path, some[1:2])[0].replaced
+
+
 def test_another_recording_of_the_host_is_another_file(
     tmp_path: Path, frames: tuple[Frame, ...]
 ) -> None:

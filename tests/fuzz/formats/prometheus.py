@@ -19,14 +19,13 @@ from nftop.model.terminal_text import safe_line
 from nftop.render.base.line import Line
 from nftop.render.fleet import (
     COLUMNS,
-    FleetOrder,
     FleetStatus,
     explain_fleet_lines,
     fleet_findings_lines,
-    fleet_rows,
     fleet_text,
     unmapped_lines,
 )
+from nftop.render.fleet_rows import FleetOrder, fleet_rows
 from nftop.sources import prometheus
 from nftop.sources.runtime.http_client import Address, HttpAnswer
 from nftop.store.user.fleet_hosts import FleetHosts, parse_hosts

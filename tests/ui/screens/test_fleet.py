@@ -21,7 +21,7 @@ from nftop.session.fleet import FleetFeed
 from nftop.store.user.fleet_hosts import FleetHosts
 from nftop.ui.app import FleetApp
 from nftop.ui.options import Options
-from nftop.ui.screens.fleet import AttemptEnded, FleetContext, FleetMemory
+from nftop.ui.screens.fleet import AttemptEnded, FleetContext, FleetMemory, FleetScreen
 from tests.fleet import sample_of, three_hosts
 from tests.ui.harness import PATIENCE_S
 
@@ -263,8 +263,12 @@ async def test_enter_gives_ssh_the_operators_word_and_leaves() -> None:
         await run.press("slash", *"edge-07", "enter", "enter")
         (attempt,) = run.attempts
         assert attempt.destination == "root@edge-07"
-        assert "opening edge-07" in run.footer
+        assert "opening edge-07" in run.footer and "no data yet" not in run.footer
+        screen = run.app.screen
+        assert isinstance(screen, FleetScreen)
+        screen._opened_ns -= 16 * 10**9
         await run.press("enter")
+        assert "no data yet" in run.footer
         assert len(run.attempts) == 1
         attempt.ends.set()
         await run.until(lambda: run.app.opened is not None)
