@@ -52,6 +52,7 @@ class Finding:
         since_ns: wall time of the first tick beyond the limit. began_ns: CLOCK_MONOTONIC of it, by
             which ages are computed.
         is_bound: it may have begun before `since_ns`, with which a replay began after a jump.
+        read_from_ns: wall time from which on it was read, if it may have begun before; else 0.
         is_note: nothing is wrong; it explains a misleading number.
         is_ending: it is not beyond its limit at this tick, or without a value.
         is_muted: the operator muted its rule for it.
@@ -69,6 +70,7 @@ class Finding:
     brief: str = ""
     current: str = ""
     is_bound: bool = False
+    read_from_ns: int = 0
 
 
 SCHEMA = "nftop.frame/1"

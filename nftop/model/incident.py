@@ -227,6 +227,7 @@ class Incident:
             may be set.
         worst: the price at its worst tick. worst_ns: wall time of that tick.
         dropped: packets dropped since it began, at least. uncounted: what this lacks.
+        counted_from_ns: wall time from which `dropped` counts, if it may have begun before; else 0.
         findings: rules and subjects that are its evidence, `(Finding.rule, Finding.where)`.
         evidence: texts of these findings at the last tick that had them (untrusted text).
         chain: causes and effects in their order of time.
@@ -267,6 +268,12 @@ class Incident:
     began_ns: int = 0
     ended_ns: int | None = None
     is_bound: bool = False
+    counted_from_ns: int = 0
+
+    @property
+    def is_dropped_bound(self) -> bool:
+        """Whether more packets may have been dropped than `dropped`."""
+        return bool(self.uncounted or self.counted_from_ns)
 
     def lasted_s(self, now_ns: int) -> float:
         """Seconds from its begin to its end, or to CLOCK_MONOTONIC `now_ns` while it is open."""

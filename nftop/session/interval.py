@@ -12,13 +12,22 @@ from nftop.model.recording_loss import RecordingLoss
 from nftop.model.replay_position import Position
 from nftop.model.struct import dataclass
 from nftop.model.topology import Host
-from nftop.session.reader import NoMomentError, NoRecordingError, ReplayedTick, Tape
+from nftop.session.reader import (
+    WARM_UP_NS,
+    NoMomentError,
+    NoRecordingError,
+    ReplayedTick,
+    Tape,
+)
 from nftop.session.time_spec import moment_ns
 from nftop.store.folders import open_file
 from nftop.store.format.records import Header, Marker, Tick
 from nftop.store.reading.bytes import FileBytes, Readable
 from nftop.store.reading.scan import Scan, add_loss
 from nftop.store.reading.seek import last_position, next_position
+
+# A finding is known when its value has been beyond the limit for some seconds.
+_LATER_NS = 15_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,7 @@ class Cut:
 
     Attributes:
         file: name as typed (untrusted).
-        from_ns, to_ns: wall clock; ticks between them belong to it.
+        from_ns, to_ns: wall clock, within the recording; ticks between them belong to it.
         losses: each with the wall clock of the next tick (at the end, of the last one). Filled in
             during reading.
         unfinished: message that the recording's end is missing, if the interval reaches it;
@@ -99,7 +108,7 @@ def opened(name: NamedInterval) -> Cut:
         first_ns, last_ns = position.point.wall_ns, last_tick_ns(data)
         here = Position(first_ns, first_ns, max(first_ns, last_ns), 0)
         from_ns = _moment(name.start, here, data) if name.start else first_ns
-        # A time of the day that ends an interval is the first one behind its start.
+        # A time of the day that ends an interval is the first one behind its start, if any.
         behind = here._replace(first_ns=from_ns) if name.end[:1].isdigit() else here
         to_ns = _moment(name.end, behind, data) if name.end else here.last_ns
         if from_ns > here.last_ns and not name.end:
@@ -112,8 +121,8 @@ def opened(name: NamedInterval) -> Cut:
             raise NoMomentError("its interval ends before it begins")
         header = _header(data)
         return Cut(
-            name.file, from_ns, to_ns, header.began_ns, header.host, data, [],
-            tick_ns=header.interval_ns,
+            name.file, max(from_ns, first_ns), min(to_ns, here.last_ns), header.began_ns,
+            header.host, data, [], tick_ns=header.interval_ns,
         )  # fmt: skip
     except BaseException:
         data.close()
@@ -121,13 +130,19 @@ def opened(name: NamedInterval) -> Cut:
 
 
 def ticks(
-    cut: Cut, on_marker: Callable[[Marker], None] | None = None
+    cut: Cut,
+    on_marker: Callable[[Marker], None] | None = None,
+    *,
+    fold_ns: int = WARM_UP_NS,
+    on_later: Callable[[ReplayedTick], None] | None = None,
 ) -> Generator[ReplayedTick, None, None]:
     """Every tick of an interval, folded.
 
     A loss between its last tick and the next one is of the interval if a tick is missing in it.
 
-    `on_marker` is given every marker between them, before the tick that follows it.
+    `on_marker` is given every marker between them, before the tick that follows it. `fold_ns`: as
+    `Tape.go` has it. `on_later` is given the ticks of the seconds after it, in which findings are
+    known that began in it.
     """
     pending: list[RecordingLoss] = []
 
@@ -137,27 +152,35 @@ def ticks(
 
     tape = Tape(cut.data, on_loss=lambda loss: add_loss(pending, loss), on_marker=marked)
     last_ns, interval_ns = cut.from_ns, cut.tick_ns
-    for shown in _shown(tape, cut):
+    is_over = False
+    for shown in _shown(tape, cut, fold_ns):
         # What is lost before the interval is not its business.
         inside = cut.from_ns <= shown.wall_ns <= cut.to_ns
         behind = shown.wall_ns > cut.to_ns
-        if inside or (behind and cut.to_ns - last_ns >= max(interval_ns, 1)):
+        if is_over:
+            inside = False
+        elif inside or (behind and cut.to_ns - last_ns >= max(interval_ns, 1)):
             cut.losses += [(min(shown.wall_ns, cut.to_ns), loss) for loss in pending]
         pending.clear()
-        if behind:
-            return
-        if inside:
+        is_over |= behind
+        if is_over:
+            if on_later is None or shown.wall_ns > cut.to_ns + _LATER_NS:
+                return
+            on_later(shown)
+        elif inside:
             last_ns, interval_ns = shown.wall_ns, shown.interval_ns
             yield shown
+    if is_over:
+        return
     rest = tape.tail_loss()
     cut.unfinished = tape.unfinished()
     cut.losses += [(last_ns, loss) for loss in (*pending, *([] if rest is None else [rest]))]
 
 
-def _shown(tape: Tape, cut: Cut) -> Iterator[ReplayedTick]:
+def _shown(tape: Tape, cut: Cut, fold_ns: int) -> Iterator[ReplayedTick]:
     position = next_position(cut.data, cut.data.first)
     if position is not None and cut.from_ns > position.point.wall_ns:
-        yield from tape.go(cut.from_ns)
+        yield from tape.go(cut.from_ns, fold_ns=fold_ns)
     while (shown := tape.forward()) is not None:
         yield shown
 

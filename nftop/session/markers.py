@@ -77,26 +77,28 @@ def marker_before(data: Readable, wall_ns: int) -> Marker | None:
     return None
 
 
-def finding_begins(data: Readable, wall_ns: int) -> dict[tuple[str, str], tuple[int, int]]:
-    """Wall time and CLOCK_MONOTONIC of the last begin of findings that are noted up to a time.
+def finding_begins(
+    data: Readable, wall_ns: int
+) -> tuple[dict[tuple[str, str], tuple[int, int]], bool]:
+    """Wall time and CLOCK_MONOTONIC of the last noted begin of findings up to a time.
 
-    By rule and subject (untrusted). Only the last frames with events are read, so that a jump is
-    not slow. Raises OSError.
+    By rule and subject (untrusted), and whether these are all. Only the last frames with events
+    are read, so that a jump is not slow. Raises OSError.
     """
     begins: dict[tuple[str, str], tuple[int, int]] = {}
     here = last_before(data, lambda point: point.wall_ns > wall_ns)
     places = [] if here is None else _near(data, here)
     for _ in range(_FRAMES_BACK):
-        markers = [item for item in _markers_of(data, places) if item.wall_ns <= wall_ns]
-        for item in sorted(markers, key=lambda item: -item.wall_ns):
+        # A finding is noted when it has lasted for some seconds, and may be in the next frame.
+        for item in sorted(_markers_of(data, places), key=lambda item: -item.wall_ns):
             if item.kind == "finding":
                 match item.detail:
                     case {"rule": str(rule), "where": str(where), "since_ns": int(since_ns)}:
-                        if 0 < since_ns <= item.wall_ns:
+                        if 0 < since_ns <= min(item.wall_ns, wall_ns):
                             began_ns = item.monotonic_ns - (item.wall_ns - since_ns)
                             begins.setdefault((rule, where), (since_ns, began_ns))
         places = _earlier(data, places)
-    return begins
+    return begins, not places
 
 
 def _earlier(data: Readable, places: list[SeekPosition]) -> list[SeekPosition]:

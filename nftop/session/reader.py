@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 from nftop.derive.compare.baseline import keep as kept_now
@@ -26,6 +26,10 @@ from nftop.uarch.table import GENERIC, load, names
 # A jump folds at least so much of what came before, for what needs more than one tick: counter
 # groups that take turns, shares of them, baselines.
 WARM_UP_NS = 10_000_000_000
+# What ended is shown for two minutes, and values before an incident are of the minute before it:
+# where findings began not long before, a first position folds so much, and a report more.
+START_NS, REPORT_NS = 210_000_000_000, 960_000_000_000
+_BEFORE_NS, _RECENT_NS = 60_000_000_000, 900_000_000_000
 # Frames that are kept to step back to: folding them anew would start without their past; fewer
 # where they take more than so many bytes, as far as that is known.
 _KEPT, _KEPT_BYTES = 120, 128 << 20
@@ -183,26 +187,37 @@ class Tape:
             reached = self.back()
         return reached
 
-    def go(self, wall_ns: int, *, nearest: bool = False) -> tuple[ReplayedTick, ...]:
+    def go(
+        self, wall_ns: int, *, nearest: bool = False, fold_ns: int = WARM_UP_NS
+    ) -> tuple[ReplayedTick, ...]:
         """To the last tick at or before this time, or to the first: it, behind the one before.
 
         With `nearest` also to one that is half an interval later: ticks are never on the second.
-        Empty where there is no tick at all.
+        Empty where there is no tick at all. If findings began before, up to `fold_ns` are folded
+        from a minute before they did.
         """
         position = last_before(self._data, lambda point: point.wall_ns > wall_ns)
         if position is None:
             return ()
         state = self._state_at(position.at)
         if state is None or state.before is None:
-            before_ns = wall_ns - WARM_UP_NS
+            begins, is_whole = finding_begins(self._data, wall_ns)
+            before_ns = _warm_from(wall_ns, [item[0] for item in begins.values()], fold_ns)
             position = last_before(self._data, lambda point: point.wall_ns > before_ns) or position
             state = self._state_at(position.at)
-        self.restart(position, state)
-        if self._earlier is not None:
-            begins = finding_begins(self._data, wall_ns)
-            self._earlier = replace(self._earlier, begins=begins)
+            self.restart(position, state)
+            if self._earlier is not None:
+                self._earlier = replace(
+                    self._earlier, until_ns=wall_ns, begins=begins, is_whole=is_whole
+                )
+        else:
+            self.restart(position, state)
         self.reach(wall_ns, nearest=nearest)
         return self.newest
+
+    def begin_at(self, wall_ns: int) -> tuple[ReplayedTick, ...]:
+        """To the tick nearest to this time, with what ended in the two minutes before it."""
+        return self.go(wall_ns, nearest=True, fold_ns=START_NS)
 
     def baseline(self, *, keep: bool) -> None:
         """Compare what comes with the ticks folded so far, or again with what the recording has."""
@@ -354,3 +369,10 @@ def _fresh(header: Header) -> FoldState:
     known = header.uarch in names()
     table = load(header.uarch if known else GENERIC).with_smt(on=header.smt)
     return FoldState(header.host, header.topology, table, header.queue_map)
+
+
+def _warm_from(wall_ns: int, begins: Sequence[int], fold_ns: int) -> int:
+    """Wall time from which a jump folds: from before findings that began not long before."""
+    near = [since_ns for since_ns in begins if wall_ns - since_ns <= _RECENT_NS]
+    first_ns = max(min(near) - _BEFORE_NS, wall_ns - fold_ns) if near else wall_ns
+    return min(first_ns, wall_ns - WARM_UP_NS)

@@ -463,7 +463,7 @@ class Replay:
         if self._first_ns is None:
             return ()
         if not self._data.piped:
-            return self._tape.go(self._first_ns, nearest=True)
+            return self._tape.begin_at(self._first_ns)
         way = Approach(self._data, self._tape, self._first_ns)
         while not self._stopped:
             self._news.clear()

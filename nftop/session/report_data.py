@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from nftop.derive.cache.changes import together
 from nftop.derive.compare.verdict import Verdict, last_verdict
 from nftop.model.frame import Frame, NfRow
+from nftop.model.incident import Incident
 from nftop.model.missing import Missing, Reading
-from nftop.model.struct import dataclass, field
+from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import TimelineEvent
 from nftop.session.interval import Cut, ticks
+from nftop.session.reader import REPORT_NS, ReplayedTick
 from nftop.store.format.records import Marker
 from nftop.store.history.events import EventHistory
 from nftop.store.history.rings import SampleRings
@@ -151,12 +153,36 @@ class _Verdicts:
             self.judged.append(ChangeVerdict(verdict, self._before))
 
 
+class _Happened:
+    """Events of an interval, with incidents that began in it and were found after its end."""
+
+    def __init__(self, to_ns: int) -> None:
+        self.events = EventHistory()
+        self._to_ns = to_ns
+        self._late: dict[str, Incident] = {}
+
+    def mark(self, marker: Marker) -> None:
+        if marker.kind == "marker":
+            self.events.mark(marker.text, marker.wall_ns)
+
+    def late(self, shown: ReplayedTick) -> None:
+        for item in shown.frame.incidents:
+            if item.since_ns <= self._to_ns:
+                self._late.setdefault(item.id, item)
+
+    def end(self, last: Frame) -> None:
+        """Add those found late to the last frame of the interval."""
+        known = {item.id for item in (*last.incidents, *last.past_incidents)}
+        new = tuple(item for key, item in self._late.items() if key not in known)
+        self.events.append(replace(last, incidents=(*last.incidents, *new)))
+
+
 def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | None:
     """Read an interval; None if no tick is in it.
 
     `pause` is called after every tick. Raises OSError, and InterruptedError if reading is stopped.
     """
-    events = EventHistory()
+    happened = _Happened(cut.to_ns)
     verdicts = _Verdicts()
     subjects: dict[SubjectKey, SubjectMeans] = {}
     nfs: dict[str, NfRow] = {}
@@ -167,12 +193,7 @@ def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | 
     last: Frame | None = None
     count = 0
     span_ns = max(1, cut.to_ns - cut.from_ns)
-
-    def marked(marker: Marker) -> None:
-        if marker.kind == "marker":
-            events.mark(marker.text, marker.wall_ns)
-
-    for shown in ticks(cut, marked):
+    for shown in ticks(cut, happened.mark, fold_ns=REPORT_NS, on_later=happened.late):
         frame = shown.frame
         point = min(POINTS - 1, max(0, (shown.wall_ns - cut.from_ns) * POINTS // span_ns))
         for key, name, metrics, values in _values(frame):
@@ -186,12 +207,13 @@ def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | 
             means.put(point, values)
         nfs |= {nf.key: nf for nf in frame.nfs if SubjectKey("nf", nf.key) in subjects}
         bounded |= _bounded(frame) & nfs.keys()
-        events.append(frame)
+        happened.events.append(frame)
         verdicts.take(frame)
         first, last, count = first or frame, frame, count + 1
         pause()
     if first is None or last is None:
         return None
+    happened.end(last)
     verdicts.judge()
     return ReportData(
         cut=cut,
@@ -201,7 +223,7 @@ def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | 
         subjects=subjects,
         left_out=len(beyond),
         nfs_left_out=sum(key.kind == "nf" for key in beyond),
-        events=events.events(cut.from_ns, cut.to_ns),
+        events=happened.events.events(cut.from_ns, cut.to_ns),
         verdicts=tuple(
             item
             for item in verdicts.judged

@@ -65,8 +65,8 @@ def _clock_text(wall_ns: int, *, one_day: bool) -> str:
 def moment_ns(text: str, here: Position, zone: tzinfo | None = UTC) -> int:
     """Wall clock in ns of a time as text.
 
-    A time of the day is the first one within the recording, `+` counts from its start, `-` from
-    its end. A time without a zone is in `zone`; None: the local one.
+    A time of the day is the first one within the recording, else the nearest; `+` counts from its
+    start, `-` from its end. A time without a zone is in `zone`; None: the local one.
 
     Raises:
         ValueError: it is no time; the message lists the formats.
@@ -81,7 +81,7 @@ def moment_ns(text: str, here: Position, zone: tzinfo | None = UTC) -> int:
             return here.first_ns + span if text[0] == "+" else here.last_ns - span
         clock = _CLOCK.fullmatch(text)
         if clock is not None:
-            return _of_day(clock, here.first_ns, zone)
+            return _of_day(clock, here, zone)
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(f"{text!r} is no time: {forms(UTC)}") from None
@@ -90,20 +90,23 @@ def moment_ns(text: str, here: Position, zone: tzinfo | None = UTC) -> int:
     return round(moment.timestamp() * NS_PER_S)
 
 
-def _of_day(clock: re.Match[str], first_ns: int, zone: tzinfo | None) -> int:
-    """The first such time that is not before the recording's first second."""
+def _of_day(clock: re.Match[str], here: Position, zone: tzinfo | None) -> int:
+    """The first such time in the recording, whose first second counts; else the nearest to it."""
     hours, minutes, seconds = int(clock[1]), int(clock[2]), float(clock[3] or 0)
     if hours > 23 or minutes > 59 or seconds >= 60:
         raise ValueError("no time of the day")
     if clock[4]:
         zone = datetime.fromisoformat(f"2000-01-01T00:00:00{clock[4].upper()}").tzinfo
-    first_s = first_ns // NS_PER_S
+    first_s = here.first_ns // NS_PER_S
+    last_ns = max(here.first_ns, here.last_ns)
+    moments = []
     day = datetime.fromtimestamp(first_s, UTC).astimezone(zone).date()
     # The day before: a change of the offset may make today's time come early.
     for later in (-1, 0, 1):
         date = day + timedelta(days=later)
         moment = datetime(date.year, date.month, date.day, hours, minutes, tzinfo=zone)
         at_ns = round(moment.timestamp()) * NS_PER_S + round(seconds * NS_PER_S)
-        if at_ns >= first_s * NS_PER_S:
-            return at_ns
-    raise ValueError("no such time within a day")
+        moments.append(at_ns)
+    return min(
+        moments, key=lambda at_ns: (max(first_s * NS_PER_S - at_ns, at_ns - last_ns, 0), at_ns)
+    )

@@ -158,6 +158,27 @@ def open_folder(path: Path, *, make_for: Person | None = None, make: bool = Fals
             walk.close()
 
 
+def check_creatable(path: Path) -> None:
+    """Raise OSError with `filename` if no file can be created at `path`; nothing is created.
+
+    Missing folders are created later, so the nearest one that exists is tested.
+    """
+    folder, name = path.parent, path.name
+    while not folder.exists() and folder != folder.parent:
+        folder, name = folder.parent, ""
+    with open_folder(folder) as opened:
+        try:
+            status = opened.status(name) if name else None
+            if status is not None and stat.S_ISDIR(status.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            flags = os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC
+            os.close(os.open(".", flags, 0o600, dir_fd=opened.handle))
+        except OSError as error:
+            # Some file systems have no unnamed files.
+            if error.errno != errno.EOPNOTSUPP:
+                raise _named(error, path) from None
+
+
 def open_file(path: Path, *, wait: bool = False, follow: bool = True) -> int:
     """An existing file, open for reading, by the rule of this module.
 

@@ -66,15 +66,19 @@ class RecordingKeys:
         }
 
     def _state(self) -> str:
-        if self._recorder is None:
-            return ""
-        now, last = self._recorder.recording, self._recorder.last
-        shown = last if now is None and last is not None and last.over else now
+        shown = self._recording()
         if shown is None:
             return ""
         return recording_text(
             shown.seconds, shown.lost, shown.problem, over=shown.over, before_s=shown.before_s
         )
+
+    def _recording(self) -> Recording | None:
+        """The recording that runs, or the last one if it failed."""
+        if self._recorder is None:
+            return None
+        now, last = self._recorder.recording, self._recorder.last
+        return last if now is None and last is not None and last.over else now
 
     def _in_time(self, do: Callable[[TimeControl, int], None]) -> Callable[[int], None]:
         def act(by: int) -> None:
@@ -184,10 +188,13 @@ class RecordingKeys:
             return
         self._recorder.mark(text, self._marked_ns)
         self._events.mark(text, self._marked_ns)
-        running = self._recorder.recording is not None
-        self._session.message = (
-            "marked" if running else "marked; R records it with the last minutes"
-        )
+        running = self._recording()
+        if running is None:
+            self._session.message = "marked; R records it with the last minutes"
+        elif running.problem:
+            self._session.message = f"marked on screen, not in the recording: {running.problem}"
+        else:
+            self._session.message = "marked"
 
     def ask_seek(self) -> tuple[str, str, str] | None:
         """The question for a moment; None and a message if there is no past."""

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from unittest import mock
@@ -14,11 +15,13 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from markdown_it import MarkdownIt
 
 from nftop.export.report.content import (
     Graph,
     Heading,
     Items,
+    ReportBlock,
     Text,
     TextTable,
     change_commands,
@@ -26,6 +29,7 @@ from nftop.export.report.content import (
 )
 from nftop.export.report.pages import html_report, markdown_report
 from nftop.model.change import Cell, Change
+from nftop.model.clock import clock_of
 from nftop.model.incident import Severity
 from nftop.model.missing import Missing, Reason
 from nftop.session.interval import named, opened
@@ -38,6 +42,7 @@ from nftop.store.reading.seekpoint import packed
 from tests.bench.scenes import Clocked
 from tests.command import called
 from tests.recordings import header_of, joined
+from tests.samples import S
 
 HOSTILE = (
     '"><script>alert(1)</script><img src=http://x/ onerror=x>|`*_[a](http://x)\u202e\x1b]0;x\x07'
@@ -230,9 +235,31 @@ def test_markdown_escapes_markup() -> None:
     lines = markdown_report(blocks).splitlines()
     for line in lines:
         if not line.startswith("    "):
-            assert "<" not in line and not re.search(r"(?<!\\)[`\[]", line)
+            text = re.sub(r"(?<![\\`])(`+)(?!`).*?(?<!`)\1(?!`)", "", line)  # without code
+            assert "<" not in text and not re.search(r"(?<!\\)[`\[]", text)
     row = next(line for line in lines if line.startswith("| ") and "script" in line)
     assert len(re.findall(r"(?<!\\)\|", row)) == 3
+
+
+def test_markdown_has_no_live_links_and_mentions() -> None:
+    words = (
+        "@everyone", "(@all)", "http://a.example/x|y", "ftp://b.example", "www.c.example",
+        "d@e.example", "#12", "`@f``", "xmpp:g@h.example", "x|@i|z",
+    )  # fmt: skip
+    table = TextTable(("a", "b"), tuple((word, "1") for word in words))
+    blocks: tuple[ReportBlock, ...] = (
+        *map(Text, words),
+        Text(" ".join(words), is_alert=True),
+        Items(words),
+        table,
+    )
+    rendered = MarkdownIt("gfm-like").render(markdown_report(blocks))
+    assert "<a " not in rendered and rendered.count("<strong>") == 1
+    assert rendered.count("<tr>") == len(words) + 1
+    outside = re.sub(r"<code>.*?</code>", "", rendered)
+    assert "@" not in outside and "#12" not in outside
+    text = unescape(re.sub(r"<[^>]+>", "", rendered))
+    assert all(text.count(word) >= 4 for word in words)
 
 
 def test_information_harms_nobody(data: ReportData) -> None:
@@ -250,6 +277,24 @@ def test_information_harms_nobody(data: ReportData) -> None:
     for shown, word in ((data.events, "; harms vpp"), (events, "; of vpp")):
         text = markdown_report(report_blocks(replace(data, events=shown), "x"))
         assert (word in text) and (("harms" in text) == ("harms" in word))
+
+
+def test_information_has_the_time_of_its_numbers(data: ReportData) -> None:
+    (event, *_) = (item for item in data.events if item.severity is Severity.INFO)
+    assert event.incident is not None
+    last_ns = data.last.wall_ns
+    for until_ns, times in (
+        (None, f"since {clock_of(event.begin_ns)}, at {clock_of(last_ns)}: "),
+        (last_ns - 5 * S, f"{clock_of(event.begin_ns)} to {clock_of(last_ns - 5 * S)}, last: "),
+    ):
+        incident = replace(event.incident, until_ns=until_ns, is_bound=False)
+        shown = replace(
+            data,
+            events=(replace(event, end_ns=until_ns, incident=incident),),
+            last=replace(data.last, incidents=(incident,)),
+        )
+        text = markdown_report(report_blocks(shown, "x")).replace("\\", "")
+        assert f"- {times}" in text
 
 
 def test_a_table_without_header_begins_with_its_first_row() -> None:

@@ -17,13 +17,18 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.findings.engine import begun
 from nftop.derive.fold import FoldState
+from nftop.export.json.frame import incident_object
+from nftop.model.clock import clock_of
 from nftop.model.frame import Finding, Frame
+from nftop.model.incident import Severity
+from nftop.model.missing import Missing, Reading
 from nftop.model.sample import Sample
 from nftop.render.incidents.line import incident_text_lines
+from nftop.render.incidents.page import lost_text
 from nftop.session.interval import NamedInterval, opened
-from nftop.session.reader import Tape
+from nftop.session.reader import START_NS, Tape
 from nftop.session.replay import Replay
-from nftop.session.report_data import collect
+from nftop.session.report_data import ReportData, collect
 from nftop.store.format.records import Marker
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import FileSink
@@ -188,6 +193,79 @@ def test_report_list_and_replay_have_one_begin_of_an_incident(
     assert shown == utc
     listed = called("replay", str(file), "--list").stdout
     assert set(utc.values()) <= set(re.findall(r", since (\S+)Z$", listed, re.MULTILINE))
+
+
+def test_a_report_that_begins_within_an_incident_counts_all_of_it(
+    noisy: tuple[Path, Path, tuple[Frame, ...]],
+) -> None:
+    file, _, seen = noisy
+    report = report_of(file, seen[140].wall_ns, seen[149].wall_ns)
+    (incident,) = (item.incident for item in report.events if item.severity is Severity.BAD)
+    (whole,) = (item for item in seen[149].incidents if item.severity is Severity.BAD)
+    assert incident is not None and incident.dropped == whole.dropped
+    assert not incident.is_dropped_bound
+    assert incident.victims == whole.victims  # with their numbers from before it
+
+
+def test_after_a_jump_within_an_incident_its_drops_are_a_lower_bound(
+    noisy: tuple[Path, Path, tuple[Frame, ...]],
+) -> None:
+    file, _, seen = noisy
+    tape = Tape(Bytes(file.read_bytes()))
+    frame = tape.go(seen[148].wall_ns)[-1].frame
+    (incident,) = (item for item in frame.incidents if item.severity is Severity.BAD)
+    (whole,) = (item for item in seen[148].incidents if item.severity is Severity.BAD)
+    assert (incident.since_ns, incident.id) == (whole.since_ns, whole.id)
+    assert 0 < plain_number(incident.dropped) < plain_number(whole.dropped)
+    assert seen[100].wall_ns < incident.counted_from_ns < seen[148].wall_ns
+    shown = incident_object(incident)
+    assert shown["dropped_is_bound"] and shown["dropped_since"] > shown["since"]
+    assert not incident_object(whole)["dropped_is_bound"]
+    text = lost_text(incident, "5")
+    assert text.startswith("at least 5 ") and clock_of(incident.counted_from_ns) in text
+    first = tape.go(seen[148].wall_ns, fold_ns=START_NS)[-1].frame
+    assert same(first, seen[148])
+
+
+def test_the_first_seconds_of_an_incident_are_in_a_report_of_them(
+    noisy: tuple[Path, Path, tuple[Frame, ...]],
+) -> None:
+    file, _, seen = noisy
+    (whole,) = (item for item in seen[149].incidents if item.severity is Severity.BAD)
+    report = report_of(file, whole.since_ns, whole.since_ns + 2 * S)
+    assert not any(item.severity is Severity.BAD for item in report.last.incidents)
+    harm = [item.key for item in report.events if item.severity is Severity.BAD]
+    assert harm == [whole.id]
+    report = report_of(file, whole.since_ns - 20 * S, whole.since_ns - 2 * S)
+    assert not any(item.severity is Severity.BAD for item in report.events)
+
+
+def test_information_has_no_losses_of_its_neighbours(
+    noisy: tuple[Path, Path, tuple[Frame, ...]],
+) -> None:
+    _, _, seen = noisy
+    notes = [item for item in seen[149].incidents if item.severity is Severity.INFO]
+    victims = [victim for item in notes for victim in item.victims]
+    (harm,) = (item for item in seen[149].incidents if item.severity is Severity.BAD)
+    lost = {item.party.key for item in harm.victims if plain_number(item.drops_per_s) > 0}
+    assert lost & {victim.party.key for victim in victims}
+    assert all(isinstance(victim.change, Missing) for victim in victims)
+    assert all(isinstance(victim.drops_per_s, Missing) for victim in victims)
+
+
+def plain_number(value: Reading) -> float:
+    assert not isinstance(value, Missing)
+    return value
+
+
+def report_of(file: Path, from_ns: int, to_ns: int) -> ReportData:
+    start, end = (
+        f"{datetime.fromtimestamp(ns / 1e9, UTC):%Y-%m-%dT%H:%M:%S.%fZ}" for ns in (from_ns, to_ns)
+    )
+    with closing((cut := opened(NamedInterval(str(file), start, end))).data):
+        report = collect(cut)
+    assert report is not None
+    return report
 
 
 def test_a_begin_before_the_warm_up_that_is_not_noted_is_a_bound(

@@ -14,6 +14,7 @@ from nftop.session.interval import Cut, NamedInterval, named, opened, ticks
 from nftop.session.reader import NoMomentError, NoRecordingError
 from nftop.store.format.records import Marker
 from tests.recordings import Taken, same, taken
+from tests.samples import S
 
 TICKS = 26
 
@@ -75,6 +76,16 @@ def test_times_and_markers(session: Taken, stored: Path) -> None:
     assert numbers(stored, clock(22, "%Y-%m-%dT%H:%M:%SZ")) == [22, 23, 24, 25]
     assert numbers(stored, "mark 9", "mark 20") == list(range(9, 20))
     assert numbers(stored, "mark 20", "end") == list(range(20, TICKS))
+
+
+def test_an_interval_is_of_what_was_recorded(session: Taken, stored: Path) -> None:
+    first, last = session.samples[0].wall_ns, session.samples[-1].wall_ns
+    before, after = (f"{datetime.fromtimestamp(ns / 1e9, UTC):%H:%M:%S}"
+                     for ns in (first - 30 * S, last + 60 * S))  # fmt: skip
+    with cut_of(stored, before, after) as cut:
+        assert (cut.from_ns, cut.to_ns) == (first, last)
+    with pytest.raises(NoMomentError, match="ends before it begins"):
+        opened(NamedInterval(str(stored), "+9s", before))
 
 
 def test_a_later_interval_is_folded_from_what_came_before(session: Taken, stored: Path) -> None:

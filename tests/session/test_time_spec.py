@@ -72,3 +72,11 @@ def test_spans() -> None:
     assert [span_ns(name) for name in ("1", "2s", "1.5m", "1h", "1d")] == [
         S, 2 * S, 90 * S, 3600 * S, 86_400 * S,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "at_s"), [("13:20", -600), ("13:29:59", -1), ("13:50", 1200), ("01:29", 43_140)]
+)
+def test_a_time_of_the_day_outside_of_a_recording_is_the_nearest_one(text: str, at_s: int) -> None:
+    here = HERE._replace(last_ns=HERE.first_ns + 600 * S)
+    assert moment_ns(text, here) == (999_000 + at_s) * S

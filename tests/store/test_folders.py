@@ -15,12 +15,13 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 
 from nftop.export.tables.outputs import Outputs, OutputsError
 from nftop.model.topology import Host
-from nftop.store.folders import Person, open_file, open_folder, write_new
+from nftop.store.folders import Person, check_creatable, open_file, open_folder, write_new
 from nftop.store.format.encoder import Chunk
 from nftop.store.reading.seekpoint import SeekPoint
 from nftop.store.recording.sink import FileSink, Keep, remove_oldest
@@ -441,3 +442,23 @@ def test_under_sudo_the_configuration_is_no_link_to_roots(ground: Ground) -> Non
     ran = called("config", "--show")
     assert "root_only_secret" not in ran.stdout + ran.stderr
     assert ran.returncode != 0
+
+
+def test_the_check_for_a_new_file_creates_none(tmp_path: Path) -> None:
+    check_creatable(tmp_path / "a")
+    check_creatable(tmp_path / "b" / "c" / "d")
+    with pytest.raises(IsADirectoryError):
+        check_creatable(tmp_path)
+    opened = os.open
+
+    def read_only(path: str, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return opened(path, flags, mode, dir_fd=dir_fd)
+
+    with mock.patch("nftop.store.folders.os.open", read_only):
+        for path in (tmp_path / "a", tmp_path / "b" / "c"):
+            with pytest.raises(OSError, match="Read-only") as refused:
+                check_creatable(path)
+            assert refused.value.errno == errno.EROFS
+    assert not list(tmp_path.iterdir())

@@ -213,6 +213,8 @@ async def test_recording_what_is_shown_and_what_was(tmp_path: Path) -> None:
         await run.until(lambda: recorder.broken is not None)
         await run.give(frames[4])
         await shows(run, "REC FAILED: it exists")
+        text = await run.press("m", *"lost", "enter")
+        assert "marked on screen, not in the recording: it exists" in text
         await run.press("R")
         await run.until(created[2].exists)
         await run.give(frames[5])

@@ -35,7 +35,7 @@ from nftop.session.markers import all_markers
 from nftop.session.reader import NoMomentError
 from nftop.session.replay import Replay
 from nftop.session.survey import RecordingSurvey, events_of
-from nftop.store.folders import caller, open_file
+from nftop.store.folders import caller, check_creatable, open_file
 from nftop.store.history.events import EventHistory
 from nftop.store.history.flight import FlightRecorder
 from nftop.store.history.rings import TickHistory
@@ -74,9 +74,9 @@ def record(options: argparse.Namespace) -> int:
         )
     except ValueError as error:
         return fail(str(error), USAGE)
-    flight = None
-    if options.on is not None:
-        flight = FlightRecorder(longest_ns=_before_ns(options) + _SEGMENT_NS)
+    if wrong := _unwritable(here.host.name, options):
+        return fail(wrong, FAILURE)
+    flight = _flight(options)
     recorder = Recorder(header_of(here, options, book.begun), flight=flight)
     log = open_log(options.log, here.host.name)
     on_finding = recorder.record_finding
@@ -121,6 +121,21 @@ def record(options: argparse.Namespace) -> int:
     return FAILURE if code == OK and focused.is_absent() else code
 
 
+def _base(host: str, options: argparse.Namespace) -> Path:
+    """Path of recordings of findings, without the time in their names."""
+    return default_path(host) if options.output is None else Path(options.output).absolute()
+
+
+def _unwritable(host: str, options: argparse.Namespace) -> str:
+    """Why no recording of a finding can be made where they are to be; "" otherwise."""
+    if options.on is not None:
+        try:
+            check_creatable(_base(host, options))
+        except OSError as error:
+            return f"{printable(str(error.filename))}: {error.strerror}"
+    return ""
+
+
 def _finding_recorder(
     host: str, options: argparse.Namespace, recorder: Recorder
 ) -> FindingRecorder:
@@ -129,7 +144,7 @@ def _finding_recorder(
     Their stem is their own, so that --keep removes no other recording of the folder.
     """
     owner, written, reported = caller(os.environ), list[Path](), ""
-    plain = default_path(host) if options.output is None else Path(options.output).absolute()
+    plain = _base(host, options)
     base = plain.with_name(f"{plain.stem}-finding{plain.suffix}")
     keep = Keep(_KEPT if options.keep is None else options.keep, options.keep_size)
 
@@ -151,7 +166,8 @@ def _finding_recorder(
             f"; {why}" for why in (done.problem, missing(done.lost) * bool(done.lost)) if why
         )
         more = "; findings go on" if goes_on else ""
-        count = f"{findings} finding{'s' * (findings != 1)}"
+        # Without rules incidents begin recordings.
+        count = f"{findings} {'finding' if options.on else 'incident'}{'s' * (findings != 1)}"
         say(f"nftop: {text}; {count}, {done.before_s:.0f} s before the first{lost}{more}")
         with contextlib.suppress(OSError):
             # A disk that does not answer would not answer this either.
@@ -165,6 +181,11 @@ def _finding_recorder(
 
 def _before_ns(options: argparse.Namespace) -> int:
     return options.before or PAST_NS
+
+
+def _flight(options: argparse.Namespace) -> FlightRecorder | None:
+    longest_ns = _before_ns(options) + _SEGMENT_NS
+    return None if options.on is None else FlightRecorder(longest_ns=longest_ns)
 
 
 def _say_log(log: FindingLog | None) -> None:

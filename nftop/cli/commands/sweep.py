@@ -142,12 +142,18 @@ class _SweepRecord:
         self._newest: Sample | None = None
 
     def begin(self, here: DescribedHost) -> Callable[[Sample], None]:
-        """Begin the recording of a host; what receives its samples."""
+        """Get ready to record a host; what receives its samples. No file is made before `start`."""
         self._recorder = Recorder(header_of(here, self._options))
-        self._recorder.start(
-            FileSink(Path(self._options.output).absolute(), owner=caller(os.environ))
-        )
         return self._take
+
+    def start(self) -> None:
+        """Begin the recording, with the last sample."""
+        if self._recorder is None:
+            return
+        path = Path(self._options.output).absolute()
+        self._recorder.start(FileSink(path, owner=caller(os.environ)))
+        if self._newest is not None:
+            self._recorder.take(self._newest)
 
     def note(self, text: str, detail: Mapping[str, Any]) -> None:
         if self._recorder is not None and self._newest is not None:
@@ -219,6 +225,7 @@ def _run(
         report = _Report(plan, out)
         log = None
         if record is not None:
+            record.start()
             log = ExperimentLog(plan, record.note, accelerated=host.accelerated)
         result = run_experiment(plan, host.frames, host.gate, host.now_ns, report.show, log=log)
     stopped = _stopped_text(plan, result, signals)

@@ -114,12 +114,15 @@ def _name_groups(fitting: _Fitting, listing: Listing) -> None:
         fitting.groups[class_id] = group
         if group in existing or group.startswith(OWN_PREFIX):
             continue
-        is_now = next((f"; {group} of the hardware is group {class_name(name)}"
-                       for name, number in fitting.numbers.items()
-                       if PQOS_GROUP.format(number) == group), "")  # fmt: skip
+        of_number = next((name for name, number in fitting.numbers.items()
+                          if PQOS_GROUP.format(number) == group), "")  # fmt: skip
+        is_now = f"; {group} of the hardware is group {class_name(of_number)}" * bool(of_number)
         if named:
             text = f"there is no group {group}, and nftop makes {OWN_PREFIX}NAME only{is_now}"
             fitting.wrong(span, text)
+        elif of_number in existing:
+            edit = Edit(None, NAMED.format(class_id, of_number))
+            fitting.wrong(span, f"class {class_id} has no group called {group}{is_now}", edit)
         else:
             own = f"{OWN_PREFIX}cos{class_id}"
             edit = Edit(None, NAMED.format(class_id, own))

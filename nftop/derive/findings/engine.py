@@ -93,12 +93,16 @@ class EarlierFindings:
     Attributes:
         from_ns, to_ns: wall time of the first sample, and the latest at which a finding that began
             before it may be met.
+        until_ns: wall time up to which begins are known.
         begins: wall time and CLOCK_MONOTONIC of the last begin by rule and subject, as recorded.
+        is_whole: no earlier ones were left out.
     """
 
     from_ns: int = 0
     to_ns: int = 0
+    until_ns: int = 0
     begins: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,13 +164,20 @@ def step_findings(
 
 
 def _with_begin(item: Finding, earlier: EarlierFindings) -> Finding:
-    """A finding that was met at the begin of a fold, with its recorded begin if that is known."""
-    if not earlier.from_ns <= item.since_ns <= earlier.to_ns:
+    """A finding that was met at the begin of a fold, with its recorded begin if that is known.
+
+    One that is first beyond its limit later, though no begin was recorded for that, had not ended.
+    """
+    if not earlier.from_ns <= item.since_ns <= max(earlier.to_ns, earlier.until_ns):
         return item
     since_ns, began_ns = earlier.begins.get((item.rule, item.where), (0, 0))
     if not since_ns:
-        return replace(item, is_bound=True)
-    return replace(item, since_ns=since_ns, began_ns=began_ns) if since_ns < item.since_ns else item
+        may_be_earlier = item.since_ns <= earlier.to_ns or not earlier.is_whole
+        return replace(item, is_bound=True, read_from_ns=item.since_ns) if may_be_earlier else item
+    if since_ns >= item.since_ns:
+        return item
+    from_ns = earlier.from_ns if since_ns < earlier.from_ns else 0
+    return replace(item, since_ns=since_ns, began_ns=began_ns, read_from_ns=from_ns)
 
 
 def begun(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Finding, ...]:

@@ -49,7 +49,7 @@ from nftop.derive.threads import THREADS
 from nftop.model.frame import Finding, Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
-from nftop.model.missing import Missing
+from nftop.model.missing import Missing, Reason
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.sample import ThreadTable
 from nftop.model.struct import dataclass, field, replace
@@ -60,6 +60,7 @@ MOST_OPEN, MOST_PAST = 64, 64
 STAYS_S = 3.0
 # And for so long while they get less: caches fill within seconds after their ways are free.
 RECOVERS_S = 120.0
+_NO_HARM = Missing(Reason.UNDEFINED, "information harms nothing")
 _RECOVERS_BY, _RECOVERS_WITHIN_S, _FEW_OF_WORST = 0.9, 4.0, 1e-4
 
 
@@ -335,15 +336,13 @@ def _follow(
     nfs = {nf.key: nf for nf in frame.nfs}
     victims = [nfs[key] for key in cause.nfs if key in nfs]
     before = _before(known, victims, nfs, inputs.recent, began_ns)
-    harmed = tuple(
-        sorted((victim_of(nf, before[nf.key]) for nf in victims), key=loss_of, reverse=True)
-    )
     priced = [nf for nf in victims if nf.key in cause.priced]
     price = price_of(priced, before, inputs.recent)
     drops = known.drops if known else dropped_before(priced, inputs.recent, began_ns, counted_ns)
     drops = count_drops(drops, priced, frame)
-    traced = [nfs[item.party.key] for item in harmed]
     severity, names, muted = _of_findings(cause, old, price)
+    harmed = _victims(victims, before, severity)
+    traced = [nfs[item.party.key] for item in harmed]
     worst, worst_ns = worst_of(old, price, frame.wall_ns)
     incident = Incident(
         id=id_,
@@ -370,6 +369,7 @@ def _follow(
         # A loss that is not muted is never hidden with its cause.
         muted=muted,
         is_bound=first.is_bound,
+        counted_from_ns=first.counted_from_ns,
     )
     incident = _with_evidence(incident, cause, old, inputs, began_ns)
     # Its worst tick, or the last one with its cause where nothing is lost.
@@ -382,6 +382,16 @@ def _follow(
         cause.key, incident, began_ns, before, shown, title,
         takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops,
     )  # fmt: skip
+
+
+def _victims(
+    nfs: Iterable[NfRow], before: Mapping[str, Before], severity: Severity
+) -> tuple[Victim, ...]:
+    """Those that lose most first; what is lost during information is lost to another incident."""
+    victims = sorted((victim_of(nf, before[nf.key]) for nf in nfs), key=loss_of, reverse=True)
+    if severity is Severity.INFO:
+        victims = [replace(item, change=_NO_HARM, drops_per_s=_NO_HARM) for item in victims]
+    return tuple(victims)
 
 
 def _of_findings(
@@ -416,14 +426,14 @@ def _before(
 def _begin(known: Followed | None, cause: Cause) -> tuple[str, Begin]:
     """Id and begin."""
     first = min(cause.findings, key=lambda item: item.began_ns)
-    begin = Begin(first.since_ns, first.began_ns, first.is_bound)
+    begin = Begin(first.since_ns, first.began_ns, first.is_bound, first.read_from_ns)
     if known is None:
         digest = _digest(f"{cause.key.kind} {cause.key.subject} {first.since_ns}")
         return f"{cause.kind}-{digest:08x}", begin
     old = known.incident
     if cause.is_over or old.began_ns <= first.began_ns:
         begin = Begin(old.since_ns, old.began_ns, old.is_bound)
-    return old.id, begin
+    return old.id, begin._replace(counted_from_ns=max(begin.counted_from_ns, old.counted_from_ns))
 
 
 def _with_evidence(

@@ -453,11 +453,12 @@ _MOST_TRACES = 4
 
 
 class Begin(NamedTuple):
-    """Wall time of an incident's begin, and CLOCK_MONOTONIC; `is_bound` as of `Incident`."""
+    """Wall time of an incident's begin, and CLOCK_MONOTONIC; the others as of `Incident`."""
 
     since_ns: int
     began_ns: int
     is_bound: bool = False
+    counted_from_ns: int = 0
 
 
 def follow_traces(

@@ -16,8 +16,9 @@ An absent number is null, its reason stands in `missing`. Ratios are 0..1.
 - `findings`: facts beyond a limit, the most severe first, for all CPUs; see `nftop explain RULE`.
 - `incidents`, `past_incidents`: findings by cause, the most harmful and the newest first, muted
   ones too. `severity` is `bad` (packets are lost), `warn` or `info`. `dropped_packets` is a lower
-  bound if there are `dropped_uncounted`: `seconds` is null for an NF that never counts drops. Costs
-  of victims are of `cpp_metric`; an upper bound may have empty polls in it.
+  bound if there are `dropped_uncounted` (`seconds` is null for an NF that never counts drops), or
+  if it is counted from `dropped_since` on and began before; `dropped_is_bound` is true then.
+  Costs of victims are of `cpp_metric`; an upper bound may have empty polls in it.
 - `focus`: the core counted in detail (`--focus`), null without one; `tree` has its top-down nodes,
   each after its parent: `of` is `slots` or `cycles`, `beyond` whether it and all above it exceed
   the vendor's thresholds, `coverage` the share of time counted. `probes` are further metrics of
@@ -108,6 +109,8 @@ def incident_object(incident: Incident) -> dict[str, Any]:
                 {"nf": item.name, "seconds": item.seconds, "why": item.why}
                 for item in incident.uncounted
             ],
+            "dropped_is_bound": incident.is_dropped_bound,
+            "dropped_since": rfc3339(incident.counted_from_ns or incident.since_ns),
             "muted": incident.muted,
             "acknowledged": incident.acknowledged,
         },

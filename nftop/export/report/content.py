@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from nftop import __version__
 from nftop.model.change import Change
 from nftop.model.clock import clock_of, date_time_of
+from nftop.model.frame import Frame
 from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.metric import Unit
@@ -34,7 +35,7 @@ from nftop.render.incidents.line import (
     price_text,
     title_text,
 )
-from nftop.render.incidents.page import source_text
+from nftop.render.incidents.page import lost_text, source_text
 from nftop.session.report_data import ChangeVerdict, ReportData, SubjectMeans
 
 _WIDTH = 10  # of a number
@@ -190,7 +191,7 @@ def _incidents(data: ReportData) -> Iterator[ReportBlock]:
         if not isinstance(worst, Missing) and worst > 0:
             lines.append(
                 f"dropped up to {_si(worst)} packets/s at {clock_of(event.worst_ns)}, "
-                f"{_number(incident.dropped, Unit.PACKETS)} packets in all"
+                + lost_text(incident, _number(incident.dropped, Unit.PACKETS))
             )
         yield Text("; ".join(lines))
         if incident.victims:
@@ -226,7 +227,17 @@ def _incidents(data: ReportData) -> Iterator[ReportBlock]:
     if notes:
         yield Heading("Information", 3)
         listed = [(event.begin_ns, event.incident) for event in notes if event.incident is not None]
-        yield Items(tuple(f"{clock_of(begin)} {_sentence(item)}" for begin, item in listed))
+        yield Items(tuple(_note(begin, item, data.last) for begin, item in listed))
+
+
+def _note(begin_ns: int, incident: Incident, last: Frame) -> str:
+    """Information: its time, and its numbers with the time that they are of."""
+    since = f"{'before ' * incident.is_bound}{clock_of(begin_ns)}"
+    if incident.until_ns is not None:
+        return f"{since} to {clock_of(incident.until_ns)}, last: {_sentence(incident)}"
+    is_late = all(item.id != incident.id for item in last.incidents)
+    at = "found after the interval" if is_late else f"at {clock_of(last.wall_ns)}"
+    return f"since {since}, {at}: {_sentence(incident)}"
 
 
 def _changes(data: ReportData) -> Iterator[ReportBlock]:

@@ -242,7 +242,26 @@ def _block_text(values: NDArray[np.float64], most: float) -> str:
     return text
 
 
+# Words that GitHub and others make links or mentions of, in escaped text too, but not in code.
+_LINKS = re.compile(r"[^\s|]*(?:@|://|www\.|mailto:|xmpp:|#\d|\bGH-\d)[^\s|]*", re.IGNORECASE)
+
+
 def _md(text: str) -> str:
-    """Text in which Markdown and HTML find no markup."""
-    cleaned = re.sub(r"([\\`*_{}\[\]()#+!|~-])", r"\\\1", printable(text))
+    """Text in which Markdown and HTML find no markup, links and mentions."""
+    cleaned = printable(text)
+    parts, at = [], 0
+    for word in _LINKS.finditer(cleaned):
+        parts += [_md_escaped(cleaned[at : word.start()]), _md_code(word[0])]
+        at = word.end()
+    return "".join((*parts, _md_escaped(cleaned[at:])))
+
+
+def _md_code(text: str) -> str:
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    pad = " " if text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{pad}{text}{pad}{fence}"
+
+
+def _md_escaped(text: str) -> str:
+    cleaned = re.sub(r"([\\`*_{}\[\]()#+!|~-])", r"\\\1", text)
     return cleaned.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

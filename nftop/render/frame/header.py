@@ -158,6 +158,10 @@ def _header_line(frame: Frame, status: ViewStatus, width: int) -> Line:
         if start.width + end.width + 1 <= width:
             return line(start, " " * (width - start.width - end.width), end)
     short = line(*_spaced((*left[:-1],), "  "))
+    if short.width > width and status.recording:
+        # Whether it is written is known nowhere else; the host's name is.
+        short = line(" ", *_spaced((*host, *mode[:-1]), "  "))
+        return crop(short, width)
     return crop(short if short.width <= width else line(*_spaced(left[:2], " ")), width)
 
 

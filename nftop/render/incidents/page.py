@@ -369,13 +369,19 @@ def _price(view: IncidentView, width: int) -> Iterator[Line]:
     if not ended and not isinstance(worst, Missing) and worst > 0:
         texts.append(f"worst {si(worst)} {at}")
     if not isinstance(incident.dropped, Missing) and incident.dropped > 0:
-        least = "at least " if incident.uncounted else ""
-        texts.append(
-            f"{least}{si(incident.dropped)} packets lost {'in all' if ended else 'so far'}"
-        )
+        texts.append(lost_text(incident, si(incident.dropped)))
     texts += (_uncounted_text(item, ended=ended) for item in incident.uncounted)
     tone = Tone.BAD if incident.severity is Severity.BAD else Tone.PLAIN
     yield from paragraph("; ".join(filter(None, texts)), width - 1, lead=line(" "), tone=tone)
+
+
+def lost_text(incident: Incident, number: str) -> str:
+    """Packets lost in an incident, `number` in all, or that this is a lower bound."""
+    least = "at least " if incident.is_dropped_bound else ""
+    until = "so far" if incident.until_ns is None else "in all"
+    from_ns = incident.counted_from_ns
+    span = f"since {clock_of(from_ns)}, from which on they are counted" if from_ns else until
+    return f"{least}{number} packets lost {span}"
 
 
 def _uncounted_text(item: Uncounted, *, ended: bool) -> str:

@@ -226,6 +226,12 @@ def test_record_s_usage(arguments: list[str], printed: str) -> None:
     assert done.returncode == 2 and printed in done.stderr
 
 
+def test_waiting_for_a_finding_fails_at_once_if_no_file_can_be_created(tmp_path: Path) -> None:
+    done = called("demo", "record", "-o", str(tmp_path), "--on", "finding", "--duration", "9s")
+    assert done.returncode == 1 and f"{tmp_path}: Is a directory" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_on_a_finding_the_time_before_it_is_recorded(tmp_path: Path) -> None:
     command = [*NFTOP, "demo", "-d", "0.5", "record", "-o", str(tmp_path / "edge.nftop")]
     command += ["--on", "finding", "--before", "60s", "--after", "2s", "--duration", "12s"]
@@ -233,7 +239,8 @@ def test_on_a_finding_the_time_before_it_is_recorded(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     (file,) = tmp_path.iterdir()
     assert re.fullmatch(r"edge-\d{8}T\d{6}Z\.nftop", file.name)
-    assert "1 recording of findings" in done.stderr and "before the first" in done.stderr
+    assert "1 recording of findings" in done.stderr
+    assert re.search(r"; 1 incident, \d+ s before the first", done.stderr)
     items, ended, rest = everything(file)
     named = datetime.strptime(file.stem, "edge-%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
     times = [tick.sample.wall_ns / 1e9 for tick in ticks_of(items)]

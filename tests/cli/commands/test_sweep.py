@@ -11,6 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.cli.main import build_parser, run
+from tests.command import called
 
 DEMO = "demo --scenario noisy --cpus 24 cat sweep --group tenant".split()
 QUICK = ["--measure", "10", "--seed", "3"]
@@ -200,3 +201,10 @@ def test_ctrl_c_restores_and_says_so(
     sentence = " ".join(text[text.index("ended: stopped by Ctrl-C") :].split())
     assert sentence.index("reverted") < sentence.index("known so far")
     assert sentence == snapshot
+
+
+def test_a_sweep_that_was_not_confirmed_leaves_no_recording(tmp_path: Path) -> None:
+    file = tmp_path / "sweep.nftop"
+    done = called(*DEMO, "--ways", "10-12", "-o", str(file))
+    assert done.returncode != 0 and "12 ways" in done.stdout
+    assert not file.exists()

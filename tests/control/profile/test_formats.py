@@ -290,6 +290,18 @@ def test_a_missing_group_is_named_by_the_number_of_the_hardware(listing: Listing
     assert "COS1 of the hardware is group vpp" in problem.text
 
 
+def test_the_offered_group_of_a_class_is_the_one_that_has_its_number() -> None:
+    text = "alloc-class-set: llc:1=0xf\nalloc-assoc-set: llc:1=2\n"
+    state, rules = classes("vpp")
+    (problem,) = fit(pqos_config.parse(text), state, rules, {"vpp": 1}).problems
+    (edit,) = problem.edits
+    assert edit.new == "# nftop: COS 1 is group vpp"
+    fitted = fit(pqos_config.parse(f"{edit.new}\n{text}"), state, rules, {"vpp": 1})
+    assert {action.group for action in fitted.actions} == {"vpp"} and not fitted.problems
+    (problem,) = fit(pqos_config.parse(text), state, rules, {"vpp": 2}).problems
+    assert [edit.new for edit in problem.edits] == ["# nftop: COS 1 is group nftop.cos1"]
+
+
 def test_toml_has_values_by_domain_and_makes_what_is_missing() -> None:
     state, rules = small()
     state = {**state, Cell("schemata", ROOT, "L3", 1): "ff", Cell("schemata", ROOT, "MB", 0): "100"}

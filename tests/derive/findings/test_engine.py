@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.derive.findings.engine import UNKNOWN_FOR_S, FindingState, begun, step_findings
+from nftop.derive.findings.engine import (
+    UNKNOWN_FOR_S,
+    EarlierFindings,
+    FindingState,
+    begun,
+    step_findings,
+)
 from nftop.derive.findings.inputs import FindingInputs, FindingKey
 from nftop.derive.findings.rule import Measured, Only, Rule, register, unregister
 from nftop.derive.findings.rules import all_rules, rule_called
@@ -297,3 +303,21 @@ def test_registered_rule_is_evaluated_and_explained() -> None:
     finally:
         unregister("toy")
     assert rule_called("toy") is None
+
+
+def test_after_a_jump_a_finding_without_a_recorded_begin_had_not_ended() -> None:
+    """Its value was between the limits when the fold began, and is beyond the limit later."""
+    for begins, is_whole, since_s, from_s in (
+        ({("made-up", "cpu 1"): (50 * S, 57 * S)}, True, 50, 100),
+        ({("made-up", "cpu 1"): (50 * S, 57 * S)}, False, 50, 100),
+        ({}, False, 121, 121),  # it may have begun earlier
+        ({}, True, 121, 0),
+        ({("made-up", "cpu 1"): (121 * S, 128 * S)}, True, 121, 0),
+    ):
+        earlier = EarlierFindings(100 * S, 110 * S, 130 * S, begins, is_whole=is_whole)
+        bench = Bench(state=FindingState(earlier=earlier))
+        bench.ticks(*(4.0,) * 20, *(6.0,) * 8)
+        (finding,) = bench.tick(6.0)
+        assert (finding.since_ns, finding.read_from_ns) == (since_s * S, from_s * S)
+        assert finding.began_ns == finding.since_ns + 7 * S
+        assert finding.is_bound == (not begins and not is_whole)
