@@ -26,7 +26,7 @@ from nftop.render.frame.findings import finding_text_lines
 from nftop.render.frame.header import ViewStatus, badge_lines, header_lines
 from nftop.render.incidents.line import incident_text_lines
 from nftop.render.topdown.tree import core_lines
-from nftop.render.traffic.page import device_lines
+from nftop.render.traffic.page import by_traffic, device_lines
 
 _SOCKET = TableColumn("socket", "SOCKET", 7, right=False)
 _CELL = 9
@@ -95,7 +95,7 @@ def frame_text(
     """
     time = datetime.fromtimestamp(frame.wall_ns / 1e9, tz=UTC)
     packages = package_lines(frame, width)
-    devices = device_lines(frame.devices, width)
+    devices = device_lines(by_traffic(frame.devices), width)
     classes = cache_lines(frame, width)
     lines = [
         line(time.strftime("%Y-%m-%dT%H:%M:%SZ")),

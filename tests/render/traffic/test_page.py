@@ -88,7 +88,7 @@ def with_devices() -> Frame:
 @pytest.mark.parametrize("width", [40, 80, 140])
 def test_devices(width: int, snapshot: SnapshotAssertion) -> None:
     shown = with_devices()
-    lines = [*device_lines(shown.devices, width), *device_absences(shown, width)]
+    lines = [*device_lines(by_traffic(shown.devices), width), *device_absences(shown, width)]
     assert all(line.width <= width for line in lines)
     assert "\n".join(line.text.rstrip() for line in lines) == snapshot
 
@@ -109,7 +109,7 @@ def test_devices_are_behind_pcie_and_can_be_pointed_at() -> None:
 def test_text_of_a_frame_has_the_devices_behind_its_packages() -> None:
     text = frame_text(with_devices(), 140, False).split("\n")
     at = next(index for index, item in enumerate(text) if item.startswith("Devices GB/s"))
-    lines = device_lines(with_devices().devices, 140)
+    lines = device_lines(by_traffic(with_devices().devices), 140)
     assert text[at : at + 8] == [item.text.rstrip() for item in lines]
     assert not any(item.startswith("Devices") for item in frame_text(host(1), 140, False))
 
