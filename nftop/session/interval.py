@@ -12,13 +12,7 @@ from nftop.model.recording_loss import RecordingLoss
 from nftop.model.replay_position import Position
 from nftop.model.struct import dataclass
 from nftop.model.topology import Host
-from nftop.session.reader import (
-    WARM_UP_NS,
-    NoMomentError,
-    NoRecordingError,
-    ReplayedTick,
-    Tape,
-)
+from nftop.session.reader import NoMomentError, NoRecordingError, ReplayedTick, Tape
 from nftop.session.time_spec import moment_ns
 from nftop.store.folders import open_file
 from nftop.store.format.records import Header, Marker, Tick
@@ -133,7 +127,7 @@ def ticks(
     cut: Cut,
     on_marker: Callable[[Marker], None] | None = None,
     *,
-    fold_ns: int = WARM_UP_NS,
+    fold_ns: int = 0,
     on_later: Callable[[ReplayedTick], None] | None = None,
 ) -> Generator[ReplayedTick, None, None]:
     """Every tick of an interval, folded.

@@ -188,7 +188,7 @@ class Tape:
         return reached
 
     def go(
-        self, wall_ns: int, *, nearest: bool = False, fold_ns: int = WARM_UP_NS
+        self, wall_ns: int, *, nearest: bool = False, fold_ns: int = 0
     ) -> tuple[ReplayedTick, ...]:
         """To the last tick at or before this time, or to the first: it, behind the one before.
 
@@ -207,9 +207,8 @@ class Tape:
             state = self._state_at(position.at)
             self.restart(position, state)
             if self._earlier is not None:
-                self._earlier = replace(
-                    self._earlier, until_ns=wall_ns, begins=begins, is_whole=is_whole
-                )
+                known = self._earlier
+                self._earlier = replace(known, until_ns=wall_ns, begins=begins, is_whole=is_whole)
         else:
             self.restart(position, state)
         self.reach(wall_ns, nearest=nearest)

@@ -166,15 +166,14 @@ class _Happened:
             self.events.mark(marker.text, marker.wall_ns)
 
     def late(self, shown: ReplayedTick) -> None:
-        for item in shown.frame.incidents:
-            if item.since_ns <= self._to_ns:
-                self._late.setdefault(item.id, item)
+        begun = (item for item in shown.frame.incidents if item.since_ns <= self._to_ns)
+        self._late = {item.id: item for item in begun} | self._late
 
     def end(self, last: Frame) -> None:
         """Add those found late to the last frame of the interval."""
-        known = {item.id for item in (*last.incidents, *last.past_incidents)}
-        new = tuple(item for key, item in self._late.items() if key not in known)
-        self.events.append(replace(last, incidents=(*last.incidents, *new)))
+        for item in (*last.incidents, *last.past_incidents):
+            self._late.pop(item.id, None)
+        self.events.append(replace(last, incidents=(*last.incidents, *self._late.values())))
 
 
 def collect(cut: Cut, pause: Callable[[], None] = lambda: None) -> ReportData | None:

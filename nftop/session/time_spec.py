@@ -105,8 +105,7 @@ def _of_day(clock: re.Match[str], here: Position, zone: tzinfo | None) -> int:
     for later in (-1, 0, 1):
         date = day + timedelta(days=later)
         moment = datetime(date.year, date.month, date.day, hours, minutes, tzinfo=zone)
-        at_ns = round(moment.timestamp()) * NS_PER_S + round(seconds * NS_PER_S)
-        moments.append(at_ns)
+        moments.append(round(moment.timestamp()) * NS_PER_S + round(seconds * NS_PER_S))
     return min(
         moments, key=lambda at_ns: (max(first_s * NS_PER_S - at_ns, at_ns - last_ns, 0), at_ns)
     )

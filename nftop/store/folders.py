@@ -171,11 +171,9 @@ def check_creatable(path: Path) -> None:
             status = opened.status(name) if name else None
             if status is not None and stat.S_ISDIR(status.st_mode):
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-            flags = os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC
-            os.close(os.open(".", flags, 0o600, dir_fd=opened.handle))
+            os.close(os.open(".", os.O_TMPFILE | os.O_WRONLY, 0o600, dir_fd=opened.handle))
         except OSError as error:
-            # Some file systems have no unnamed files.
-            if error.errno != errno.EOPNOTSUPP:
+            if error.errno != errno.EOPNOTSUPP:  # by file systems without unnamed files
                 raise _named(error, path) from None
 
 

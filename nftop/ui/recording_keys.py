@@ -189,12 +189,10 @@ class RecordingKeys:
         self._recorder.mark(text, self._marked_ns)
         self._events.mark(text, self._marked_ns)
         running = self._recording()
-        if running is None:
-            self._session.message = "marked; R records it with the last minutes"
-        elif running.problem:
-            self._session.message = f"marked on screen, not in the recording: {running.problem}"
-        else:
-            self._session.message = "marked"
+        problem = "" if running is None else running.problem
+        more = f" on screen, not in the recording: {problem}" if problem else ""
+        more += "; R records it with the last minutes" * (running is None)
+        self._session.message = f"marked{more}"
 
     def ask_seek(self) -> tuple[str, str, str] | None:
         """The question for a moment; None and a message if there is no past."""

@@ -184,8 +184,8 @@ def _before_ns(options: argparse.Namespace) -> int:
 
 
 def _flight(options: argparse.Namespace) -> FlightRecorder | None:
-    longest_ns = _before_ns(options) + _SEGMENT_NS
-    return None if options.on is None else FlightRecorder(longest_ns=longest_ns)
+    is_on, span_ns = options.on is not None, _before_ns(options) + _SEGMENT_NS
+    return FlightRecorder(longest_ns=span_ns) if is_on else None
 
 
 def _say_log(log: FindingLog | None) -> None:

@@ -148,11 +148,9 @@ class _SweepRecord:
 
     def start(self) -> None:
         """Begin the recording, with the last sample."""
-        if self._recorder is None:
-            return
-        path = Path(self._options.output).absolute()
-        self._recorder.start(FileSink(path, owner=caller(os.environ)))
-        if self._newest is not None:
+        if self._recorder is not None and self._newest is not None:
+            path = Path(self._options.output).absolute()
+            self._recorder.start(FileSink(path, owner=caller(os.environ)))
             self._recorder.take(self._newest)
 
     def note(self, text: str, detail: Mapping[str, Any]) -> None:

@@ -164,10 +164,7 @@ def step_findings(
 
 
 def _with_begin(item: Finding, earlier: EarlierFindings) -> Finding:
-    """A finding that was met at the begin of a fold, with its recorded begin if that is known.
-
-    One that is first beyond its limit later, though no begin was recorded for that, had not ended.
-    """
+    """A finding with its recorded begin: without one near its first tick it had not ended."""
     if not earlier.from_ns <= item.since_ns <= max(earlier.to_ns, earlier.until_ns):
         return item
     since_ns, began_ns = earlier.begins.get((item.rule, item.where), (0, 0))

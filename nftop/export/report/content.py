@@ -235,8 +235,8 @@ def _note(begin_ns: int, incident: Incident, last: Frame) -> str:
     since = f"{'before ' * incident.is_bound}{clock_of(begin_ns)}"
     if incident.until_ns is not None:
         return f"{since} to {clock_of(incident.until_ns)}, last: {_sentence(incident)}"
-    is_late = all(item.id != incident.id for item in last.incidents)
-    at = "found after the interval" if is_late else f"at {clock_of(last.wall_ns)}"
+    known = any(item.id == incident.id for item in last.incidents)
+    at = f"at {clock_of(last.wall_ns)}" if known else "found later"
     return f"since {since}, {at}: {_sentence(incident)}"
 
 

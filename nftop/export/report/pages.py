@@ -248,20 +248,14 @@ _LINKS = re.compile(r"[^\s|]*(?:@|://|www\.|mailto:|xmpp:|#\d|\bGH-\d)[^\s|]*", 
 
 def _md(text: str) -> str:
     """Text in which Markdown and HTML find no markup, links and mentions."""
-    cleaned = printable(text)
-    parts, at = [], 0
+    cleaned, text, at = printable(text), "", 0
     for word in _LINKS.finditer(cleaned):
-        parts += [_md_escaped(cleaned[at : word.start()]), _md_code(word[0])]
+        fence = "`" * (1 + max(map(len, re.findall("`+", word[0])), default=0))
+        pad = " " * (len(fence) > 1)
+        text += f"{_md_escaped(cleaned[at : word.start()])}{fence}{pad}{word[0]}{pad}{fence}"
         at = word.end()
-    return "".join((*parts, _md_escaped(cleaned[at:])))
-
-
-def _md_code(text: str) -> str:
-    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
-    pad = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{pad}{text}{pad}{fence}"
+    return text + _md_escaped(cleaned[at:])
 
 
 def _md_escaped(text: str) -> str:
-    cleaned = re.sub(r"([\\`*_{}\[\]()#+!|~-])", r"\\\1", text)
-    return cleaned.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return escape(re.sub(r"([\\`*_{}\[\]()#+!|~-])", r"\\\1", text), quote=False)

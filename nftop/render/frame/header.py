@@ -158,11 +158,9 @@ def _header_line(frame: Frame, status: ViewStatus, width: int) -> Line:
         if start.width + end.width + 1 <= width:
             return line(start, " " * (width - start.width - end.width), end)
     short = line(*_spaced((*left[:-1],), "  "))
-    if short.width > width and status.recording:
-        # Whether it is written is known nowhere else; the host's name is.
-        short = line(" ", *_spaced((*host, *mode[:-1]), "  "))
-        return crop(short, width)
-    return crop(short if short.width <= width else line(*_spaced(left[:2], " ")), width)
+    # Whether a recording is written is known nowhere else; the host's name is.
+    rest = (line(" ", *_spaced(host, " ")), *mode[:-1]) if status.recording else left[:2]
+    return crop(short if short.width <= width else line(*_spaced(rest, " ")), width)
 
 
 def _sources(frame: Frame, *, faults: bool = False) -> Line | None:

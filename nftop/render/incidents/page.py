@@ -378,8 +378,7 @@ def _price(view: IncidentView, width: int) -> Iterator[Line]:
 def lost_text(incident: Incident, number: str) -> str:
     """Packets lost in an incident, `number` in all, or that this is a lower bound."""
     least = "at least " if incident.is_dropped_bound else ""
-    until = "so far" if incident.until_ns is None else "in all"
-    from_ns = incident.counted_from_ns
+    until, from_ns = "so far" if incident.until_ns is None else "in all", incident.counted_from_ns
     span = f"since {clock_of(from_ns)}, from which on they are counted" if from_ns else until
     return f"{least}{number} packets lost {span}"
 

@@ -238,11 +238,13 @@ def test_on_a_finding_the_time_before_it_is_recorded(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     (file,) = tmp_path.iterdir()
-    assert re.fullmatch(r"edge-\d{8}T\d{6}Z\.nftop", file.name)
+    assert re.fullmatch(r"edge-finding-\d{8}T\d{6}Z\.nftop", file.name)
     assert "1 recording of findings" in done.stderr
     assert re.search(r"; 1 incident, \d+ s before the first", done.stderr)
     items, ended, rest = everything(file)
-    named = datetime.strptime(file.stem, "edge-%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
+    named = (
+        datetime.strptime(file.stem, "edge-finding-%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
+    )
     times = [tick.sample.wall_ns / 1e9 for tick in ticks_of(items)]
     assert ended and rest is None and times[0] <= named - 2 and times[-1] >= named + 2
 
