@@ -108,11 +108,11 @@ def opened(name: NamedInterval) -> Cut:
         if from_ns > here.last_ns and not name.end:
             end = date_time_of(here.last_ns)
             raise NoMomentError(f"the recording ends at {end}, before {name.start}")
+        if from_ns <= here.last_ns and to_ns <= from_ns:
+            raise NoMomentError("its interval ends before it begins")
         if from_ns > here.last_ns or to_ns < first_ns:
             whole = f"{date_time_of(first_ns)} to {date_time_of(here.last_ns)}"
             raise NoMomentError(f"nothing was recorded in that interval, but from {whole}")
-        if to_ns <= from_ns:
-            raise NoMomentError("its interval ends before it begins")
         header = _header(data)
         return Cut(
             name.file, max(from_ns, first_ns), min(to_ns, here.last_ns), header.began_ns,
