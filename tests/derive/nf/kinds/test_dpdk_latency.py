@@ -72,7 +72,7 @@ def test_screens_and_exports_have_numbers_with_their_age() -> None:
         joined(nf_detail(shown, nf, 100), apart=False),
     ):
         words = " ".join(line.text for line in lines).replace(",", "").split()
-        assert {"128", "26.0", "40.0", "16.8M", "2"} <= set(words)
+        assert {"128", "26.0", "40.0", "16.8", "ms", "2"} <= set(words)
 
 
 def test_a_recording_has_the_very_numbers_and_ages() -> None:
