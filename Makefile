@@ -39,7 +39,7 @@ READY := $(VENV)/.ready
 # What tells a folder that `make install` made from any other.
 MARK := .nftop-installed
 # How many tests at once. What measures this machine or binds its CPUs comes after them, alone.
-JOBS ?= 5
+JOBS ?= 4
 # Python is started some thousand times by them, and is to keep what it has compiled.
 PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin NFTOP_SSHD=$(SSHD) $(BIN)/pytest -q --durations=15
 # Both halves, the second even if the first has failures, and one line of totals.
