@@ -198,7 +198,15 @@ def hung(inputs: FindingInputs) -> Measured:
             values[row] = _ANSWERS
         elif nf.problem.reason is Reason.STALE and runs:
             values[row] = missing or max(run for run in runs if not isinstance(run, Missing))
+        elif nf.problem.reason is Reason.STALE and _forwarded(inputs, nf):
+            values[row] = 0.0  # its threads were known by their polling, and none polls now
     return _of_nfs(inputs, from_readings(values, len(inputs.frame.nfs), _SOURCE))
+
+
+def _forwarded(inputs: FindingInputs, nf: NfRow) -> bool:
+    """Whether it had packets in the last minutes."""
+    points = inputs.recent.get(nf.key, _UNKNOWN).points
+    return any(point.throughput > 0 or point.arriving > 0 for point in points)
 
 
 register(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.derive.findings.inputs import FindingInputs
+from nftop.derive.findings.nf_rules import hung
 from nftop.derive.fold import FoldState
 from nftop.derive.nf.departures import GONE_FOR_S
+from nftop.derive.nf.recent import RecentPoint, RecentRates
 from nftop.model.frame import Frame
 from nftop.model.incident import Severity
 from nftop.model.missing import Missing, Reason
@@ -97,6 +101,16 @@ def test_one_that_neither_answers_nor_runs_hangs_until_it_answers() -> None:
         assert incident.culprit is not None and incident.culprit.pid == 100
     assert len({frame.incidents[0].id for frame in frames[18:52]}) == 1
     assert not hangs(frames[-1]) and not frames[-1].incidents
+
+
+def test_without_known_threads_an_nf_hangs_if_it_had_packets() -> None:
+    silent = session(*map(here, range(1, 13)), *(late(at, runs=False) for at in range(13, 20)))[-1]
+    nf = replace(silent.nfs[0], threads=())
+    frame = replace(silent, nfs=(nf,))
+    point = RecentPoint(0, throughput=1e6, arriving=1e6, dropped=0.0, cpp=math.nan)
+    for recent, value in (({nf.key: RecentRates((point,))}, 0.0), ({}, None)):
+        measured = hung(FindingInputs(frame, {}, recent=recent)).values
+        assert (float(measured.values[0]) if measured.present[0] else None) == value
 
 
 def test_a_slow_main_thread_or_another_failure_is_no_hang() -> None:
