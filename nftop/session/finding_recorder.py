@@ -102,7 +102,10 @@ class FindingRecorder:
         self._report_ended()
 
     def close(self) -> Recording | None:
-        """As the recorder's; reports all recordings, also those without an answer of the disk."""
+        """Close the recorder, report every recording, and return the last one.
+
+        A recording whose end the disk did not confirm is reported with that problem.
+        """
         last = self._recorder.close()
         now = self._recorder.recording
         for run in self._unreported:

@@ -80,7 +80,7 @@ class FleetFeed:
         self._current.due.set()
 
     def frames(self) -> Generator[FleetFrame, None, None]:
-        """The last frame, if any, then every newest one; one consumer at a time.
+        """Yield the present frame, if any, then the newest one after each reading; one consumer.
 
         `stop` ends it from the call on; it reads from the first `next` on.
         """

@@ -102,7 +102,7 @@ def finding_begins(
 
 
 def _earlier(data: Readable, places: list[SeekPosition]) -> list[SeekPosition]:
-    """The last frame with an event before these; empty without one."""
+    """The last frame with an event before the given ones; empty if there is none."""
     events = places[0].point.events if places else 0
     position = last_before(data, lambda point: point.events >= events) if events else None
     return [] if position is None or position.point.events >= events else [position]

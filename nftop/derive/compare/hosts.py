@@ -237,7 +237,7 @@ def _moves(reports: Mapping[Entity, Iterable[EntityReport]]) -> dict[Entity, flo
 
 
 def _clock_notes(pairs: Sequence[HostPair], hosts: Mapping[str, EntityReport]) -> tuple[str, ...]:
-    """That levels of CPP count by several clocks, if they do."""
+    """A note with the clocks of CPP and their hosts, if there are several; else none."""
     clocks: Counter[tuple[str, float]] = Counter()
     for pair in pairs:
         clock = hosts[pair.host].clock if pair.host in hosts else None

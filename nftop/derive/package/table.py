@@ -145,12 +145,7 @@ def rows_before(before: UncoreTable, after: UncoreTable) -> NDArray[np.int64]:
     A counter is an event on a box of a package. Dies of a package may have equal ones, which are
     in the same order; all of these are new if their number differs.
     """
-    if (
-        before.events == after.events
-        and np.array_equal(before.packages, after.packages)
-        and np.array_equal(before.boxes, after.boxes)
-        and np.array_equal(before.event, after.event)
-    ):
+    if _same_counters(before, after):
         return np.arange(len(after.values))
     old, new = _by_counter(before), _by_counter(after)
     result = np.full(len(after.values), -1)
@@ -158,6 +153,15 @@ def rows_before(before: UncoreTable, after: UncoreTable) -> NDArray[np.int64]:
         if len(old.get(counter, ())) == len(rows):
             result[rows] = old[counter]
     return result
+
+
+def _same_counters(before: UncoreTable, after: UncoreTable) -> bool:
+    return (
+        before.events == after.events
+        and np.array_equal(before.packages, after.packages)
+        and np.array_equal(before.boxes, after.boxes)
+        and np.array_equal(before.event, after.event)
+    )
 
 
 def _by_counter(table: UncoreTable) -> dict[tuple[int, int, str], list[int]]:
@@ -172,6 +176,8 @@ def matched(
     before: UncoreTable, known: BoxRates | None, after: UncoreTable
 ) -> tuple[UncoreTable, BoxRates | None]:
     """`before` and its rates with the rows of `after`; of new ones with its clocks, and WARMING."""
+    if _same_counters(before, after):
+        return before, known
     rows = rows_before(before, after)
 
     def old(values: NDArray[T], new: NDArray[T] | float) -> NDArray[T]:

@@ -425,7 +425,7 @@ _FAULT_LIMIT = 160  # characters of perf's message
 
 
 def read_tool(root: Path = Path("/"), kernel: Kernel | None = None) -> PerfTool:
-    """What perf, sysfs and the kernel say. Never raises."""
+    """Capabilities of perf and this kernel, from perf itself and sysfs. Never raises."""
     kernel = kernel or abi.host_kernel(pid=abi.THIS_THREAD)
     pmus = set(entries(root / pmu.DEVICES))
     core = next((pmu for pmu in ("cpu", "cpu_core") if pmu in pmus), "")
