@@ -70,8 +70,9 @@ class _FrameQueue:
 
     def put(self, frame: Frame) -> None:
         with self._condition:
-            self._frames.append(frame)
-            self._condition.notify()
+            if not self._is_over:
+                self._frames.append(frame)
+                self._condition.notify()
 
     def end(self) -> None:
         """No more frames are wanted."""
@@ -84,6 +85,11 @@ class _FrameQueue:
         with self._condition:
             self._condition.wait_for(lambda: self._frames or self._is_over, _SILENCE_S)
             return None if self._is_over or not self._frames else self._frames.popleft()
+
+
+def _queued(frames: _FrameQueue) -> Generator[Frame, None, None]:
+    while (frame := frames.get()) is not None:
+        yield frame
 
 
 class ExperimentControl:
@@ -145,8 +151,9 @@ class ExperimentControl:
         self._drop_host()
         self._on_change()
         host: ExperimentHost | None = None
+        frames = _FrameQueue()
         try:
-            host = self._opened()
+            host = self._opened(frames)
             seen = first_frame(host) if host.accelerated else frame
             if seen is None or seen.elapsed_s > MOST_INTERVAL_S:
                 raise SweepError(_SLOW.format(MOST_INTERVAL_S))
@@ -154,21 +161,24 @@ class ExperimentControl:
             rules = gate.host.rules()
             plan = plan_sweep(request, seen, gate.host.state(), rules, gate.propose(()).identity)
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
-            self._planned(number, host, ExperimentView("none", why=_text(error)))
+            self._planned(number, host, frames, ExperimentView("none", why=_text(error)))
             return
         ways = {line: rule.ways for line, rule in rules.masks.items()}
         view = ExperimentView(
             "planned", "", plan, ways, accelerated=host.accelerated, pace=host.pace()
         )
-        self._planned(number, host, view)
+        self._planned(number, host, frames, view)
 
-    def _planned(self, number: int, host: ExperimentHost | None, view: ExperimentView) -> None:
+    def _planned(
+        self, number: int, host: ExperimentHost | None, frames: _FrameQueue, view: ExperimentView
+    ) -> None:
         """Show a plan, or why there is none, if it is the one requested last."""
         with self._lock:
             is_last = number == self._number and self.view.stage == "planning"
             if is_last:
                 self.view = view
                 self._host = host if view.stage == "planned" else None
+                self._frames = frames
         if host is not None and not (is_last and view.stage == "planned"):
             host.stop()
             host.frames.close()
@@ -180,7 +190,6 @@ class ExperimentControl:
             if self.view.stage != "planned" or self._closing:
                 return False
             self.view = replace(self.view, stage="running")
-        self._frames = _FrameQueue()
         self._on_change()
         return True
 
@@ -240,22 +249,14 @@ class ExperimentControl:
     def _end_frames(self) -> None:
         if self._host is not None:
             self._host.stop()
-        self._end_queue()
 
-    def _end_queue(self) -> None:
-        self._frames.end()
-
-    def _opened(self) -> ExperimentHost:
+    def _opened(self, frames: _FrameQueue) -> ExperimentHost:
+        """The host to run on; `frames`: of the host shown, which only its own stop ends."""
         if self._open_host is not None:
             return self._open_host()
         if self.gate is None:
             raise SweepError("this host cannot be changed from here")
-        return ExperimentHost(self._queued(), self.gate, self._end_queue, self._now_ns)
-
-    def _queued(self) -> Generator[Frame, None, None]:
-        """Frames of the host shown, while the experiment runs."""
-        while (frame := self._frames.get()) is not None:
-            yield frame
+        return ExperimentHost(_queued(frames), self.gate, frames.end, self._now_ns)
 
     def _drop_host(self) -> None:
         host, self._host = self._host, None

@@ -156,10 +156,18 @@ def test_a_plan_that_comes_late_is_left_out() -> None:
     runs.control.prepare(other, runs.host.frame)
     plan = runs.control.view.plan
     assert runs.control.begin()
+    run = threading.Thread(target=runs.control.run, daemon=True)
+    run.start()
+    runs.step(run)
     late.set()
     thread.join(60)
     assert runs.control.view.stage == "running"
     assert runs.control.view.plan is plan
+    # What the late plan would have run on ends; what runs does not.
+    while run.is_alive():
+        runs.step(run)
+    result = runs.control.view.result
+    assert result is not None and result.state.ended == "clear"
 
 
 def test_while_it_runs_no_change_begins_and_quitting_asks() -> None:
