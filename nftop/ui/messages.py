@@ -64,6 +64,14 @@ class Wheel(Message):
         super().__init__()
 
 
+class Notice(Message):
+    """A text for the message line, from any thread."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        super().__init__()
+
+
 class PromptAnswer(Message):
     """Text typed at a prompt; None if it was left with Esc."""
 

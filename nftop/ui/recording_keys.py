@@ -28,6 +28,8 @@ _NO_RECORDER = "a replay cannot be recorded: copy its file"
 class RecordingKeys:
     """Actions on recorder and player; messages go to `SessionView.message`.
 
+    Those of other threads, once a recording or report is written, go to `report`.
+
     Attributes:
         replays: whether the feed is a replay.
         acts: actions by name.
@@ -35,8 +37,11 @@ class RecordingKeys:
         answers: handlers of prompts by subject.
     """
 
-    def __init__(self, session: SessionView, options: Options) -> None:
+    def __init__(
+        self, session: SessionView, options: Options, report: Callable[[str], object]
+    ) -> None:
         self._session = session
+        self._report = report
         self._recorder, self._new_sink = options.recorder, options.new_sink
         self._write_report = options.report
         self._player = session.feed if isinstance(session.feed, Player) else None
@@ -144,18 +149,14 @@ class RecordingKeys:
     def _kept(self, done: Recording) -> None:
         """In the recorder's thread."""
         text = recorded(done.name, done.ticks, done.size)
-        self._session.message = f"{done.name}: {done.problem}" if done.problem else text
+        self._report(f"{done.name}: {done.problem}" if done.problem else text)
 
     def _kept_for_report(self, done: Recording) -> None:
         """In the recorder's thread; the report is written in another one."""
         self._kept(done)
         if self._write_report is not None and done.ticks and not done.problem:
-            self._session.message = f"writing the report of {done.name}"
-            self._write_report(done.name, self._reported)
-
-    def _reported(self, message: str) -> None:
-        """In the thread that wrote the report."""
-        self._session.message = message
+            self._report(f"writing the report of {done.name}")
+            self._write_report(done.name, self._report)
 
     def _baseline(self, *, keep: bool) -> None:
         """Of the newest ticks, even if the screen is frozen; not while it shows the past."""

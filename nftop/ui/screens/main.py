@@ -20,7 +20,7 @@ from nftop.session.feed import Feed, PastControl, Player
 from nftop.store.history.rings import TickHistory
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import MOST, KeyRow, Mode, named
-from nftop.ui.messages import FeedEnded, FrameReady, PastFrame, Wheel
+from nftop.ui.messages import FeedEnded, FrameReady, Notice, PastFrame, Wheel
 from nftop.ui.options import Options
 from nftop.ui.recording_keys import GOING_BACK, RecordingKeys
 from nftop.ui.screens.base import BannerScreen
@@ -125,7 +125,9 @@ class MainScreen(BannerScreen[None]):
         rules = options.rules
         self._session.message = options.message or ("" if rules is None else rules.problem)
         self._editing = EditorOpener(self, self._session, options)
-        self._recording_keys = RecordingKeys(self._session, options)
+        self._recording_keys = RecordingKeys(
+            self._session, options, lambda text: self.post_message(Notice(text))
+        )
         self._prompts = ViewPrompts(self._session, lambda: self._view)
         self._asks = {**self._prompts.questions, **self._recording_keys.questions}
         # Actions of keys; the argument is `KeyRow.by`.
@@ -202,6 +204,13 @@ class MainScreen(BannerScreen[None]):
         above = self.app.screen
         if isinstance(above, BannerScreen) and above.follows:
             above.paint()
+
+    def on_notice(self, message: Notice) -> None:
+        self._session.message = message.text
+        self.paint()
+        above = self.app.screen
+        if above is not self and isinstance(above, BannerScreen):
+            above.say(message.text)
 
     def on_past_frame(self, message: PastFrame) -> None:
         time = self._session.time

@@ -69,6 +69,7 @@ class PageScreen(BannerScreen[int | None]):
         self._copied = copied
         self._options = options
         self.search = ""
+        self._hit: int | None = None  # the line found last, which may be below the last `_top`
 
     @property
     def key_rows(self) -> tuple[KeyRow, ...]:
@@ -127,13 +128,14 @@ class PageScreen(BannerScreen[int | None]):
             self._message = "no search yet: / finds a text on this page"
             return
         texts = [item.text.casefold() for item in self._text(self.size.width)]
-        at = -1 if from_top else self._top
+        here = self._top if self._hit is None else self._hit
+        at = -1 if from_top else here
         ahead = range(at + 1, len(texts)) if step > 0 else range(at - 1, -1, -1)
         hit = next((index for index in ahead if self.search.casefold() in texts[index]), None)
         if hit is None:
             self._message = f"not found: {self.search}"
         else:
-            self._top = hit
+            self._top = self._hit = hit
 
     def marked(self, lines: list[Line]) -> list[Line]:
         """The lines with those marked that have the search."""
@@ -151,6 +153,7 @@ class PageScreen(BannerScreen[int | None]):
 
     def _scroll(self, lines: int) -> None:
         self._top += lines
+        self._hit = None
         self.paint()
 
     def paint(self) -> None:
@@ -198,10 +201,11 @@ class HelpScreen(PageScreen, inherit_bindings=False):
 
 
 class PerfAnswered(Message):
-    """What perf of the host can do for a core."""
+    """What perf of the host can do for a core, or `why` that is not known."""
 
-    def __init__(self, tasks: Sequence[PerfTask]) -> None:
+    def __init__(self, tasks: Sequence[PerfTask], why: str = "") -> None:
         self.tasks = tasks
+        self.why = why
         super().__init__()
 
 
@@ -221,13 +225,19 @@ class PerfScreen(PageScreen):
 
     def on_mount(self) -> None:
         # It starts perf, which takes time.
-        self.run_worker(
-            lambda: self.post_message(PerfAnswered(self._ask())), name="perf", thread=True
-        )
+        self.run_worker(self._run, name="perf", thread=True, exit_on_error=False)
 
     def on_perf_answered(self, message: PerfAnswered) -> None:
-        self._tasks = message.tasks
+        self._tasks, self._message = message.tasks, message.why
         self.paint()
+
+    def _run(self) -> None:
+        """In a thread."""
+        try:
+            answer = PerfAnswered(self._ask())
+        except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
+            answer = PerfAnswered((), f"cannot ask perf: {_reason(error)}")
+        self.post_message(answer)
 
     def _lines(self, width: int) -> list[Line]:
         return perf_lines(self._cpu, self._tasks, width)
@@ -302,7 +312,10 @@ class DoctorScreen(PageScreen, inherit_bindings=False):
         try:
             checks, caveat = self._examine()
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
-            text = describe_error(error) if isinstance(error, OSError) else str(error)
-            self.post_message(HostExamined((), "", f"cannot examine the host: {text}"))
+            self.post_message(HostExamined((), "", f"cannot examine the host: {_reason(error)}"))
             return
         self.post_message(HostExamined(checks, caveat))
+
+
+def _reason(error: Exception) -> str:
+    return describe_error(error) if isinstance(error, OSError) else str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,8 +11,10 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.model.check import Check
+from nftop.model.ids import Cpu
 from nftop.model.missing import Reason
-from nftop.model.perf_tool import PerfTool
+from nftop.model.perf_tool import PerfTask, PerfTool
+from nftop.render.base.line import line
 from nftop.ui.options import Options
 from nftop.ui.screens.main import MainScreen
 from nftop.ui.screens.page import DoctorScreen, PageScreen, PerfScreen
@@ -95,6 +98,47 @@ async def test_search_on_a_page() -> None:
         assert (await run.press("g", "n")).startswith("Sources")
         assert "q" in await run.press("slash", "q", "escape"), "in the prompt q is a letter"
         assert pages(run) == 1
+
+
+async def test_search_within_the_last_screenful_goes_on() -> None:
+    """Its lines are all in view: the page can't scroll to the second of them."""
+    lines = [f"line {at}" for at in range(40)]
+    lines[36] = lines[38] = "wanted"
+    async with running(*QUIET, size=(80, 24)) as run:
+        page = PageScreen(lambda: lambda _width: [line(text) for text in lines],
+                          run.app._options, run.app.changes)  # fmt: skip
+        run.app.push_screen(page)
+        await run.until(lambda: run.app.screen is page)
+        await run.press("slash", *"wanted", "enter")
+        assert page._hit == 36
+        await run.press("n")
+        assert page._hit == 38
+        assert "not found: wanted" in await run.press("n")
+        await run.press("N")
+        assert page._hit == 36
+
+
+async def test_a_host_that_can_not_be_asked_for_perf_is_a_message() -> None:
+    def fails() -> Sequence[PerfTask]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async with running(*QUIET, size=(80, 24)) as run:
+        run.app.push_screen(PerfScreen(fails, Cpu(1), run.app._options, run.app.changes))
+        await run.until(lambda: "Too many open files" in run.footer)
+        assert run.app.is_running
+
+
+async def test_what_another_thread_reports_is_shown_on_a_paused_screen_and_on_a_page() -> None:
+    async with running(*QUIET, size=(80, 24)) as run:
+        await run.press("space")
+        for opens in ("F", ""):
+            await run.press(*opens)
+            text = f"12 ticks in file {opens}"
+            thread = threading.Thread(target=run.app._main._recording_keys._report, args=(text,))
+            thread.start()
+            thread.join(60)
+            await run.until(lambda text=text: text in run.footer)
+            await run.press("escape")
 
 
 async def test_where_nothing_can_be_explained_it_says_of_which_screen(
