@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from nftop.derive.findings.rules import rule_called
+from nftop.derive.findings.registry import rule_called
 from nftop.model.fleet import (
     FLEET_METRICS,
     FleetFinding,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from nftop.derive.findings.registry import rule_called
 from nftop.derive.findings.rule import si
-from nftop.derive.findings.rules import rule_called
 from nftop.derive.fleet import cause_title, finding_title
 from nftop.model.clock import clock_of, date_time_of
 from nftop.model.fleet import FLEET_METRICS, FleetFrame, FleetHost, FleetIncident, FleetNf

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.derive.findings.inputs import FindingInputs, FindingKey
+from nftop.derive.findings.registry import all_rules
 from nftop.derive.findings.rule import Measured, Only, Rule
-from nftop.derive.findings.rules import all_rules
 from nftop.derive.fold_stage import FoldStage, FoldTick
 from nftop.derive.frame import FRAME
 from nftop.derive.nf.departures import DepartureState, NfSighting, step_departures

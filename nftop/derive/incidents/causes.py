@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
+from nftop.derive.findings.cache_rules import Neighbour, class_text, neighbours, polled_classes
 from nftop.derive.findings.inputs import FindingInputs
-from nftop.derive.findings.rules import rule_called
-from nftop.derive.findings.traffic_rules import Neighbour, class_text, neighbours, polled_classes
-from nftop.derive.incidents.parties import Cause, CauseKey, Parties, packets_of
+from nftop.derive.findings.registry import rule_called
+from nftop.derive.incidents.parties import Cause, CauseKey, Parties
+from nftop.derive.incidents.victims import packets_of
 from nftop.derive.nf.recent import RecentPoint, RecentRates, cost_of, has_grown
 from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow
 from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list, parse_cpu_list

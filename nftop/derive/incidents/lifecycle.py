@@ -25,13 +25,11 @@ from nftop.derive.incidents.causes import (
     losses_of,
 )
 from nftop.derive.incidents.evidence import chain_of, ruled_out
-from nftop.derive.incidents.parties import (
+from nftop.derive.incidents.parties import Cause, CauseKey, Parties
+from nftop.derive.incidents.victims import (
     Before,
     Begin,
-    Cause,
-    CauseKey,
     DropCount,
-    Parties,
     before_of,
     cost_of_price,
     count_drops,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from nftop.derive.findings.registry import all_rules
 from nftop.derive.findings.rule import si
-from nftop.derive.findings.rules import all_rules
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import Incident, Party, Severity, Victim

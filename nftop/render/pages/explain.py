@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from nftop.derive.findings.engine import ENDS_AFTER_S, LEAST_TICKS
+from nftop.derive.findings.registry import all_rules
 from nftop.derive.findings.rule import Rule
-from nftop.derive.findings.rules import all_rules
 from nftop.model.data_files import data_file
 from nftop.model.metrics.catalogue import EXPLAINED
 from nftop.model.metrics.device import DEVICE_EVENTS

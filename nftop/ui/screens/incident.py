@@ -12,8 +12,8 @@ from textual.app import App
 from textual.binding import BindingType
 
 from nftop.control.resctrl.remedy import remedy, remedy_inputs
+from nftop.derive.findings.registry import rule_called
 from nftop.derive.findings.rule import Rule
-from nftop.derive.findings.rules import rule_called
 from nftop.model.clock import NS_PER_S
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import parse_cpu_list

@@ -18,8 +18,8 @@ from nftop.derive.findings.engine import (
     step_findings,
 )
 from nftop.derive.findings.inputs import FindingInputs, FindingKey
+from nftop.derive.findings.registry import all_rules, rule_called
 from nftop.derive.findings.rule import Measured, Only, Rule, register, unregister
-from nftop.derive.findings.rules import all_rules, rule_called
 from nftop.model.column import column, from_readings
 from nftop.model.frame import Finding, Frame
 from nftop.model.metrics.catalogue import EXPLAINED

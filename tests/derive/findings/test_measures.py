@@ -9,18 +9,13 @@ import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.derive.findings.cache_rules import memory_per_packet, noisy_neighbour
 from nftop.derive.findings.engine import FindingState, step_findings
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.poller_rules import core_ipc, foreign_sibling
+from nftop.derive.findings.registry import rule_called
 from nftop.derive.findings.rule import Measured
-from nftop.derive.findings.rules import rule_called
-from nftop.derive.findings.traffic_rules import (
-    memory_per_packet,
-    noisy_neighbour,
-    partial_writes,
-    register_writes,
-    uneven_channels,
-)
+from nftop.derive.findings.uncore_rules import partial_writes, register_writes, uneven_channels
 from nftop.model.column import Column, column, missing
 from nftop.model.frame import BoxTraffic, CoreDetail, Frame, TmaNode
 from nftop.model.ids import Cpu

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.findings.engine import FindingState, step_findings
 from nftop.derive.findings.inputs import FindingInputs
-from nftop.derive.findings.rules import all_rules
+from nftop.derive.findings.registry import all_rules
 from nftop.derive.incidents.causes import CauseInputs, causes_of
 from nftop.derive.incidents.parties import Cause, Parties
 from nftop.model.column import column

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.derive.findings.rules import all_rules, rule_called
+from nftop.derive.findings.registry import all_rules, rule_called
 from nftop.model.frame import Finding, Frame
 from nftop.render.frame.findings import (
     finding_page_lines,
