@@ -10,7 +10,7 @@ from nftop.derive.cache.ways import ways_of
 from nftop.derive.findings.inputs import FindingInputs, FindingKey, summed
 from nftop.derive.findings.rule import LIMIT_AND_NF, RDT, STABLE, Measured, Only, Rule, register
 from nftop.model.column import from_readings, ratio
-from nftop.model.frame import GroupCacheRow, GroupRow
+from nftop.model.frame import GroupCacheRow, GroupRow, Subject
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.probes import PAPER
 from nftop.model.missing import Missing, Reading, Reason
@@ -28,7 +28,7 @@ def memory_per_packet(inputs: FindingInputs) -> Measured:
     """Memory traffic of a class by the packets of its pollers, where nothing else runs."""
     keys, parts, traffic, names = [], [], {}, []
     for index, (group, cache, places) in enumerate(polled_classes(inputs)):
-        keys.append(FindingKey(class_text(group, cache), group.clos))
+        keys.append(FindingKey(class_subject(group, cache), group.clos))
         parts.append(places)
         names.append(_nfs(inputs, places))
         mixed = _other_busy_cpus(inputs, group.name, cache.l3, _QUIET_RATIO)
@@ -74,7 +74,7 @@ def noisy_neighbour(inputs: FindingInputs) -> Measured:
         others = sorted(
             neighbours(inputs, group, cache), key=lambda one: one.sort_traffic, reverse=True
         )
-        keys.append(FindingKey(class_text(group, cache), group.clos))
+        keys.append(FindingKey(class_subject(group, cache), group.clos))
         traffic[index] = others[0].traffic if others else _UNSHARED
         messages.append(others[0].message if others else "")
         names.append(_nfs(inputs, places))
@@ -188,9 +188,10 @@ def _other_busy_cpus(
     return cpus
 
 
-def class_text(group: GroupRow, cache: GroupCacheRow) -> str:
-    """How findings name a class in a cache."""
-    return f"class {'default' if group.name == ROOT else group.name}, L3 {cache.l3}"
+def class_subject(group: GroupRow, cache: GroupCacheRow) -> Subject:
+    """A class in a cache."""
+    name = "default" if group.name == ROOT else group.name
+    return Subject("class", f"{group.name} {cache.l3}", f"{name}, L3 {cache.l3}")
 
 
 def _nfs(inputs: FindingInputs, places: list[int]) -> str:

@@ -31,7 +31,7 @@ from nftop.derive.nf.departures import DepartureState, NfSighting, step_departur
 from nftop.derive.nf.recent import RECENT, Recent
 from nftop.derive.occupants import POLLERS
 from nftop.model.column import Bools, Column, Floats
-from nftop.model.frame import Finding, Frame
+from nftop.model.frame import HOST, Finding, Frame
 from nftop.model.missing import Reason
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
 from nftop.model.struct import dataclass, field, replace
@@ -158,7 +158,7 @@ def step_findings(
         limits = _limits_of(rule, nfs, settings)
         now = _step(state.watched.get(rule.id, _NOTHING), rule, limits, measured, tick)
         watched[rule.id] = now
-        findings += _findings(rule, now, [] if nfs is None else nfs, settings)
+        findings += _findings(rule, now, measured, [] if nfs is None else nfs, settings)
     after = FindingState(frame.topology, frame.monotonic_ns, watched, gone, state.earlier)
     return after, tuple(_with_begin(item, state.earlier) for item in findings)
 
@@ -179,8 +179,8 @@ def _with_begin(item: Finding, earlier: EarlierFindings) -> Finding:
 
 def begun(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Finding, ...]:
     """Findings that are new in this tick."""
-    known = {(item.rule, item.where, item.since_ns) for item in before}
-    return tuple(item for item in after if (item.rule, item.where, item.since_ns) not in known)
+    known = {(item.rule, item.subject, item.since_ns) for item in before}
+    return tuple(item for item in after if (item.rule, item.subject, item.since_ns) not in known)
 
 
 _NOTHING = Watched()
@@ -212,8 +212,8 @@ def _nfs_of(measured: Measured, names: Mapping[str, tuple[str, ...]]) -> list[_N
     words = measured.words.get("nf")
     if words is not None:
         return [nfs(text) for text in words]
-    return [nfs(key.where.removeprefix("nf ")) if key.where.startswith("nf ") else ()
-            for key in measured.keys]  # fmt: skip
+    subjects = (key.subject for key in measured.keys)
+    return [nfs(item.name) if item.kind == "nf" else () for item in subjects]
 
 
 def _limits_of(rule: Rule, nfs: Sequence[_Nfs] | None, settings: RuleSettings) -> _Limits:
@@ -361,7 +361,7 @@ def _aligned(before: Watched, keys: tuple[FindingKey, ...]) -> Watched:
 
 def _blank(places: int) -> Watched:
     whole, some = np.zeros(places, np.int64), np.zeros(places)
-    keys = (FindingKey("", None),) * places
+    keys = (FindingKey(HOST, None),) * places
     active = np.zeros(places, np.bool_)
     return Watched(keys, whole, whole, some, whole, some, some, active, (_NO_TEXT,) * places)
 
@@ -413,7 +413,7 @@ def _current(rule: Rule, limits: _Limits, measured: Measured, index: int) -> str
 
 
 def _findings(
-    rule: Rule, now: Watched, nfs: Sequence[_Nfs], settings: RuleSettings
+    rule: Rule, now: Watched, measured: Measured, nfs: Sequence[_Nfs], settings: RuleSettings
 ) -> list[Finding]:
     def is_muted(row: int) -> bool:
         names = (nfs[row] or ((),)) if row < len(nfs) else ()
@@ -423,7 +423,7 @@ def _findings(
         Finding(
             rule=rule.id,
             metric=rule.metrics[0],
-            where=now.keys[row].where,
+            subject=measured.keys[row].subject,
             text="".join(now.texts[row]),
             brief=now.texts[row].brief,
             current=now.texts[row].current,

@@ -16,7 +16,7 @@ from nftop.derive.findings.rule import (
     register,
 )
 from nftop.model.column import Column, from_readings, ratio, where
-from nftop.model.frame import BoxTraffic, PackageRow
+from nftop.model.frame import BoxTraffic, PackageRow, package_subject
 from nftop.model.metrics.probes import PAPER
 from nftop.model.missing import Missing, Reading, Reason
 
@@ -322,7 +322,7 @@ def _packages(inputs: FindingInputs, values: Column, metric: str) -> Measured:
     """Of each package, and whether the metric is an estimate there."""
     rows = inputs.frame.packages
     about = ["about " if metric in row.estimates else "" for row in rows]
-    return Measured([FindingKey(f"package {row.package}", None) for row in rows], values,
+    return Measured([FindingKey(package_subject(row.package), None) for row in rows], values,
                     words={"about": about})  # fmt: skip
 
 

@@ -41,13 +41,12 @@ def _of_finding(
     frame: Frame, item: Finding, step: Literal["cause", "effect"], old: Sequence[EvidenceLink]
 ) -> EvidenceLink:
     """A finding; one that ends has the numbers of an earlier tick."""
-    value_ns = frame.wall_ns
-    if item.is_ending:
-        for link in old:
-            if (link.source, link.wall_ns) == (item.metric, item.since_ns):
-                value_ns = link.value_ns
+    key = f"{item.rule} {item.subject.kind} {item.subject.key}"
+    values_ns = (link.value_ns for link in old if item.is_ending and link.key == key)
     text = f"{item.where}: {item.text.removesuffix(item.current)}"
-    return EvidenceLink(item.since_ns, step, text, item.metric, value_ns, item.current)
+    return EvidenceLink(
+        item.since_ns, step, text, item.metric, next(values_ns, frame.wall_ns), item.current, key
+    )
 
 
 def _changes(frame: Frame, incident: Incident) -> Iterator[EvidenceLink]:
@@ -81,12 +80,11 @@ def _costs(
         if now / before - 1 > _SAME:
             costs = zip((before, now), victim.bounds, strict=True)
             was, is_ = (cycles_text(value, bound=bound) for value, bound in costs)
-            head = f"{victim.party.name}: "
-            known = (item.wall_ns for item in old
-                     if item.source == victim.cost and item.text.startswith(head))  # fmt: skip
+            key = f"{victim.cost} {victim.party.key}"
+            known = (item.wall_ns for item in old if item.key == key)
             at_ns = next(known, None) or _grown_ns(incident, recent, victim.party.key, before)
-            text = f"{head}{was} -> {is_} cycles per packet"
-            yield EvidenceLink(at_ns, "effect", text, victim.cost, frame.wall_ns)
+            text = f"{victim.party.name}: {was} -> {is_} cycles per packet"
+            yield EvidenceLink(at_ns, "effect", text, victim.cost, frame.wall_ns, key=key)
 
 
 def _grown_ns(incident: Incident, recent: Recent, key: str, before: float) -> int:

@@ -44,7 +44,7 @@ from nftop.derive.incidents.victims import (
 from nftop.derive.nf.recent import RECENT, Recent, RecentRates
 from nftop.derive.occupants import POLLERS
 from nftop.derive.threads import THREADS
-from nftop.model.frame import Finding, Frame, NfRow
+from nftop.model.frame import Finding, Frame, NfRow, Subject
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
 from nftop.model.missing import Missing, Reason
@@ -74,6 +74,7 @@ class Followed:
         takes_effects: as `Cause`.
         over_ns: CLOCK_MONOTONIC of the first tick without its cause; None while that is seen.
         drops: of its victims.
+        shown_by: rules and subjects of its findings.
     """
 
     key: CauseKey
@@ -85,6 +86,7 @@ class Followed:
     takes_effects: bool = True
     over_ns: int | None = None
     drops: DropCount = field(default_factory=DropCount)
+    shown_by: frozenset[tuple[str, Subject]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,9 +309,9 @@ def _known(
     for item in free:
         if item.key == cause.key:
             return item
-    effects = {(item.rule, item.where) for item in cause.effects}
+    effects = {(item.rule, item.subject) for item in cause.effects}
     for item in free:
-        same = item.key.kind == "nf" and not effects.isdisjoint(item.incident.findings)
+        same = item.key.kind == "nf" and not effects.isdisjoint(item.shown_by)
         began_ns = min(finding.began_ns for finding in cause.findings)
         if same and began_ns - item.incident.began_ns <= EFFECT_BEFORE_S * 1e9:
             return item
@@ -375,10 +377,13 @@ def _follow(
     shown, title = (
         (harmed, cause.title) if is_worst or known is None else (known.harmed, known.title)
     )
+    shown_by = frozenset((item.rule, item.subject) for item in (*cause.findings, *cause.effects))
+    if cause.is_over and known is not None:
+        shown_by = known.shown_by
     over_ns = None if not cause.is_over or known is None else known.over_ns or frame.monotonic_ns
     return Followed(
         cause.key, incident, began_ns, before, shown, title,
-        takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops,
+        takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops, shown_by=shown_by,
     )  # fmt: skip
 
 
