@@ -11,7 +11,8 @@ Durations are sums of the time between ticks:
   while its source is late or fails (STALE, ERROR). The reasons IDLE and UNDEFINED (no work, no
   poller any more) count as within.
 - After a gap between ticks, candidates start over; findings remain until later values clear them.
-- Another process on a CPU, another topology or a clock that went back resets everything.
+- Another process on a CPU is another subject. Other CPUs in the rows of a topology reset all but
+  the functions that departed; a clock that went back resets these too.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ from nftop.model.frame import HOST, Finding, Frame
 from nftop.model.missing import Reason
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
 from nftop.model.struct import dataclass, field, replace
-from nftop.model.topology import Topology
 
 # Least number of ticks beyond the limit, whatever the interval.
 LEAST_TICKS = 3
@@ -107,9 +107,8 @@ class EarlierFindings:
 
 @dataclass(frozen=True, slots=True)
 class FindingState:
-    """State of each rule by id, the topology and tick it is of, functions that left, the past."""
+    """State of each rule by id, the tick it is of, functions that left, the past."""
 
-    topology: Topology | None = None
     monotonic_ns: int = 0
     watched: Mapping[str, Watched] = field(default_factory=dict)
     gone: DepartureState = field(default_factory=DepartureState)
@@ -141,10 +140,8 @@ def step_findings(
     `recent`: rates of the last minutes. `settings`: the operator's limits, and muted rules.
     """
     passed_s = (frame.monotonic_ns - state.monotonic_ns) / 1e9
-    known = state.topology is frame.topology or state.topology == frame.topology
-    if not known or passed_s < 0:
-        state = FindingState(earlier=state.earlier)
-        passed_s = pace_s
+    if passed_s < 0:
+        state, passed_s = FindingState(earlier=state.earlier), pace_s
     gap = passed_s > max(_GAP_TICKS * pace_s, _GAP_AT_LEAST_S)
     tick = _Tick(frame.wall_ns, frame.monotonic_ns, pace_s if gap else passed_s, gap)
     gone = step_departures(state.gone, frame)
@@ -159,7 +156,7 @@ def step_findings(
         now = _step(state.watched.get(rule.id, _NOTHING), rule, limits, measured, tick)
         watched[rule.id] = now
         findings += _findings(rule, now, measured, [] if nfs is None else nfs, settings)
-    after = FindingState(frame.topology, frame.monotonic_ns, watched, gone, state.earlier)
+    after = FindingState(frame.monotonic_ns, watched, gone, state.earlier)
     return after, tuple(_with_begin(item, state.earlier) for item in findings)
 
 
@@ -454,5 +451,5 @@ def _run(state: FindingState, tick: FoldTick) -> tuple[FindingState, FindingOutp
 
 
 FINDINGS: FoldStage[FindingState, FindingOutput] = FoldStage(
-    "findings", FindingState, _run, lasting=True
+    "findings", FindingState, _run, trim=lambda state: replace(state, watched={}), lasting=True
 )

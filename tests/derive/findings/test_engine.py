@@ -11,6 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.findings.engine import (
+    FINDINGS,
     UNKNOWN_FOR_S,
     EarlierFindings,
     FindingState,
@@ -231,15 +232,32 @@ def test_a_network_function_with_another_name_keeps_its_finding() -> None:
     )
 
 
-def test_a_clock_that_goes_back_and_another_topology_begin_anew() -> None:
+def test_a_clock_that_goes_back_begins_anew_and_a_cpu_that_goes_offline_does_not() -> None:
     bench = Bench()
     bench.ticks(*[9] * 10)
     assert not bench.tick(9, after_s=-50.0)
     bench.ticks(*[9] * 10)
-    other = replace(a_frame().topology, notes=("another",))
-    frame = replace(a_frame(), topology=other, wall_ns=10**15, monotonic_ns=10**15)
-    _, result = step_findings(bench.state, frame, {}, pace_s=1.0, rules=[bench.rule()])
-    assert not result
+    *cpus, last = a_frame().topology.cpus
+    other = replace(a_frame().topology, cpus=(*cpus, replace(last, online=not last.online)))
+    at_ns = int((bench.now_s + 1) * S)
+    now = replace(a_frame(), topology=other, wall_ns=at_ns, monotonic_ns=at_ns + 7 * S)
+    _, [result] = step_findings(bench.state, now, {}, pace_s=1.0, rules=[bench.rule()])
+    assert result.began_ns == bench.tick(9)[0].began_ns
+
+
+def test_a_function_that_is_gone_stays_so_when_the_topology_changes() -> None:
+    host, state, shown, rule = frame(), FindingState(), "", rule_called("gone")
+    assert rule is not None
+    *cpus, last = host.topology.cpus
+    topologies = (host.topology, replace(host.topology, cpus=(*cpus, replace(last, online=False))))
+    for second in range(14):
+        now = replace(frame(8, second), topology=topologies[second > 8], nfs=host.nfs[second > 3 :])
+        if second == 11:  # rows of other CPUs
+            assert FINDINGS.trim is not None
+            state = FINDINGS.trim(state)
+        state, result = step_findings(state, now, {}, pace_s=1.0, rules=[rule])
+        shown += "!" if result else "."
+    assert shown == "......!!!!!..!"
 
 
 def test_a_condition_that_is_not_met_ends_it_and_one_nobody_knows_does_not() -> None:

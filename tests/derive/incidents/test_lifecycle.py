@@ -370,6 +370,17 @@ def test_a_function_that_is_gone_is_the_worst() -> None:
     assert over.title == "process 7 ended"
 
 
+def test_two_functions_of_one_name_that_are_gone_are_two_incidents() -> None:
+    left = [NfSighting(f"k{pid}", "pmd", pid, "dpdk", WALL_NS, 0) for pid in (11, 22)]
+    gone = Finding("gone", "rx_packets_per_s", about("nf pmd"), "pid", 0)
+    findings = [since(replace(gone, subject=about("nf pmd", item.key)), 0) for item in left]
+    fold, seen = Fold(), set[tuple[str, int | None]]()
+    for _ in range(4):
+        output = fold.tick(*findings, gone=tuple(left))
+        seen |= {(item.id, item.culprit and item.culprit.pid) for item in output.active}
+    assert sorted(pid or 0 for _, pid in seen) == [11, 22] and not output.past
+
+
 def test_ids_do_not_depend_on_when_the_fold_began_and_a_clock_that_went_back_resets() -> None:
     first, second = Fold(), Fold()
     second.tick()
