@@ -14,7 +14,7 @@ from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.registry import rule_called
 from nftop.derive.incidents.parties import Cause, CauseKey, Parties
 from nftop.derive.incidents.victims import packets_of
-from nftop.derive.nf.recent import RecentPoint, RecentRates, cost_of, has_grown
+from nftop.derive.nf.recent import RecentPoint, RecentRates, arriving_of, cost_of, has_grown
 from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow, Subject
 from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list
 from nftop.model.incident import CauseKind, Party, Severity
@@ -513,12 +513,12 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
         (nf.key,), findings, floor=floor,
     )  # fmt: skip
     recent = inputs.recent(nf.key)
-    now = recent.now
-    if name == "normal" or now is None:
+    if name == "normal":
         return plain
-    arriving, was = recent.before(first.began_ns, _arriving), recent.cost_before(first.began_ns)
-    cost = cost_of(nf, was)
-    grown = 0.0 if isinstance(arriving, Missing) else now.arriving / max(arriving, 1.0)
+    arrived, was = recent.before(first.began_ns, _arriving), recent.cost_before(first.began_ns)
+    cost, arriving = cost_of(nf, was), arriving_of(nf)
+    known = not isinstance(arrived, Missing) and not isinstance(arriving, Missing)
+    grown = arriving / max(arrived, 1.0) if known else 0.0
     # A bound has empty polls in it, more of them where fewer packets arrive.
     bound = was.is_bound or cost.is_bound
     comparable = not bound or name == "loss" or grown > 1 - _SAME_LOAD

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from nftop.derive.incidents.causes import Cause
-from nftop.derive.nf.recent import Recent, RecentRates
+from nftop.derive.nf.recent import Recent, RecentRates, arriving_of
 from nftop.model.change import Change, Noticed, group_path, value_text
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import EvidenceLink, Incident, RuledOut, Victim
 from nftop.model.metrics.metric import cycles_text
-from nftop.model.missing import Missing, Reading
+from nftop.model.missing import Missing, Reading, Reason
 
 # A change of classes so long before a cause may be its reason.
 _CHANGE_BEFORE_NS = 600_000_000_000
@@ -107,7 +106,7 @@ def ruled_out(
         return ()
     # Arriving packets are what these two are about.
     of_load = incident.kind in ("load", "stopped")
-    checks = [] if of_load else [_load(incident.victims, recent, began_ns)]
+    checks = [] if of_load else [_load(frame, incident.victims, recent, began_ns)]
     if incident.kind != "cpu":
         checks.append(_below("wait", _most(frame, "wait_ratio", cpus), _WAITS))
         checks.append(_below("steal", _most(frame, "steal_ratio", cpus), _STOLEN))
@@ -118,17 +117,18 @@ def ruled_out(
     return tuple(checks)
 
 
-def _load(victims: Sequence[Victim], recent: Recent, began_ns: int) -> RuledOut:
+def _load(frame: Frame, victims: Sequence[Victim], recent: Recent, began_ns: int) -> RuledOut:
     """Whether as many packets arrive as before."""
-    changes, none_before = [], False
+    arriving = {nf.key: arriving_of(nf) for nf in frame.nfs}
+    changes, none_before = list[Reading](), False
     for victim in victims:
         rates = recent.get(victim.party.key, RecentRates())
         before = rates.before(began_ns, lambda point: point.arriving)
-        now = rates.now
+        now = arriving.get(victim.party.key, Missing(Reason.SOURCE))
         none_before = none_before or before == 0
-        if now is not None and not isinstance(before, Missing) and before > 0:
-            changes.append(now.arriving / before - 1)
-    known = [change for change in changes if math.isfinite(change)]
+        if not isinstance(before, Missing) and before > 0:
+            changes.append(now if isinstance(now, Missing) else now / before - 1)
+    known = [change for change in changes if not isinstance(change, Missing)]
     if not known:
         why = "not counted now" if changes else "no readings from before it"
         return RuledOut("arriving load", None, "none before it" if none_before else why)

@@ -337,8 +337,11 @@ def _follow(
     victims = [nfs[key] for key in cause.nfs if key in nfs]
     before = _before(known, victims, nfs, inputs.recent, began_ns)
     priced = [nf for nf in victims if nf.key in cause.priced]
-    price = price_of(priced, before, inputs.recent)
-    drops = known.drops if known else dropped_before(priced, inputs.recent, began_ns, counted_ns)
+    price = price_of(priced, before)
+    drops = (
+        known.drops if known
+        else dropped_before(priced, inputs.recent, began_ns, counted_ns, frame)
+    )  # fmt: skip
     drops = count_drops(drops, priced, frame)
     severity, names, muted = _of_findings(cause, old, price)
     harmed = _victims(victims, before, severity)

@@ -7,16 +7,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from nftop.derive.nf.recent import PacketCost, Recent, RecentRates, cost_of, throughput_of
-from nftop.model.frame import Frame, NfRow
-from nftop.model.incident import (
-    Incident,
-    Party,
-    Price,
-    Uncounted,
-    Victim,
-    VictimTrace,
+from nftop.derive.nf.recent import (
+    PacketCost,
+    Recent,
+    RecentPoint,
+    RecentRates,
+    arriving_of,
+    cost_of,
+    throughput_of,
 )
+from nftop.model.frame import Frame, NfRow
+from nftop.model.incident import Incident, Party, Price, Uncounted, Victim, VictimTrace
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import dataclass, field, replace
@@ -104,20 +105,17 @@ def loss_of(victim: Victim) -> float:
     )
 
 
-def price_of(victims: Sequence[NfRow], before: Mapping[str, Before], recent: Recent) -> Price:
+def price_of(victims: Sequence[NfRow], before: Mapping[str, Before]) -> Price:
     """Drops and lost packets of all victims that count them."""
     drops = [nf.readings["drop_packets_per_s"] for nf in victims]
     known = [item for item in drops if not isinstance(item, Missing)]
     lost: list[float] = []
     for nf in victims:
-        sent_before, now = before[nf.key].sent, throughput_of(nf)[1]
+        sent_before, now, arriving = before[nf.key].sent, throughput_of(nf)[1], arriving_of(nf)
         if isinstance(sent_before, Missing) or isinstance(now, Missing):
             continue
-        point = recent.get(nf.key, RecentRates()).now
-        if point is None or math.isnan(point.arriving):
-            continue
-        # What fewer packets arrive is not lost.
-        lost.append(max(min(sent_before, point.arriving) - now, 0.0))
+        if not isinstance(arriving, Missing):  # what fewer packets arrive is not lost
+            lost.append(max(min(sent_before, arriving) - now, 0.0))
     compared = any(not isinstance(before[nf.key].sent, Missing) for nf in victims)
     return Price(
         sum(known) if known else (drops[0] if drops else _NO_DROPS),
@@ -170,9 +168,9 @@ def count_drops(old: DropCount, victims: Iterable[NfRow], frame: Frame) -> DropC
                 seconds = max(lag_s[nf.key], passed_s)
                 uncounted[nf.key] = Uncounted(nf.name, seconds, why.message)
             continue
-        total = rate * counted_s + (0.0 if isinstance(total, Missing) else total)
-        lag_s[nf.key] = max(lag_s[nf.key] - counted_s, 0.0)
-        if counted_s > 0:
+        if counted_s > 0:  # else it is the reading of a tick before
+            total = rate * counted_s + (0.0 if isinstance(total, Missing) else total)
+            lag_s[nf.key] = max(lag_s[nf.key] - counted_s, 0.0)
             _settle(uncounted, nf, lag_s[nf.key], passed_s)
     return DropCount(total, lag_s, uncounted)
 
@@ -188,14 +186,15 @@ def _settle(uncounted: dict[str, Uncounted], nf: NfRow, lag_s: float, passed_s: 
 
 
 def dropped_before(
-    nfs: Iterable[NfRow], recent: Recent, began_ns: int, counted_ns: Mapping[str, int]
+    nfs: Iterable[NfRow], recent: Recent, began_ns: int, counted_ns: Mapping[str, int], frame: Frame
 ) -> DropCount:
     """From the begin of an incident to the tick before this one, in no other incident."""
+    until_ns = frame.monotonic_ns - round(frame.elapsed_s * 1e9)
     total: Reading = _NO_DROPS
     lag_s = dict[str, float]()
     for nf in nfs:
         first_ns = max(began_ns, counted_ns.get(nf.key, -1) + 1)
-        points = recent.get(nf.key, RecentRates()).points[:-1]
+        points = _points_until(recent, nf, until_ns)
         for before, point in pairwise(points):
             if point.monotonic_ns < first_ns:
                 continue
@@ -204,7 +203,15 @@ def dropped_before(
                 lag_s[nf.key] = lag_s.get(nf.key, 0.0) + seconds
             else:
                 total = point.dropped * seconds + (0.0 if isinstance(total, Missing) else total)
+        # Points are about a second apart: of the last ticks there may be none.
+        last_ns = max(first_ns, points[-1].monotonic_ns) if points else until_ns
+        lag_s[nf.key] = lag_s.get(nf.key, 0.0) + max(until_ns - last_ns, 0) / 1e9
     return DropCount(total, lag_s)
+
+
+def _points_until(recent: Recent, nf: NfRow, until_ns: int) -> list[RecentPoint]:
+    points = recent.get(nf.key, RecentRates()).points
+    return [point for point in points if point.monotonic_ns <= until_ns]
 
 
 # Values of a trace: of the onset, from a minute before it to a minute after, and since.
@@ -231,7 +238,7 @@ def follow_traces(
     known = {trace.key: trace for trace in old}
     for nf in victims:
         if nf.key not in known and len(known) < _MOST_TRACES:
-            known[nf.key] = _begun(nf, recent.get(nf.key, RecentRates()), begin)
+            known[nf.key] = _begun(nf, _points_until(recent, nf, frame.monotonic_ns - 1), begin)
     now = {nf.key: throughput_of(nf)[1] for nf in victims}
     return tuple(
         _with_value(trace, frame.monotonic_ns, now[trace.key]) if trace.key in now else trace
@@ -239,13 +246,13 @@ def follow_traces(
     )
 
 
-def _begun(nf: NfRow, rates: RecentRates, begin: Begin) -> VictimTrace:
+def _begun(nf: NfRow, points: Iterable[RecentPoint], begin: Begin) -> VictimTrace:
     onset_ns = round(_ONSET_S * 1e9)
     trace = VictimTrace(
         nf.key, begin.since_ns - onset_ns, _ONSET_STEP_S, began_ns=begin.began_ns - onset_ns,
         sent=throughput_of(nf)[0].startswith("tx"),
     )  # fmt: skip
-    for point in rates.points[:-1]:
+    for point in points:
         value = _UNDRAWN if math.isnan(point.throughput) else point.throughput
         trace = _with_value(trace, point.monotonic_ns, value)
     return trace

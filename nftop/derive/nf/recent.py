@@ -17,7 +17,7 @@ from nftop.model.column import median
 from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.metric import is_bound
 from nftop.model.metrics.nf import NF_METRICS
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, total
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.usual import NEW_NORMAL_AFTER_S
 
@@ -156,6 +156,12 @@ def throughput_of(nf: NfRow) -> tuple[str, Reading]:
     return "tx_packets_per_s", sent
 
 
+def arriving_of(nf: NfRow) -> Reading:
+    """Packets received and missed per second, a lower bound if the latter are unknown."""
+    received, missed = nf.readings["rx_packets_per_s"], nf.readings["missed_packets_per_s"]
+    return received if isinstance(missed, Missing) else total((received, missed))
+
+
 def cost_of(nf: NfRow, like: PacketCost | None = None) -> PacketCost:
     """Cycles of work per packet where the NF counts these, else all cycles per packet.
 
@@ -185,12 +191,11 @@ def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
     last = known.now
     if last is not None and (now_ns - last.monotonic_ns) < _SPACING_S * 1e9:
         return known
-    received, missed = nf.readings["rx_packets_per_s"], nf.readings["missed_packets_per_s"]
     cost = cost_of(nf)
     point = RecentPoint(
         now_ns,
         _number(throughput_of(nf)[1]),
-        _number(received) + (0.0 if isinstance(missed, Missing) else missed),
+        _number(arriving_of(nf)),
         _number(nf.readings["drop_packets_per_s"]),
         _number(cost.value),
         _number(nf.readings.get("ovs.cache_hit_ratio", _WARMING)),

@@ -12,7 +12,8 @@ from nftop.derive.incidents.evidence import chain_of, ruled_out
 from nftop.derive.incidents.parties import Cause, CauseKey
 from nftop.derive.nf.recent import RecentPoint, RecentRates
 from nftop.model.incident import RuledOut
-from tests.frames import SECOND_NS, WALL_NS
+from nftop.model.missing import Missing, Reading, Reason
+from tests.frames import SECOND_NS, WALL_NS, nic_drops
 from tests.render.incidents.scenes import frame_with, incident, victim
 
 BEGAN_NS = 20 * SECOND_NS
@@ -27,7 +28,14 @@ def rates(before: float, now: float) -> RecentRates:
 def load(**recent: RecentRates) -> RuledOut:
     one = replace(incident(), victims=tuple(victim(name) for name in recent))
     by_key = {f"key {name}": item for name, item in recent.items()}
-    return ruled_out(frame_with(one), one, by_key, BEGAN_NS)[0]
+    now = frame_with(one)
+    nfs = []
+    for key, item in by_key.items():
+        arriving: Reading = item.points[-1].arriving if item.points else NAN
+        arriving = Missing(Reason.STALE) if math.isnan(arriving) else arriving
+        readings = {**now.nfs[0].readings, **nic_drops(0.0), "rx_packets_per_s": arriving}
+        nfs.append(replace(now.nfs[0], key=key, readings=readings))
+    return ruled_out(replace(now, nfs=tuple(nfs)), one, by_key, BEGAN_NS)[0]
 
 
 def test_fewer_packets_at_one_victim_do_not_hide_more_at_another() -> None:
