@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, TypeAlias
@@ -100,6 +101,7 @@ class Finding:
         is_note: nothing is wrong; it explains a misleading number.
         is_ending: it is not beyond its limit at this tick, or without a value.
         is_muted: the operator muted its rule for it.
+        clear: number at or within which it ends, by the operator's limit if that is set.
     """
 
     rule: str
@@ -115,6 +117,7 @@ class Finding:
     current: str = ""
     is_bound: bool = False
     read_from_ns: int = 0
+    clear: float = math.inf
 
     @property
     def where(self) -> str:

@@ -145,7 +145,7 @@ def step_findings(
     gap = passed_s > max(_GAP_TICKS * pace_s, _GAP_AT_LEAST_S)
     tick = _Tick(frame.wall_ns, frame.monotonic_ns, pace_s if gap else passed_s, gap)
     gone = step_departures(state.gone, frame)
-    inputs = FindingInputs(frame, other_pollers, gone.gone, recent or {})
+    inputs = FindingInputs(frame, other_pollers, gone.gone, recent or {}, settings)
     names = setting_names((nf.name, nf.cpus) for nf in frame.nfs) if settings.rows else {}
     watched, findings = {}, []
     for rule in all_rules() if rules is None else rules:
@@ -155,7 +155,7 @@ def step_findings(
         limits = _limits_of(rule, nfs, settings)
         now = _step(state.watched.get(rule.id, _NOTHING), rule, limits, measured, tick)
         watched[rule.id] = now
-        findings += _findings(rule, now, measured, [] if nfs is None else nfs, settings)
+        findings += _findings(rule, limits, now, measured, nfs=nfs or [], settings=settings)
     after = FindingState(frame.monotonic_ns, watched, gone, state.earlier)
     return after, tuple(_with_begin(item, state.earlier) for item in findings)
 
@@ -218,14 +218,14 @@ def _limits_of(rule: Rule, nfs: Sequence[_Nfs] | None, settings: RuleSettings) -
     if nfs is None or not any(row.rule == rule.id and row.limit is not None
                               for row in settings.rows):  # fmt: skip
         return _Limits(float(rule.limit), float(rule.clear))
-    own = [_limit_for(rule, names, settings) for names in nfs]
+    own = [limit_for(rule, names, settings) for names in nfs]
     limit = np.array(own, dtype=np.float64)
     changed = limit != rule.limit
     scaled = limit * (rule.clear / rule.limit if rule.limit else 1.0)
     return _Limits(limit, np.where(changed, scaled, rule.clear))
 
 
-def _limit_for(rule: Rule, nfs: _Nfs, settings: RuleSettings) -> float:
+def limit_for(rule: Rule, nfs: Sequence[tuple[str, ...]], settings: RuleSettings) -> float:
     """The limit of the first of these NFs that has one, else that of all."""
     limits = (settings.first_of(rule.id, names).limit for names in (*nfs, ()))
     return next((limit for limit in limits if limit is not None), rule.limit)
@@ -410,8 +410,16 @@ def _current(rule: Rule, limits: _Limits, measured: Measured, index: int) -> str
 
 
 def _findings(
-    rule: Rule, now: Watched, measured: Measured, nfs: Sequence[_Nfs], settings: RuleSettings
+    rule: Rule,
+    limits: _Limits,
+    now: Watched,
+    measured: Measured,
+    *,
+    nfs: Sequence[_Nfs],
+    settings: RuleSettings,
 ) -> list[Finding]:
+    clear = np.broadcast_to(limits.clear, len(now.keys))
+
     def is_muted(row: int) -> bool:
         names = (nfs[row] or ((),)) if row < len(nfs) else ()
         return bool(names) and all(settings.first_of(rule.id, one).muted for one in names)
@@ -429,6 +437,7 @@ def _findings(
             is_note=rule.is_note,
             is_ending=bool(now.away_s[row] > 0 or now.unknown_s[row] > 0 or now.texts[row].current),
             is_muted=is_muted(row),
+            clear=float(clear[row]),
         )
         for row in np.flatnonzero(now.active).tolist()
     ]

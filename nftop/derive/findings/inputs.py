@@ -17,6 +17,7 @@ from nftop.model.ids import L3Domain
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import ESTIMATE_BELOW
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.struct import dataclass, field
 
 RowIndices = NDArray[np.intp]
@@ -40,13 +41,14 @@ class FindingInputs:
         other_pollers: by row of its CPUs, descriptions of other threads that never sleep there
             (`Occupant.others`, untrusted text); rows without any may be absent.
         gone: functions that departed a while ago.
-        recent: rates of the last minutes by `NfRow.key`.
+        recent: rates of the last minutes by `NfRow.key`. settings: the operator's, of rules.
     """
 
     frame: Frame
     other_pollers: Mapping[int, Sequence[str]]
     gone: Sequence[NfSighting] = ()
     recent: Recent = field(default_factory=dict)
+    settings: RuleSettings = NO_SETTINGS
 
     @cached_property
     def rows(self) -> RowIndices:

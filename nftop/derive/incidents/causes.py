@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
+import numpy as np
+
 from nftop.derive.findings.cache_rules import Neighbour, class_subject, neighbours, polled_classes
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.registry import rule_called
@@ -211,7 +213,7 @@ def _shared_cpus(inputs: CauseInputs) -> Iterator[Cause]:
         on = f"cpu {format_cpu_list(cpus)}"
         waited = max(inputs.parties.waits(cpus), default=None)
         share = max(ran, waited or 0.0)
-        title = f"took {share:.0%} of {on}"
+        title = f"took {'up to ' * (len(cpus) > 1)}{share:.0%} of {on}"
         if culprit is None:
             title = f"kept a poller waiting for {on}" + (f", {waited:.0%}" if waited else "")
         yield Cause(
@@ -237,8 +239,6 @@ def _siblings(inputs: CauseInputs) -> Iterator[Cause]:
 
 
 def _neighbours(inputs: CauseInputs) -> Iterator[Cause]:
-    rule = rule_called("noisy-neighbour")
-    limit = 0.0 if rule is None else rule.clear
     findings = {item.subject: item for item in inputs.by_rule["noisy-neighbour"]}
     # By class, cache, and whether it is the victims' own class: CPUs that are busy there change.
     merged: dict[tuple[str, L3Domain, bool], list[tuple[GroupRow, Neighbour, Finding]]] = {}
@@ -247,7 +247,7 @@ def _neighbours(inputs: CauseInputs) -> Iterator[Cause]:
         if finding is None:
             continue
         others = sorted(neighbours(inputs.tick, group, cache), key=_sort_traffic, reverse=True)
-        noisy = [item for item in others if item.sort_traffic > limit] or others[:1]
+        noisy = [item for item in others if item.sort_traffic > finding.clear] or others[:1]
         for item in noisy:
             key = item.group, cache.l3, bool(item.cpus)
             merged.setdefault(key, []).append((group, item, finding))
@@ -297,11 +297,16 @@ def _slow_cores(inputs: CauseInputs) -> Iterator[Cause]:
     for key, findings in by_nf.items():
         cpus = tuple(sorted({cpu for item in findings for cpu in item.subject.cpus}))
         rows = [table.topology.row_of[cpu] for cpu in cpus if cpu in table.topology.row_of]
-        base = table.columns["base_frequency_hz"].values
-        low = min((base[row] for row in rows), default=0.0) / 1e9
+        base, package = table.columns["base_frequency_hz"].values, table.topology.package_index
+        # NaN where it is unknown, as of a CPU that is offline.
+        low = np.fmin.reduce(base[rows], initial=np.inf) / 1e9
+        best = np.fmax.reduce(base[np.isin(package, package[rows])], initial=0.0) / 1e9
+        known = f": base {low:.1f} GHz, others have {best:.1f}" if low < best else ""
         culprit = Party("cpu", f"cpu {format_cpu_list(cpus)}", cpus=cpus)
-        title = f"low-priority cores: base {low:.1f} GHz, others have {base.max() / 1e9:.1f}"
-        yield Cause(CauseKey("clock", key), "clock", title, culprit, (key,), tuple(findings))
+        yield Cause(
+            CauseKey("clock", key), "clock", f"low-priority cores{known}", culprit, (key,),
+            tuple(findings),
+        )  # fmt: skip
 
 
 def _throttled(inputs: CauseInputs) -> Iterator[Cause]:

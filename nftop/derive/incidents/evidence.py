@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from nftop.derive.findings.engine import limit_for
+from nftop.derive.findings.inputs import FindingInputs
+from nftop.derive.findings.rule import rule_of
 from nftop.derive.incidents.causes import Cause
 from nftop.derive.nf.recent import Recent, RecentRates, arriving_of
 from nftop.model.change import Change, Noticed, group_path, value_text
@@ -13,12 +16,13 @@ from nftop.model.ids import Cpu
 from nftop.model.incident import EvidenceLink, Incident, RuledOut, Victim
 from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.rule_settings import setting_names
 
 # A change of classes so long before a cause may be its reason.
 _CHANGE_BEFORE_NS = 600_000_000_000
 _MOST_LINKS = 12
 _SAME = 0.03
-_WAITS, _STOLEN, _SIBLING, _DDIO = 0.05, 0.01, 0.5, 0.05
+_STOLEN = 0.01  # no rule watches it
 
 
 def chain_of(
@@ -97,23 +101,29 @@ def _grown_ns(incident: Incident, recent: Recent, key: str, before: float) -> in
     return incident.since_ns + next(times, incident.began_ns) - incident.began_ns
 
 
-def ruled_out(
-    frame: Frame, incident: Incident, recent: Recent, began_ns: int
-) -> tuple[RuledOut, ...]:
-    """Other causes of harm to its victims, by their numbers in this frame."""
+def ruled_out(inputs: FindingInputs, incident: Incident, began_ns: int) -> tuple[RuledOut, ...]:
+    """Other causes of harm to its victims, by their numbers in this frame and the rules' limits."""
+    frame, recent = inputs.frame, inputs.recent
     cpus = tuple(sorted({cpu for item in incident.victims for cpu in item.party.cpus}))
     if not cpus:
         return ()
+    names = setting_names((nf.name, nf.cpus) for nf in frame.nfs)
+    nfs = [names.get(item.party.name, (item.party.name,)) for item in incident.victims]
+
+    def limit(rule_id: str) -> float:
+        rule = rule_of(rule_id)
+        return 0.0 if rule is None else limit_for(rule, nfs, inputs.settings)
+
     # Arriving packets are what these two are about.
     of_load = incident.kind in ("load", "stopped")
     checks = [] if of_load else [_load(frame, incident.victims, recent, began_ns)]
     if incident.kind != "cpu":
-        checks.append(_below("wait", _most(frame, "wait_ratio", cpus), _WAITS))
+        checks.append(_below("wait", _most(frame, "wait_ratio", cpus), limit("poller-waits")))
         checks.append(_below("steal", _most(frame, "steal_ratio", cpus), _STOLEN))
     if incident.kind != "sibling":
-        checks.append(_below("siblings", _foreign_sibling(frame, cpus), _SIBLING))
+        checks.append(_below("siblings", _foreign_sibling(frame, cpus), limit("busy-sibling")))
     if incident.kind != "ddio":
-        checks.append(_ddio(frame, cpus))
+        checks.append(_ddio(frame, cpus, limit("ddio-misses")))
     return tuple(checks)
 
 
@@ -158,10 +168,10 @@ def _foreign_sibling(frame: Frame, cpus: Sequence[Cpu]) -> float | None:
 def _below(name: str, value: float | None, limit: float) -> RuledOut:
     if value is None:
         return RuledOut(name, None, "not counted")
-    return RuledOut(name, value < limit, f"{value:.0%}")
+    return RuledOut(name, value <= limit, f"{value:.0%}")
 
 
-def _ddio(frame: Frame, cpus: Sequence[Cpu]) -> RuledOut:
+def _ddio(frame: Frame, cpus: Sequence[Cpu], limit: float) -> RuledOut:
     infos, rows = frame.topology.cpus, frame.topology.row_of
     packages = {infos[rows[cpu]].package for cpu in cpus if cpu in rows}
     hits = [
@@ -172,4 +182,4 @@ def _ddio(frame: Frame, cpus: Sequence[Cpu]) -> RuledOut:
     ]
     if not hits:
         return RuledOut("DDIO hit", None, "not counted")
-    return RuledOut("DDIO hit", 1 - min(hits) < _DDIO, f"{min(hits):.1%}")
+    return RuledOut("DDIO hit", 1 - min(hits) <= limit, f"{min(hits):.1%}")

@@ -48,7 +48,6 @@ from nftop.model.frame import Finding, Frame, NfRow, Subject
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
 from nftop.model.missing import Missing, Reason
-from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.sample import ThreadTable
 from nftop.model.struct import dataclass, field, replace
 
@@ -112,7 +111,7 @@ class Incidents:
 
 
 def step_incidents(
-    state: IncidentState, inputs: FindingInputs, parties: Parties, rules: RuleSettings = NO_SETTINGS
+    state: IncidentState, inputs: FindingInputs, parties: Parties
 ) -> tuple[IncidentState, Incidents]:
     """Fold one frame with its findings in."""
     frame = inputs.frame
@@ -139,7 +138,7 @@ def step_incidents(
         )  # fmt: skip
         past.insert(0, replace(ended, incident=incident))
     kept = tuple(past[:MOST_PAST])
-    acknowledged = set(rules.acknowledged)
+    acknowledged = set(inputs.settings.acknowledged)
     shown = sorted((item.incident for item in followed.values()), key=_harm)
     output = Incidents(
         tuple(_marked(item, acknowledged) for item in shown),
@@ -454,7 +453,7 @@ def _with_evidence(
         chain=chain_of(
             inputs.frame, cause, incident, inputs.recent, () if old is None else old.chain
         ),
-        ruled_out=ruled_out(inputs.frame, incident, inputs.recent, began_ns),
+        ruled_out=ruled_out(inputs, incident, began_ns),
     )
 
 
@@ -517,13 +516,13 @@ def _run(state: IncidentState, tick: FoldTick) -> tuple[IncidentState, Incidents
     findings, gone = tick.output(FINDINGS)
     frame = replace(tick.output(FRAME), findings=findings)
     other_pollers = {row: poller.others for row, poller in tick.output(POLLERS).items()}
-    inputs = FindingInputs(frame, other_pollers, gone, tick.output(RECENT))
+    inputs = FindingInputs(frame, other_pollers, gone, tick.output(RECENT), tick.rules)
     reading = tick.sample.readings.get("processes")
     table = None if reading is None or isinstance(reading.value, Missing) else reading.value
     facts = {item.pid: item for item in table.culprits} if isinstance(table, ThreadTable) else {}
     uses = table.uses if isinstance(table, ThreadTable) else ()
     parties = Parties(frame, tick.output(THREADS), tick.output(POLLERS), facts, uses)
-    return step_incidents(state, inputs, parties, tick.rules)
+    return step_incidents(state, inputs, parties)
 
 
 INCIDENTS: FoldStage[IncidentState, Incidents] = FoldStage(

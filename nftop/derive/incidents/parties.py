@@ -31,13 +31,25 @@ _REMOTE_MEMORY_SHARE = 0.25
 
 @dataclass(frozen=True, slots=True)
 class _Runner:
-    """A process on some CPUs: its share of one CPU, 1 is all of its time."""
+    """A process on some CPUs, and its share of the time of each, 0..1."""
 
     pid: int
     name: str
-    share: float
     vm: str = ""
-    cpus: tuple[Cpu, ...] = ()
+    shares: Mapping[Cpu, float] = field(default_factory=dict)
+
+    @property
+    def share(self) -> float:
+        """Sum over the CPUs."""
+        return sum(self.shares.values())
+
+    @property
+    def most(self) -> float:
+        """Greatest share of one CPU."""
+        return max(self.shares.values())
+
+    def plus(self, cpu: Cpu, share: float) -> _Runner:
+        return replace(self, shares={**self.shares, cpu: self.shares.get(cpu, 0.0) + share})
 
 
 class CauseKey(NamedTuple):
@@ -107,12 +119,12 @@ class Parties:
         return self._described(nf_party(nf))
 
     def intruder(self, nf: NfRow, cpus: Collection[Cpu]) -> tuple[Party | None, float, str]:
-        """What else runs on CPUs of an NF, its share of one, and how that is known."""
+        """What else runs on CPUs of an NF, its greatest share of one, and how that is known."""
         runners = [item for item in self._runners(cpus) if item.pid != nf.pid]
         best = max(runners, key=lambda item: item.share, default=None)
         stolen, softirq = self._most("steal_ratio", cpus), self._most("softirq_ratio", cpus)
-        if best is not None and best.share >= max(stolen, softirq, _LEAST_SHARE):
-            return self._party(best, tuple(sorted(cpus))), best.share, "run time of its threads"
+        if best is not None and best.most >= max(stolen, softirq, _LEAST_SHARE):
+            return self._party(best, tuple(sorted(cpus))), best.most, "run time of its threads"
         if max(stolen, softirq) >= _LEAST_SHARE:
             name = "hypervisor (steal)" if stolen >= softirq else "kernel (network softirq)"
             return Party("host", name, cpus=tuple(sorted(cpus))), max(stolen, softirq), "/proc/stat"
@@ -146,7 +158,7 @@ class Parties:
             return Party("class", group, cpus=tuple(sorted(own)), group=group)
         if best is None:
             return replace(self.of_nf(here[0]), group=group)
-        return replace(self._party(best, best.cpus), group=group)
+        return replace(self._party(best, tuple(best.shares)), group=group)
 
     def siblings(self, cpus: Iterable[Cpu]) -> tuple[Cpu, ...]:
         """Hyper-thread siblings of CPUs that are not among them."""
@@ -209,14 +221,13 @@ class Parties:
             cpu = rate.cpu if rate.cpu is not None else thread.last_cpu
             if cpu not in cpus or isinstance(rate.run_ratio, Missing):
                 continue
-            known = shares.get(thread.pid, _Runner(thread.pid, thread.program, 0.0, thread.vm))
-            shares[thread.pid] = replace(
-                known, share=known.share + rate.run_ratio, cpus=(*known.cpus, cpu)
-            )
+            known = shares.get(thread.pid) or _Runner(thread.pid, thread.program, thread.vm)
+            shares[thread.pid] = known.plus(cpu, rate.run_ratio)
+        watched = set(shares)
         for use in self.uses:
-            if use.cpu in cpus and use.over_ns > 0 and use.pid not in shares:
-                share = use.run_ns / use.over_ns
-                shares[use.pid] = _Runner(use.pid, use.name, share, cpus=(use.cpu,))
+            if use.cpu in cpus and use.over_ns > 0 and use.pid not in watched:
+                known = shares.get(use.pid) or _Runner(use.pid, use.name)
+                shares[use.pid] = known.plus(use.cpu, use.run_ns / use.over_ns)
         return [item for item in shares.values() if item.share >= _LEAST_SHARE]
 
     def _party(self, runner: _Runner, cpus: tuple[Cpu, ...]) -> Party:

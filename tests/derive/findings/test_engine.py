@@ -97,6 +97,7 @@ def test_it_has_to_last_and_says_since_when() -> None:
         "8 at 10, above 5",
         102 * S,
         began_ns=109 * S,
+        clear=3.0,
         brief="8 at 10",
     )
     (result,) = bench.tick(7)

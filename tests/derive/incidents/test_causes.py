@@ -18,6 +18,7 @@ from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import Severity
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.rdt.masks import Cbm
 from nftop.model.sample import ProcessFacts
 from tests.frames import about
 from tests.sim.hosts import Frozen, S
@@ -129,6 +130,33 @@ def test_a_busy_program_in_the_class_of_an_nf_is_its_neighbour() -> None:
     assert (cause.kind, cause.group, cause.l3) == ("neighbour", "vpp", 0)
     assert cause.culprit is not None and cause.culprit.cpus == (10,)
     assert cause.nfs == ("5000:9001",) and "30.0 GB/s" in cause.title
+
+
+def test_neighbours_are_culprits_beyond_the_limit_in_effect_only() -> None:
+    frame = with_group(quiet("burst"), "tenant", mbm_total_bytes_per_s=30e9)
+    wide = [replace(cache, cbm=Cbm(0x1F, cache.cbm.width)) if isinstance(cache.cbm, Cbm) else cache
+            for group in frame.groups if group.name == "/" for cache in group.caches]  # fmt: skip
+    groups = (replace(group, caches=tuple(wide)) if group.name == "/" else group
+              for group in frame.groups)  # fmt: skip
+    frame = with_group(replace(frame, groups=tuple(groups)), "/", mbm_total_bytes_per_s=3e9)
+    for clear, culprits in ((7.5e9, ["tenant"]), (1.5e9, ["/", "tenant"]), (40e9, ["tenant"])):
+        result = causes(frame, replace(NOISY, clear=clear))
+        assert sorted(cause.group for cause in result) == culprits
+
+
+def test_base_frequencies_are_of_the_package_and_of_cpus_that_have_one() -> None:
+    frame = quiet()
+    package = frame.topology.package_index
+    base = np.where(package == 0, 2.7e9, 3.9e9)
+    base[frame.topology.row_of[Cpu(1)]] = 2.1e9
+    base[-1] = base[frame.topology.row_of[Cpu(2)]] = np.nan
+    columns = {**frame.cpus.columns, "base_frequency_hz": column(base)}
+    frame = replace(frame, cpus=replace(frame.cpus, columns=columns))
+    slow = Finding("low-priority-core", "base_frequency_hz", about("cpu 1,45"), "x", 0)
+    [cause] = causes(frame, slow)
+    assert "2.1 GHz" in cause.title and cause.title.endswith("2.7")
+    unknown = replace(slow, subject=about("cpu 2"))
+    assert not any(char.isdigit() for cause in causes(frame, unknown) for char in cause.title)
 
 
 def test_a_neighbour_stays_the_same_while_its_busy_cpus_change() -> None:

@@ -349,6 +349,21 @@ def test_the_hypervisor_and_the_kernel_can_be_culprits(metric: str, name: str) -
     assert one.culprit is not None and one.culprit.kind == "host" and name in one.culprit.name
 
 
+def test_the_share_of_a_culprit_is_the_greatest_of_one_cpu_and_all_its_cpus_count() -> None:
+    waits = (since(WAITS, 0), since(replace(WAITS, subject=about("cpu 2")), 0))
+    uses = [CpuUse(Cpu(cpu), 77, "burn", 300_000_000, SECOND_NS) for cpu in (1, 2)]
+    other = CpuUse(Cpu(1), 88, "cron", 400_000_000, SECOND_NS)
+    [one] = Fold().tick(*waits, uses=(*uses, other)).active
+    assert one.culprit is not None and one.culprit.pid == 77
+    assert "30%" in one.title
+    threads = [
+        rate(0.75, pid=77, tid=cpu, allowed=(Cpu(cpu),), last_cpu=Cpu(cpu)) for cpu in (1, 2)
+    ]
+    [one] = Fold().tick(*waits, threads=threads, uses=uses).active
+    assert one.culprit is not None and one.culprit.pid == 77
+    assert "75%" in one.title
+
+
 def test_a_culprit_that_is_known_less_exactly_for_a_tick_stays() -> None:
     fold = Fold()
     threads = (rate(0.09, pid=80, tid=80, allowed=(Cpu(1),), program="backup"),)
