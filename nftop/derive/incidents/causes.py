@@ -14,6 +14,7 @@ import numpy as np
 from nftop.derive.findings.cache_rules import Neighbour, class_subject, neighbours, polled_classes
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.registry import rule_called
+from nftop.derive.findings.rule import si
 from nftop.derive.incidents.parties import Cause, CauseKey, Parties
 from nftop.derive.incidents.victims import packets_of
 from nftop.derive.nf.recent import RecentPoint, RecentRates, arriving_of, cost_of, has_grown
@@ -413,12 +414,8 @@ def _normal_for(rule_id: str, name: str) -> bool:
 
 
 def _count(reading: Reading, unit: str) -> str:
-    """`7.1k lost`; "" if unknown."""
-    if isinstance(reading, Missing):
-        return ""
-    if reading < 1e4:
-        return f"{reading:.0f} {unit}" if reading < 1e3 else f"{reading / 1e3:.1f}k {unit}"
-    return f"{reading / 1e6:.1f}M {unit}" if reading >= 1e6 else f"{reading / 1e3:.0f}k {unit}"
+    """`7.10k lost`; "" if unknown."""
+    return "" if isinstance(reading, Missing) else f"{si(reading)} {unit}"
 
 
 def _register_title(row: PackageRow, finding: Finding) -> str:

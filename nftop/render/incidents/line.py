@@ -11,8 +11,10 @@ from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import Incident, Party, Severity, Victim
 from nftop.model.metrics.catalogue import cpu_metric
+from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import replace
+from nftop.render.base import format as fmt
 from nftop.render.base.format import duration_text, since_text
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import cells, fit, printable
@@ -185,11 +187,8 @@ def incident_age(incident: Incident, now_ns: int) -> str:
 
 
 def change_text(change: Reading) -> str:
-    """`-9%`, `+12%`, `0%`; "" if unknown."""
-    if isinstance(change, Missing):
-        return ""
-    percent = round(100 * change)
-    return f"{percent:+}%" if percent else "0%"
+    """`-9%`, `+12%`, `0%`, `x13`, as in cells; "" if unknown."""
+    return "" if isinstance(change, Missing) else fmt.number(change, Unit.CHANGE, 8)
 
 
 def cost_label(victim: Victim) -> str:

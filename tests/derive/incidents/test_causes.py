@@ -205,7 +205,7 @@ def test_values_that_are_missing_leave_titles_without_numbers() -> None:
     assert cause.title == "through 2 shared ways" and cause.group == "tenant"
     ovs = next(nf for nf in frame.nfs if nf.kind == "ovs")
     names = ("ovs.upcalls_per_s", "ovs.lost_upcalls_per_s", "ovs.cache_hit_ratio")
-    for known, title in (({}, "its flow tables missed"), ({names[0]: 7100.0}, "7.1k upcalls/s")):
+    for known, title in (({}, "its flow tables missed"), ({names[0]: 7100.0}, "7.10k upcalls/s")):
         readings = {**ovs.readings, **dict.fromkeys(names, absent), **known}
         nfs = tuple(replace(nf, readings=readings) if nf is ovs else nf for nf in frame.nfs)
         lost = Finding("lost-upcalls", names[1], about(f"nf {ovs.name}", ovs.key), "x", 0)
