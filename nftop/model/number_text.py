@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 MORE_THAN_0 = "0+"  # too small to print; `<` would make a bound of it
 
+NO_CHANGE = 0.005  # smaller changes are 0 %
 _SUFFIXES = ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 
 

@@ -13,7 +13,7 @@ from nftop.model.column import from_readings, ratio
 from nftop.model.frame import GroupCacheRow, GroupRow, Subject
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.probes import PAPER
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass
 
@@ -21,7 +21,7 @@ _UNSHARED = Missing(Reason.UNDEFINED, "no other class may fill its ways")
 _MIXED = Missing(Reason.UNDEFINED, "other programs run in this class too")
 # From these shares of its time on a CPU without a poller is taken to work: to count as somebody
 # noisy, and for a class's traffic not to be its network functions' alone.
-_BUSY_RATIO, _QUIET_RATIO = 0.5, 0.05
+_BUSY_RATIO, QUIET_RATIO = 0.5, 0.05
 
 
 def memory_per_packet(inputs: FindingInputs) -> Measured:
@@ -31,7 +31,7 @@ def memory_per_packet(inputs: FindingInputs) -> Measured:
         keys.append(FindingKey(class_subject(group, cache), group.clos))
         parts.append(places)
         names.append(_nfs(inputs, places))
-        mixed = _other_busy_cpus(inputs, group.name, cache.l3, _QUIET_RATIO)
+        mixed = _other_busy_cpus(inputs, group.name, cache.l3, QUIET_RATIO)
         traffic[index] = _MIXED if mixed else cache.readings["mbm_total_bytes_per_s"]
     packets = summed(inputs.packets, parts)
     moved = from_readings(traffic, len(keys), Missing(Reason.SOURCE))
@@ -138,7 +138,7 @@ class Neighbour:
     @property
     def sort_traffic(self) -> float:
         """Memory traffic to sort by; -1 if it is unknown, so that it comes last."""
-        return -1.0 if isinstance(self.traffic, Missing) else self.traffic
+        return number_or(self.traffic, -1.0)
 
 
 def neighbours(inputs: FindingInputs, group: GroupRow, cache: GroupCacheRow) -> Iterator[Neighbour]:

@@ -24,6 +24,7 @@ from nftop.model.incident import CauseKind, Party, Severity
 from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
+from nftop.model.usual import NEAR
 
 __all__ = ["Cause", "CauseInputs", "CauseKey", "causes_of", "losses_of"]
 
@@ -41,7 +42,6 @@ _LOSSES = ("drops", "lost-upcalls", "throughput-collapse")
 # Kinds of causes that make a clock slower, and a packet no costlier in cycles.
 _SLOWER = ("clock", "throttled")
 _NOT_OVS = Missing(Reason.UNDEFINED)
-_LOAD_GROWN, _SAME_LOAD = 1.03, 0.03
 
 
 @dataclass(frozen=True)
@@ -523,7 +523,7 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
     grown = arriving / max(arrived, 1.0) if known else 0.0
     # A bound has empty polls in it, more of them where fewer packets arrive.
     bound = was.is_bound or cost.is_bound
-    comparable = not bound or name == "loss" or grown > 1 - _SAME_LOAD
+    comparable = not bound or name == "loss" or grown > 1 - NEAR
     if comparable and has_grown(was.value, cost.value):
         texts = [
             cycles_text(value, bound=item.is_bound)
@@ -532,7 +532,7 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
         ]
         title = f"needed {texts[0]} cycles per packet, was {texts[1]}{_memory(findings)}"
         return replace(plain, title=title, culprit=party)
-    if name == "loss" and grown > _LOAD_GROWN:
+    if name == "loss" and grown > 1 + NEAR:
         title = f"{grown - 1:+.0%} packets, more than its cores took"
         return replace(plain, kind="load", title=title, culprit=Party("host", "arriving traffic"))
     return plain

@@ -17,11 +17,11 @@ from nftop.model.incident import EvidenceLink, Incident, RuledOut, Victim
 from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rule_settings import setting_names
+from nftop.model.usual import NEAR
 
 # A change of classes so long before a cause may be its reason.
 _CHANGE_BEFORE_NS = 600_000_000_000
 _MOST_LINKS = 12
-_SAME = 0.03
 _STOLEN = 0.01  # no rule watches it
 
 
@@ -80,7 +80,7 @@ def _costs(
         before, now = victim.cpp_before, victim.cpp_now
         if isinstance(before, Missing) or isinstance(now, Missing) or before <= 0:
             continue
-        if now / before - 1 > _SAME:
+        if now / before - 1 > NEAR:
             costs = zip((before, now), victim.bounds, strict=True)
             was, is_ = (cycles_text(value, bound=bound) for value, bound in costs)
             key = f"{victim.cost} {victim.party.key}"
@@ -96,7 +96,7 @@ def _grown_ns(incident: Incident, recent: Recent, key: str, before: float) -> in
     times = (
         point.monotonic_ns
         for point in points
-        if point.monotonic_ns >= incident.began_ns and point.cpp / before - 1 > _SAME
+        if point.monotonic_ns >= incident.began_ns and point.cpp / before - 1 > NEAR
     )
     return incident.since_ns + next(times, incident.began_ns) - incident.began_ns
 
@@ -146,7 +146,7 @@ def _load(frame: Frame, victims: Sequence[Victim], recent: Recent, began_ns: int
     largest = max(known)
     return RuledOut(
         "arriving load",
-        largest <= _SAME,
+        largest <= NEAR,
         f"{largest:+.0%}".replace("-0%", "0%").replace("+0%", "0%"),
     )
 

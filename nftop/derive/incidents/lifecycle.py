@@ -36,7 +36,6 @@ from nftop.derive.incidents.victims import (
     dropped_before,
     follow_traces,
     loss_of,
-    number_of,
     price_of,
     victim_of,
     worst_of,
@@ -47,7 +46,7 @@ from nftop.derive.threads import THREADS
 from nftop.model.frame import Finding, Frame, NfRow, Subject
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
-from nftop.model.missing import Missing, Reason
+from nftop.model.missing import Missing, Reason, number_or
 from nftop.model.sample import ThreadTable
 from nftop.model.struct import dataclass, field, replace
 
@@ -154,7 +153,7 @@ def _worst_causes(causes: Sequence[Cause], state: IncidentState, frame: Frame) -
     """At most `MOST_OPEN` in their order: those that harm most, then those that are open."""
     if len(causes) <= MOST_OPEN:
         return list(causes)
-    drops = {nf.key: number_of(nf.readings["drop_packets_per_s"]) for nf in frame.nfs}
+    drops = {nf.key: number_or(nf.readings["drop_packets_per_s"], 0.0) for nf in frame.nfs}
     open_ = {item.key for item in state.followed.values()}
 
     def harm(number: int) -> tuple[int, float, bool]:
@@ -214,7 +213,7 @@ def _is_clearing(item: Followed, frame: Frame, recent: Recent, nfs: Iterable[str
     passed_s = (frame.monotonic_ns - over_ns) / 1e9
     if passed_s <= max(STAYS_S, 2 * frame.elapsed_s):
         return True
-    few = _FEW_OF_WORST * number_of(item.incident.worst.drops_per_s)
+    few = _FEW_OF_WORST * number_or(item.incident.worst.drops_per_s, 0.0)
     return passed_s <= RECOVERS_S and all(
         _is_recovering(recent.get(key, RecentRates()), few) for key in nfs
     )
@@ -290,8 +289,8 @@ def _harm(incident: Incident) -> tuple[int, float, float, int]:
     price = incident.price
     return (
         -incident.severity,
-        -number_of(price.drops_per_s),
-        -number_of(price.lost_packets_per_s),
+        -number_or(price.drops_per_s, 0.0),
+        -number_or(price.lost_packets_per_s, 0.0),
         incident.began_ns,
     )
 
@@ -492,7 +491,7 @@ def _severity(findings: Iterable[Finding], price: Price, cause: Cause) -> Severi
         return Severity.BAD
     # A cause seen before the rule of drops holds, whose victims lose packets already.
     harms = cause.takes_effects and cause.floor > Severity.INFO and cause.key.kind != "nf"
-    if harms and number_of(price.drops_per_s) > 0:
+    if harms and number_or(price.drops_per_s, 0.0) > 0:
         return Severity.BAD
     return cause.floor
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from nftop.derive.findings.cache_rules import QUIET_RATIO
 from nftop.derive.incidents.victims import nf_party, packets_of
 from nftop.derive.occupants import Occupant
 from nftop.derive.threads import ThreadRate
@@ -23,7 +24,6 @@ from nftop.model.threads import CpuUse
 
 # Less than this share of a CPU disturbs no poller.
 _LEAST_SHARE = 0.01
-_BUSY_RATIO = 0.05
 # A quarter of a class's memory traffic, and 500 MB/s, to another package.
 _REMOTE_SHARE, _REMOTE_BYTES_PER_S = 0.25, 5e8
 _REMOTE_MEMORY_SHARE = 0.25
@@ -149,7 +149,7 @@ class Parties:
             and isinstance(group, CacheClass)
             and group.name == name
             and busy.present[row]
-            and busy.values[row] > _BUSY_RATIO
+            and busy.values[row] > QUIET_RATIO
         ]
         group = class_name(name)
         here = [nf for nf in self.frame.nfs if not set(nf.cpus).isdisjoint(own)]

@@ -18,7 +18,8 @@ from nftop.derive.nf.recent import (
 )
 from nftop.model.frame import Frame, NfRow
 from nftop.model.incident import Incident, Party, Price, Uncounted, Victim, VictimTrace
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, number_or
+from nftop.model.number_text import NO_CHANGE
 from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import dataclass, field, replace
 
@@ -26,8 +27,7 @@ from nftop.model.struct import dataclass, field, replace
 def packets_of(nf: NfRow) -> float:
     """Packets per second in the direction that counts for an NF; 0 if unknown."""
     name = "rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"
-    reading = nf.readings[name]
-    return 0.0 if isinstance(reading, Missing) else reading
+    return number_or(nf.readings[name], 0.0)
 
 
 def nf_party(nf: NfRow) -> Party:
@@ -36,8 +36,6 @@ def nf_party(nf: NfRow) -> Party:
     return Party("nf", nf.name, key=nf.key, cpus=nf.cpus, group=group, pid=nf.pid or None)
 
 
-# Smaller changes of throughput are no harm worth a name.
-_LEAST_CHANGE = 0.005
 _NO_BEFORE = Missing(Reason.WARMING, "nothing is known of it from before")
 _NO_ARRIVING = Missing(Reason.SOURCE, "no victim counts the packets that arrive")
 _NO_DROPS = Missing(Reason.SOURCE, "no victim counts drops")
@@ -48,10 +46,6 @@ _BETWEEN = "its readings do not cover all of the time"
 _NO_INTERVAL = Missing(Reason.WARMING, "the time that its rate is of is not known")
 # Reasons of a victim that never counts drops.
 _NEVER = (Reason.SOURCE, Reason.HARDWARE, Reason.UNDEFINED)
-
-
-def number_of(reading: Reading) -> float:
-    return 0.0 if isinstance(reading, Missing) else reading
 
 
 class Before(NamedTuple):
@@ -80,9 +74,9 @@ def victim_of(nf: NfRow, before: Before) -> Victim:
         bounds=(before.cost.is_bound, cost.is_bound),
     )  # fmt: skip
     dropping = not isinstance(drops, Missing) and drops > 0
-    small = isinstance(change, Missing) or abs(change) < _LEAST_CHANGE
+    small = isinstance(change, Missing) or abs(change) < NO_CHANGE
     cost_change = _change(before.cost.value, cost.value)
-    dearer = not isinstance(cost_change, Missing) and cost_change >= _LEAST_CHANGE
+    dearer = not isinstance(cost_change, Missing) and cost_change >= NO_CHANGE
     if small and dearer and not dropping:
         return replace(
             plain, metric=cost.metric, before=before.cost.value, now=cost.value, change=cost_change
@@ -100,8 +94,8 @@ def _change(before: Reading, now: Reading) -> Reading:
 
 def loss_of(victim: Victim) -> float:
     """Packets per second that it drops; else a cost that rose."""
-    return number_of(victim.drops_per_s) or (
-        number_of(victim.change) if victim.metric.endswith("cpp") else 0.0
+    return number_or(victim.drops_per_s, 0.0) or (
+        number_or(victim.change, 0.0) if victim.metric.endswith("cpp") else 0.0
     )
 
 
@@ -130,7 +124,7 @@ def worst_of(old: Incident | None, price: Price, wall_ns: int) -> tuple[Price, i
 
 
 def cost_of_price(price: Price) -> tuple[float, float]:
-    return number_of(price.drops_per_s), number_of(price.lost_packets_per_s)
+    return number_or(price.drops_per_s, 0.0), number_or(price.lost_packets_per_s, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +163,7 @@ def count_drops(old: DropCount, victims: Iterable[NfRow], frame: Frame) -> DropC
                 uncounted[nf.key] = Uncounted(nf.name, seconds, why.message)
             continue
         if counted_s > 0:  # else it is the reading of a tick before
-            total = rate * counted_s + (0.0 if isinstance(total, Missing) else total)
+            total = rate * counted_s + number_or(total, 0.0)
             lag_s[nf.key] = max(lag_s[nf.key] - counted_s, 0.0)
             _settle(uncounted, nf, lag_s[nf.key], passed_s)
     return DropCount(total, lag_s, uncounted)
@@ -202,7 +196,7 @@ def dropped_before(
             if math.isnan(point.dropped):
                 lag_s[nf.key] = lag_s.get(nf.key, 0.0) + seconds
             else:
-                total = point.dropped * seconds + (0.0 if isinstance(total, Missing) else total)
+                total = point.dropped * seconds + number_or(total, 0.0)
         # Points are about a second apart: of the last ticks there may be none.
         last_ns = max(first_ns, points[-1].monotonic_ns) if points else until_ns
         lag_s[nf.key] = lag_s.get(nf.key, 0.0) + max(until_ns - last_ns, 0) / 1e9

@@ -17,9 +17,8 @@ from nftop.model.metrics.device import DEVICE_EVENTS
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.pcm import caveat_of
 from nftop.model.metrics.tma import TMA_METRICS
-from nftop.model.usual import NEW_NORMAL_AFTER_S, USUAL_SPAN_S
+from nftop.model.usual import NEAR, NEW_NORMAL_AFTER_S, USUAL_SPAN_S
 from nftop.render.cores.columns import BAR
-from nftop.render.cores.harm import NEAR
 from nftop.render.traffic.page import sections
 from nftop.uarch.explain import definition
 from nftop.uarch.table import Uarch

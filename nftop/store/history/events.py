@@ -20,7 +20,7 @@ from nftop.model.change import Cell, Noticed
 from nftop.model.clock import NS_PER_S
 from nftop.model.frame import Frame
 from nftop.model.incident import Incident
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.struct import replace
 from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
 from nftop.store.format.records import EXPERIMENT
@@ -274,7 +274,7 @@ _NONE = TimelineEvent("marker", "", 0, 0, EventState.MOMENT)
 
 def _of_incident(item: Incident, before: TimelineEvent | None) -> TimelineEvent:
     worst, worst_ns = item.worst.drops_per_s, item.worst_ns
-    if before is not None and _known(before.worst_drops_per_s) > _known(worst):
+    if before is not None and number_or(before.worst_drops_per_s, -1.0) > number_or(worst, -1.0):
         worst, worst_ns = before.worst_drops_per_s, before.worst_ns
     state = EventState.OPEN if item.until_ns is None else EventState.ENDED
     return TimelineEvent(
@@ -293,10 +293,6 @@ def _together(changes: Iterable[TimelineEvent], one: TimelineEvent) -> list[Time
     first = next((before for before in range(at, 0, -1) if gaps[before - 1]), 0)
     after = next((later for later in range(at, len(gaps)) if gaps[later]), len(gaps)) + 1
     return ordered[first:after]
-
-
-def _known(reading: Reading) -> float:
-    return -1.0 if isinstance(reading, Missing) else reading
 
 
 def _overwritten(event: TimelineEvent, later: TimelineEvent) -> EventState | None:
