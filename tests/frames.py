@@ -14,8 +14,18 @@ from nftop.derive.nf.rates import NO_VECTORS
 from nftop.derive.saturation import Room, room_of_all
 from nftop.model.baseline import NO_BASELINE
 from nftop.model.column import Column, column, from_readings, missing
-from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, SelfCost, SourceState
-from nftop.model.ids import Core, Cpu, L3Domain, Package
+from nftop.model.frame import (
+    CounterCost,
+    CpuTable,
+    Frame,
+    NfRow,
+    SelfCost,
+    SourceState,
+    Subject,
+    cpu_subject,
+    package_subject,
+)
+from nftop.model.ids import Core, Cpu, L3Domain, Package, parse_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.nf import LATENCY_METRICS, NF_METRICS, NF_NODES
@@ -62,6 +72,20 @@ SETTING = CpuSetting(
 def monotonic_of(wall_ns: int) -> int:
     """CLOCK_MONOTONIC of a wall time of `frame`."""
     return START_NS + wall_ns - WALL_NS
+
+
+def about(where: str, key: str = "") -> Subject:
+    """Subject of a finding by its text; of the NFs of `frame` the key is known."""
+    kind, _, name = where.partition(" ")
+    if kind == "cpu":
+        return cpu_subject(*parse_cpu_list(name))
+    if kind == "package":
+        return package_subject(Package(int(name)))
+    if kind == "class":
+        return Subject("class", name.replace(", L3", ""), name)
+    if kind == "nf":
+        return Subject("nf", key or {"fwd": "4242:1", "vpp": "5151:1"}.get(name, name), name)
+    return Subject("host", name, name)
 
 
 REASONS = tuple(reason for reason in Reason if reason is not Reason.PRESENT)

@@ -13,7 +13,7 @@ from tests.house import ROOT, Counts, banned, class_names, count, modules, names
 LIMITS = {
     "lines": 109_700,
     "single_importer": 80,
-    "single_importer_in_folder": 25,
+    "single_importer_in_folder": 26,
     "top_level": 14,
     "duplicate_class_names": 0,
     "banned_names": 0,

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from nftop.control.journal_entry import Entry
-from nftop.control.rules import Rules
+from nftop.control.rdt_limits import Rules
 from nftop.model.change import Action, Cell, Change, Proposal, State
 from nftop.model.struct import dataclass
 

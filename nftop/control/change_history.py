@@ -7,8 +7,8 @@ from types import MappingProxyType
 
 from nftop.control.backend import KERNEL_ASSIGNED
 from nftop.control.journal_entry import Entry
+from nftop.control.rdt_limits import Rules
 from nftop.control.revert import KnownChange, changes_between, numbers_of, revert_target
-from nftop.control.rules import Rules
 from nftop.control.wording import displaced_messages, left_alone, offline_sentences
 from nftop.model.change import DIRECTORIES, Cell, Change, Outcome, Proposal, State, parts
 from nftop.model.rdt.rdt import MASK_LINES, ROOT

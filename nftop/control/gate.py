@@ -16,8 +16,8 @@ from nftop.control.gate_protocols import ClassView, PendingChange, PendingSeries
 from nftop.control.guard_client import start_guard, start_series
 from nftop.control.journal import FileJournal, Journal, hinted
 from nftop.control.journal_entry import Entry, Requester
+from nftop.control.rdt_limits import Rules
 from nftop.control.resctrl.backend import ClassBackend
-from nftop.control.rules import Rules
 from nftop.model.change import Action, Change, Outcome, Proposal, Receipt
 from nftop.model.error_text import describe_error
 from nftop.model.keep_timeout import KEEP_WITHIN_S

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from nftop.control.rules import Rules
+from nftop.control.rdt_limits import Rules
 from nftop.model.change import Action, Cell, Change, Proposal, Receipt, State
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 

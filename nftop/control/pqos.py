@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nftop.control.backend import AbsentError, LockedError, RefusedError, boot_id
+from nftop.control.rdt_limits import LimitRule, MaskRule, Rules
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import ResctrlStep
-from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, Change, Proposal, State, parts
 from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Missing

@@ -19,9 +19,9 @@ from nftop.control.gate import BackendGate, HostGate
 from nftop.control.journal import BusyError, Journal
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import Entry, Requester, finished
+from nftop.control.rdt_limits import IoRule, LimitRule, MaskRule, Rules
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import ENABLED, IO_FILES, ResctrlStep, cpus_in
-from nftop.control.rules import IoRule, LimitRule, MaskRule, Rules
 from nftop.control.series import ALIVE, END, TRY, serve_series
 from nftop.control.speed_select.backend import ISST, NOT_SIMULATED
 from nftop.control.transaction import serve

@@ -179,6 +179,7 @@ class EvidenceLink:
         source: what measured it: a metric's id or a source.
         value_ns: when its numbers were measured, where that is later; else 0.
         current: `Finding.current`, at the last tick at which the incident was open.
+        key: what it is of, over ticks.
     """
 
     wall_ns: int
@@ -187,6 +188,7 @@ class EvidenceLink:
     source: str
     value_ns: int = 0
     current: str = ""
+    key: str = ""
 
     @property
     def valued_ns(self) -> int | None:

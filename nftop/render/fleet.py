@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from nftop.derive.findings.registry import rule_called
 from nftop.derive.findings.rule import si
-from nftop.derive.findings.rules import rule_called
 from nftop.derive.fleet import cause_title, finding_title
 from nftop.model.clock import clock_of, date_time_of
 from nftop.model.fleet import FLEET_METRICS, FleetFrame, FleetHost, FleetIncident, FleetNf
@@ -175,7 +175,7 @@ def _totals(frame: FleetFrame) -> tuple[Span, ...]:
     packets = () if sent is None else (Span(f"{sent / 1e6:,.0f} Mpps  ", Tone.PLAIN),)
     if lost is None:
         return packets
-    tone = Tone.BAD if lost >= 0.5 else Tone.MUTED
+    tone = Tone.BAD if lost > 0 else Tone.MUTED
     return (*packets, Span(f"{si(lost)} drop/s", tone))
 
 
@@ -258,7 +258,7 @@ def _causes(item: FleetIncident) -> list[str]:
 def _effects(item: FleetIncident) -> list[str]:
     """`-> vpp, ovs  3.8M drop/s`, and shorter."""
     lost = item.drops_per_s
-    price = "" if isinstance(lost, Missing) or lost < 0.5 else f"{si(lost)} drop/s"
+    price = "" if isinstance(lost, Missing) or not lost else f"{si(lost)} drop/s"
     count = len(item.victims)
     texts = [victim_names(item)]
     if count > 1:

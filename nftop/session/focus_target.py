@@ -7,7 +7,7 @@ from contextlib import closing
 
 from nftop.model.frame import Focus, Frame, NfRow, is_named
 from nftop.model.ids import Cpu
-from nftop.model.missing import Missing
+from nftop.model.missing import number_or
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology
 from nftop.session.feed import Feed
@@ -42,7 +42,7 @@ class FocusTarget:
         busy = frame.cpus.columns["busy_ratio"]
         rows = frame.cpus.topology.row_of
         known = [cpu for cpu in nf.cpus if cpu in rows]
-        return max(known, key=lambda cpu: _or_zero(busy[rows[cpu]]), default=None)
+        return max(known, key=lambda cpu: number_or(busy[rows[cpu]], 0.0), default=None)
 
 
 def target_of(
@@ -152,7 +152,3 @@ class FocusFrames:
         if problem and problem != self._reported:
             self._reported = problem
             self._report(problem)
-
-
-def _or_zero(reading: float | Missing) -> float:
-    return 0.0 if isinstance(reading, Missing) else reading

@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 
 from nftop.control.profile.profile import Listing
 from nftop.control.profile.validate import fit
+from nftop.control.rdt_limits import Rules
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.draft import Draft, DraftStep, drifted, read_since_ns, rebased
-from nftop.control.rules import Rules
 from nftop.control.wording import differences
 from nftop.derive.cache.ways import has_filled
 from nftop.model.change import IO_GROUP, Change, ClassAction, Proposal, State

@@ -11,9 +11,9 @@ from nftop.control.backend import LockedError, RefusedError
 from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import start_guard
 from nftop.control.journal_entry import Entry, entry_of, finished, text_of
+from nftop.control.rdt_limits import IoRule, LimitRule, MaskRule, Rules
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import DISABLED, ENABLED, IO_FILES, ResctrlStep
-from nftop.control.rules import IoRule, LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, Outcome, State, group_path
 from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS
 from tests.lab.resctrl.state import controls, everything, io_closid

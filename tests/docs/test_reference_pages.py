@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nftop.derive.findings.rules import all_rules
+from nftop.derive.findings.registry import all_rules
 from nftop.model.metrics.catalogue import EXPLAINED
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.pcm import caveat_of

@@ -12,9 +12,10 @@ import pytest
 from nftop.export.finding_log import MOST_PER_MINUTE, SOCKETS, FindingLog, LogKind, open_log
 from nftop.model.frame import Finding
 from nftop.model.struct import replace
+from tests.frames import about
 
 FINDING = Finding(
-    "drops", "drop_packets_per_s", 'nf a"]\nPRIORITY=0', "3.8M\x1b[0m dropped", 10**18
+    "drops", "drop_packets_per_s", about('nf a"]\nPRIORITY=0'), "3.8M\x1b[0m dropped", 10**18
 )
 WALL_NS = 1_769_828_400_250_000_000  # 2026-01-31T03:00:00.25Z
 

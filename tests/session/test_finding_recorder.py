@@ -23,6 +23,7 @@ from nftop.store.history.flight import FlightRecorder
 from nftop.store.recording import recorder as recorder_module
 from nftop.store.recording.recorder import NO_ANSWER, Recorder, Recording
 from nftop.store.recording.sink import FileSink, Sink
+from tests.frames import about
 from tests.recordings import Taken, everything, taken, ticks_of
 from tests.waiting import until
 
@@ -164,7 +165,7 @@ def test_a_finding_after_a_recording_has_ended_early_begins_another(
     folder = tmp_path / "missing"
     folder.touch()
     bench = Bench(folder, session, rules=frozenset({"drops"}))
-    finding = Finding("drops", "drop_packets_per_s", "nf vpp", "1 packet", 1)
+    finding = Finding("drops", "drop_packets_per_s", about("nf vpp"), "1 packet", 1)
     sample = session.samples[0]
     bench.recorder.take(sample)
     bench.triggered.on_finding(finding, sample.wall_ns, sample.monotonic_ns)
@@ -190,7 +191,7 @@ def test_with_rules_only_their_findings_do(tmp_path: Path, session: Taken) -> No
     bench = Bench(tmp_path, session, rules=frozenset({"drops"}))
     bench.recorder.take(session.samples[0])
     bench.triggered.on_frame(replace(session.frames[0], incidents=(incident("a"),)))
-    finding = Finding("drops", "drop_packets_per_s", "nf vpp", "1 packet", 1)
+    finding = Finding("drops", "drop_packets_per_s", about("nf vpp"), "1 packet", 1)
     for item in (replace(finding, rule="low-ipc"), replace(finding, is_muted=True)):
         bench.triggered.on_finding(item, 2, 2)
     assert bench.triggered.count == 0

@@ -34,17 +34,18 @@ from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import FileSink
 from tests.bench.scenes import Clocked
 from tests.command import called
+from tests.frames import about
 from tests.recordings import everything, header_of, same
 from tests.samples import S
 from tests.session.replays import Clock, all_of
 from tests.session.test_live import FakeClock, live, take
 from tests.store.reading.test_scan import Bytes
 
-RESULT = Finding("low-ipc", "core_ipc", "cpu 1", "IPC 1.50", 5)
+RESULT = Finding("low-ipc", "core_ipc", about("cpu 1"), "IPC 1.50", 5)
 
 
 def test_a_live_session_tells_every_finding_as_it_begins() -> None:
-    other = replace(RESULT, where="cpu 2")
+    other = replace(RESULT, subject=about("cpu 2"))
     script = iter(
         [(), (RESULT,), (replace(RESULT, text="IPC 1.49"),), (RESULT, other), (), (RESULT,)]
     )

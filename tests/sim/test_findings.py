@@ -7,7 +7,7 @@ import re
 import pytest
 
 from nftop.cli.main import build_parser
-from nftop.derive.findings.rules import all_rules
+from nftop.derive.findings.registry import all_rules
 from nftop.sim import scenario
 from tests.sim.hosts import Frozen, S, span_s
 

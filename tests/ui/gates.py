@@ -11,7 +11,7 @@ from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import start_guard
 from nftop.control.journal import Journal
 from nftop.control.journal_entry import Entry, Requester
-from nftop.control.rules import Rules
+from nftop.control.rdt_limits import Rules
 from nftop.control.simulated import ThreadGuardedSeries
 from nftop.derive.cache.table import CacheState, step_cache
 from nftop.model.change import Action, Change, Proposal, Receipt, State, parts

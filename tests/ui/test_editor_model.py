@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.control.profile.pqos_config import parse
+from nftop.control.rdt_limits import Rules
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.plan import propose
-from nftop.control.rules import Rules
 from nftop.model.change import IO_GROUP, Action, Cell, Proposal, State
 from nftop.model.frame import SourceState
 from nftop.model.missing import Reason

@@ -23,7 +23,7 @@ def explain(options: argparse.Namespace) -> int:
 
 
 def _meanings(options: argparse.Namespace) -> int:
-    from nftop.derive.findings.rules import all_rules, rule_called  # noqa: PLC0415 - only here
+    from nftop.derive.findings.registry import all_rules, rule_called  # noqa: PLC0415 - only here
     from nftop.render.pages.explain import (  # noqa: PLC0415 - only here
         explain_metric,
         explain_rule,

@@ -14,7 +14,7 @@ from nftop import __version__
 from nftop.cli.commands.live import has_screen, prepare_screen, screen, style_of
 from nftop.cli.config import open_fleet_hosts, open_rules
 from nftop.cli.signals import leaving_on_signal, stopping
-from nftop.derive.findings.rules import all_rules
+from nftop.derive.findings.registry import all_rules
 from nftop.export.fleet.alerts import alerts
 from nftop.export.fleet.dashboard import dashboard
 from nftop.export.fleet.queries import fleet_queries

@@ -19,7 +19,7 @@ from nftop.cli.compose.hosts import open_requested
 from nftop.cli.compose.recorders import default_path, default_sink, header_of, wrong_file
 from nftop.cli.config import ConfigError, open_rules
 from nftop.cli.signals import stopping
-from nftop.derive.findings.rules import rule_called
+from nftop.derive.findings.registry import rule_called
 from nftop.export.finding_log import MOST_PER_MINUTE, FindingLog, open_log
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
 from nftop.model.frame import Finding, Focus, Frame

@@ -22,8 +22,8 @@ from nftop.control.profile.profile import (
     TasksStatement,
     TextSpan,
 )
+from nftop.control.rdt_limits import MaskRule, Rules, mask_problem
 from nftop.control.resctrl.operations import cpus_in
-from nftop.control.rules import MaskRule, Rules, mask_problem
 from nftop.model.change import (
     Cell,
     CreateGroup,

@@ -8,10 +8,10 @@ from typing import Protocol
 from nftop.control import change_history as past
 from nftop.control.backend import Backend, HistoryReader
 from nftop.control.journal_damage import DamagedJournalError
+from nftop.control.rdt_limits import Rules
 from nftop.control.resctrl.messages import foreign_group_messages
 from nftop.control.resctrl.operations import ResctrlStep, shell, steps
 from nftop.control.resctrl.plan import checked_proposal, forbidden, propose
-from nftop.control.rules import Rules
 from nftop.model.change import (
     DIRECTORIES,
     Action,

@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from nftop.control.backend import goal
+from nftop.control.rdt_limits import MaskRule, Rules
 from nftop.control.resctrl.operations import ENABLED
 from nftop.control.resctrl.plan import propose, result_of
-from nftop.control.rules import MaskRule, Rules
 from nftop.derive.cache.changes import schemata_cells
 from nftop.model.change import (
     IO_GROUP,

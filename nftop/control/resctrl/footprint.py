@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from nftop.control.rdt_limits import MaskRule, Rules
 from nftop.control.resctrl.plan import propose
 from nftop.control.resctrl.thread_monitors import creations, monitor_name
-from nftop.control.rules import MaskRule, Rules
 from nftop.derive.cache.ways import in_use
 from nftop.model.change import Action, Cell, CreateMonitor, Proposal, SetSchemata, State, parts
 from nftop.model.experiment import Experiment, HarmLimits, Setting, Timing

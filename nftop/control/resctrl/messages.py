@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from nftop.control.rdt_limits import Rules
 from nftop.control.resctrl.operations import (
     DISABLED,
     ENABLED,
@@ -13,7 +14,6 @@ from nftop.control.resctrl.operations import (
     monitors_of,
     rivals,
 )
-from nftop.control.rules import Rules
 from nftop.control.wording import counted, cpus_and_threads, describe
 from nftop.model.change import Cell, Change, State, group_path, parts
 from nftop.model.ids import format_cpu_list

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from nftop.control.backend import KERNEL_ASSIGNED
+from nftop.control.rdt_limits import LimitRule, MaskRule, Rules, mask_problem, untouchable
 from nftop.control.resctrl.messages import mask_effects, other_effects, warnings, ways_text
 from nftop.control.resctrl.operations import (
     DISABLED,
@@ -27,7 +28,6 @@ from nftop.control.resctrl.operations import (
     steps,
 )
 from nftop.control.revert import is_birth
-from nftop.control.rules import LimitRule, MaskRule, Rules, mask_problem, untouchable
 from nftop.control.wording import describe
 from nftop.model.change import (
     DIRECTORIES,

@@ -11,8 +11,8 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 
+from nftop.control.rdt_limits import LimitRule, MaskRule, Rules
 from nftop.control.resctrl.draft import ask, begin, frame_state
-from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.derive.cache.ways import cache_of, ways_of
 from nftop.model.change import Cell, CreateGroup, MoveCpus, SetSchemata
 from nftop.model.frame import CacheClass, Frame, GroupRow

@@ -11,9 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import TypeAlias
 
+from nftop.control.rdt_limits import MaskRule, Rules, mask_problem
 from nftop.control.resctrl.operations import ENABLED, domains_of, io_cell, io_switch
 from nftop.control.resctrl.plan import propose
-from nftop.control.rules import MaskRule, Rules, mask_problem
 from nftop.control.wording import counted
 from nftop.derive.cache.ways import in_use
 from nftop.model.change import Cell, Proposal, SetIoWays, SetSchemata, State

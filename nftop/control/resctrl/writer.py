@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from nftop.control.backend import AbsentError, RefusedError, boot_id, hold_flock
+from nftop.control.rdt_limits import IoRule, LimitRule, MaskRule, Rules
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import DISABLED, ENABLED, ResctrlStep
-from nftop.control.rules import IoRule, LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, State, group_path
 from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import (

@@ -11,7 +11,8 @@ Durations are sums of the time between ticks:
   while its source is late or fails (STALE, ERROR). The reasons IDLE and UNDEFINED (no work, no
   poller any more) count as within.
 - After a gap between ticks, candidates start over; findings remain until later values clear them.
-- Another process on a CPU, another topology or a clock that went back resets everything.
+- Another process on a CPU is another subject. Other CPUs in the rows of a topology reset all but
+  the functions that departed; a clock that went back resets these too.
 """
 
 from __future__ import annotations
@@ -23,19 +24,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.derive.findings.inputs import FindingInputs, FindingKey
+from nftop.derive.findings.registry import all_rules
 from nftop.derive.findings.rule import Measured, Only, Rule
-from nftop.derive.findings.rules import all_rules
 from nftop.derive.fold_stage import FoldStage, FoldTick
 from nftop.derive.frame import FRAME
 from nftop.derive.nf.departures import DepartureState, NfSighting, step_departures
 from nftop.derive.nf.recent import RECENT, Recent
 from nftop.derive.occupants import POLLERS
 from nftop.model.column import Bools, Column, Floats
-from nftop.model.frame import Finding, Frame
+from nftop.model.frame import HOST, Finding, Frame
 from nftop.model.missing import Reason
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
 from nftop.model.struct import dataclass, field, replace
-from nftop.model.topology import Topology
 
 # Least number of ticks beyond the limit, whatever the interval.
 LEAST_TICKS = 3
@@ -107,9 +107,8 @@ class EarlierFindings:
 
 @dataclass(frozen=True, slots=True)
 class FindingState:
-    """State of each rule by id, the topology and tick it is of, functions that left, the past."""
+    """State of each rule by id, the tick it is of, functions that left, the past."""
 
-    topology: Topology | None = None
     monotonic_ns: int = 0
     watched: Mapping[str, Watched] = field(default_factory=dict)
     gone: DepartureState = field(default_factory=DepartureState)
@@ -141,14 +140,12 @@ def step_findings(
     `recent`: rates of the last minutes. `settings`: the operator's limits, and muted rules.
     """
     passed_s = (frame.monotonic_ns - state.monotonic_ns) / 1e9
-    known = state.topology is frame.topology or state.topology == frame.topology
-    if not known or passed_s < 0:
-        state = FindingState(earlier=state.earlier)
-        passed_s = pace_s
+    if passed_s < 0:
+        state, passed_s = FindingState(earlier=state.earlier), pace_s
     gap = passed_s > max(_GAP_TICKS * pace_s, _GAP_AT_LEAST_S)
     tick = _Tick(frame.wall_ns, frame.monotonic_ns, pace_s if gap else passed_s, gap)
     gone = step_departures(state.gone, frame)
-    inputs = FindingInputs(frame, other_pollers, gone.gone, recent or {})
+    inputs = FindingInputs(frame, other_pollers, gone.gone, recent or {}, settings)
     names = setting_names((nf.name, nf.cpus) for nf in frame.nfs) if settings.rows else {}
     watched, findings = {}, []
     for rule in all_rules() if rules is None else rules:
@@ -158,8 +155,8 @@ def step_findings(
         limits = _limits_of(rule, nfs, settings)
         now = _step(state.watched.get(rule.id, _NOTHING), rule, limits, measured, tick)
         watched[rule.id] = now
-        findings += _findings(rule, now, [] if nfs is None else nfs, settings)
-    after = FindingState(frame.topology, frame.monotonic_ns, watched, gone, state.earlier)
+        findings += _findings(rule, limits, now, measured, nfs=nfs or [], settings=settings)
+    after = FindingState(frame.monotonic_ns, watched, gone, state.earlier)
     return after, tuple(_with_begin(item, state.earlier) for item in findings)
 
 
@@ -179,8 +176,8 @@ def _with_begin(item: Finding, earlier: EarlierFindings) -> Finding:
 
 def begun(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Finding, ...]:
     """Findings that are new in this tick."""
-    known = {(item.rule, item.where, item.since_ns) for item in before}
-    return tuple(item for item in after if (item.rule, item.where, item.since_ns) not in known)
+    known = {(item.rule, item.subject, item.since_ns) for item in before}
+    return tuple(item for item in after if (item.rule, item.subject, item.since_ns) not in known)
 
 
 _NOTHING = Watched()
@@ -212,8 +209,8 @@ def _nfs_of(measured: Measured, names: Mapping[str, tuple[str, ...]]) -> list[_N
     words = measured.words.get("nf")
     if words is not None:
         return [nfs(text) for text in words]
-    return [nfs(key.where.removeprefix("nf ")) if key.where.startswith("nf ") else ()
-            for key in measured.keys]  # fmt: skip
+    subjects = (key.subject for key in measured.keys)
+    return [nfs(item.name) if item.kind == "nf" else () for item in subjects]
 
 
 def _limits_of(rule: Rule, nfs: Sequence[_Nfs] | None, settings: RuleSettings) -> _Limits:
@@ -221,14 +218,14 @@ def _limits_of(rule: Rule, nfs: Sequence[_Nfs] | None, settings: RuleSettings) -
     if nfs is None or not any(row.rule == rule.id and row.limit is not None
                               for row in settings.rows):  # fmt: skip
         return _Limits(float(rule.limit), float(rule.clear))
-    own = [_limit_for(rule, names, settings) for names in nfs]
+    own = [limit_for(rule, names, settings) for names in nfs]
     limit = np.array(own, dtype=np.float64)
     changed = limit != rule.limit
     scaled = limit * (rule.clear / rule.limit if rule.limit else 1.0)
     return _Limits(limit, np.where(changed, scaled, rule.clear))
 
 
-def _limit_for(rule: Rule, nfs: _Nfs, settings: RuleSettings) -> float:
+def limit_for(rule: Rule, nfs: Sequence[tuple[str, ...]], settings: RuleSettings) -> float:
     """The limit of the first of these NFs that has one, else that of all."""
     limits = (settings.first_of(rule.id, names).limit for names in (*nfs, ()))
     return next((limit for limit in limits if limit is not None), rule.limit)
@@ -361,7 +358,7 @@ def _aligned(before: Watched, keys: tuple[FindingKey, ...]) -> Watched:
 
 def _blank(places: int) -> Watched:
     whole, some = np.zeros(places, np.int64), np.zeros(places)
-    keys = (FindingKey("", None),) * places
+    keys = (FindingKey(HOST, None),) * places
     active = np.zeros(places, np.bool_)
     return Watched(keys, whole, whole, some, whole, some, some, active, (_NO_TEXT,) * places)
 
@@ -413,8 +410,16 @@ def _current(rule: Rule, limits: _Limits, measured: Measured, index: int) -> str
 
 
 def _findings(
-    rule: Rule, now: Watched, nfs: Sequence[_Nfs], settings: RuleSettings
+    rule: Rule,
+    limits: _Limits,
+    now: Watched,
+    measured: Measured,
+    *,
+    nfs: Sequence[_Nfs],
+    settings: RuleSettings,
 ) -> list[Finding]:
+    clear = np.broadcast_to(limits.clear, len(now.keys))
+
     def is_muted(row: int) -> bool:
         names = (nfs[row] or ((),)) if row < len(nfs) else ()
         return bool(names) and all(settings.first_of(rule.id, one).muted for one in names)
@@ -423,7 +428,7 @@ def _findings(
         Finding(
             rule=rule.id,
             metric=rule.metrics[0],
-            where=now.keys[row].where,
+            subject=measured.keys[row].subject,
             text="".join(now.texts[row]),
             brief=now.texts[row].brief,
             current=now.texts[row].current,
@@ -432,6 +437,7 @@ def _findings(
             is_note=rule.is_note,
             is_ending=bool(now.away_s[row] > 0 or now.unknown_s[row] > 0 or now.texts[row].current),
             is_muted=is_muted(row),
+            clear=float(clear[row]),
         )
         for row in np.flatnonzero(now.active).tolist()
     ]
@@ -454,5 +460,5 @@ def _run(state: FindingState, tick: FoldTick) -> tuple[FindingState, FindingOutp
 
 
 FINDINGS: FoldStage[FindingState, FindingOutput] = FoldStage(
-    "findings", FindingState, _run, lasting=True
+    "findings", FindingState, _run, trim=lambda state: replace(state, watched={}), lasting=True
 )

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from nftop.derive.nf.departures import NfSighting
 from nftop.derive.nf.recent import Recent
 from nftop.model.column import Column, column, from_readings, missing, where
-from nftop.model.frame import CacheClass, Frame, NfRow, PackageRow
-from nftop.model.ids import L3Domain, format_cpu_list
+from nftop.model.frame import CacheClass, Frame, NfRow, PackageRow, Subject, cpu_subject
+from nftop.model.ids import L3Domain
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import ESTIMATE_BELOW
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.struct import dataclass, field
 
 RowIndices = NDArray[np.intp]
@@ -27,7 +28,7 @@ _NOBODY = -1
 class FindingKey(NamedTuple):
     """Subject of a finding over ticks; with another owner (process) the rule starts over."""
 
-    where: str
+    subject: Subject
     owner: object
 
 
@@ -40,13 +41,14 @@ class FindingInputs:
         other_pollers: by row of its CPUs, descriptions of other threads that never sleep there
             (`Occupant.others`, untrusted text); rows without any may be absent.
         gone: functions that departed a while ago.
-        recent: rates of the last minutes by `NfRow.key`.
+        recent: rates of the last minutes by `NfRow.key`. settings: the operator's, of rules.
     """
 
     frame: Frame
     other_pollers: Mapping[int, Sequence[str]]
     gone: Sequence[NfSighting] = ()
     recent: Recent = field(default_factory=dict)
+    settings: RuleSettings = NO_SETTINGS
 
     @cached_property
     def rows(self) -> RowIndices:
@@ -61,9 +63,16 @@ class FindingInputs:
 
     @cached_property
     def cpu_keys(self) -> Sequence[FindingKey]:
-        """For each of `rows` the CPU's name and the pid of the process that polls there."""
+        """For each of `rows` the CPU and the pid of the process that polls there."""
         infos, pids = self.frame.cpus.topology.cpus, self.frame.cpus.nf_pid
-        return tuple(FindingKey(f"cpu {infos[row].cpu}", pids[row]) for row in self.rows.tolist())
+        return tuple(
+            FindingKey(cpu_subject(infos[row].cpu), pids[row]) for row in self.rows.tolist()
+        )
+
+    @cached_property
+    def nf_keys(self) -> Sequence[FindingKey]:
+        """Of each network function of the frame."""
+        return tuple(FindingKey(Subject("nf", nf.key, nf.name), nf.key) for nf in self.frame.nfs)
 
     @cached_property
     def nf_names(self) -> Sequence[str]:
@@ -112,7 +121,7 @@ class FindingInputs:
         rows = self.rows.tolist()
         return tuple(
             FindingKey(
-                f"cpu {format_cpu_list([infos[rows[index]].cpu for index in places])}",
+                cpu_subject(*(infos[rows[index]].cpu for index in places)),
                 tuple(pids[rows[index]] for index in places),
             )
             for places in self.cores

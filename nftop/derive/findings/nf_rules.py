@@ -13,7 +13,7 @@ from nftop.derive.findings.rule import SI, Measured, Only, Rule, register
 from nftop.derive.nf.departures import GONE_FOR_S
 from nftop.derive.nf.recent import KEPT_S, LEAST_PACKETS_PER_S, USUAL_S, RecentPoint, RecentRates
 from nftop.model.column import Column, from_readings
-from nftop.model.frame import NfRow
+from nftop.model.frame import NfRow, Subject
 from nftop.model.metrics.flow_tables import HITS_FELL_BY
 from nftop.model.missing import Missing, Reading, Reason, quotient
 from nftop.model.usual import NEW_NORMAL_AFTER_S
@@ -49,8 +49,7 @@ def _reading(value: float | None, absent: Missing) -> Reading:
 
 def _of_nfs(inputs: FindingInputs, values: Column, **context: Column) -> Measured:
     nfs = inputs.frame.nfs
-    keys = [FindingKey(f"nf {nf.name}", nf.key) for nf in nfs]
-    return Measured(keys, values, context, {"nf": [nf.name for nf in nfs]})
+    return Measured(inputs.nf_keys, values, context, {"nf": [nf.name for nf in nfs]})
 
 
 def collapsed(inputs: FindingInputs) -> Measured:
@@ -128,7 +127,7 @@ def drops(inputs: FindingInputs) -> Measured:
     nfs = inputs.frame.nfs
     values = {row: nf.readings["missed_packets_per_s"] for row, nf in enumerate(nfs)}
     return Measured(
-        [FindingKey(f"nf {nf.name}", nf.key) for nf in nfs],
+        inputs.nf_keys,
         from_readings(values, len(nfs), Missing(Reason.SOURCE)),
         words={"why": [_KERNELS_DROPS if nf.kind == "kernel" else _NICS_DROPS for nf in nfs]},
     )
@@ -157,7 +156,7 @@ register(
 def left(inputs: FindingInputs) -> Measured:
     """1 for each function that ended recently, with its pid and the time of its last reading."""
     return Measured(
-        [FindingKey(f"nf {item.name}", item.key) for item in inputs.gone],
+        [FindingKey(Subject("nf", item.key, item.name), item.key) for item in inputs.gone],
         numbers([1.0] * len(inputs.gone)),
         words={
             "pid": [str(item.pid) for item in inputs.gone],
@@ -257,7 +256,7 @@ def hits_fell(inputs: FindingInputs) -> Measured:
         return from_readings(dict(enumerate(readings)), len(nfs), _SOURCE)
 
     return Measured(
-        [FindingKey(f"nf {nf.name}", nf.key) for nf in nfs],
+        inputs.nf_keys,
         column_of([row[0] for row in rows]),
         {
             "usual": column_of([row[1] for row in rows]),
@@ -271,8 +270,7 @@ def lost_upcalls(inputs: FindingInputs) -> Measured:
     """Packets per second that each NF dropped because their upcalls failed."""
     nfs = inputs.frame.nfs
     values = {row: nf.readings.get("ovs.lost_upcalls_per_s", _SOURCE) for row, nf in enumerate(nfs)}
-    keys = [FindingKey(f"nf {nf.name}", nf.key) for nf in nfs]
-    return Measured(keys, from_readings(values, len(nfs), _SOURCE))
+    return Measured(inputs.nf_keys, from_readings(values, len(nfs), _SOURCE))
 
 
 register(

@@ -18,6 +18,7 @@ from nftop.derive.findings.rule import (
     register,
 )
 from nftop.model.column import Column, column, from_readings, missing, where
+from nftop.model.frame import HOST, package_subject
 from nftop.model.metrics.probes import PAPER
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.kinds import POLLING_RATIO
@@ -56,7 +57,7 @@ register(
 def throttled_packages(inputs: FindingInputs) -> Measured:
     """How often per second each package began to throttle."""
     rows = inputs.frame.packages
-    keys = [FindingKey(f"package {row.package}", row.package) for row in rows]
+    keys = [FindingKey(package_subject(row.package), row.package) for row in rows]
     return Measured(keys, of_packages(rows, "throttles_per_s"))
 
 
@@ -472,10 +473,10 @@ def sources_apart(inputs: FindingInputs) -> Measured:
     server = inputs.frame.sources.get("pcm")
     if server is None or server.reason is not Reason.PRESENT:
         return Measured(
-            [FindingKey("host", None)], _one(Missing(Reason.SOURCE)), words={"message": [""]}
+            [FindingKey(HOST, None)], _one(Missing(Reason.SOURCE)), words={"message": [""]}
         )
     return Measured(
-        [FindingKey("host", None)], _one(float(message != "")), words={"message": [message]}
+        [FindingKey(HOST, None)], _one(float(message != "")), words={"message": [message]}
     )
 
 

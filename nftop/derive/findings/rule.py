@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from nftop.derive.findings.inputs import FindingInputs, FindingKey
 from nftop.model.column import Column
+from nftop.model.number_text import COUNT, number_texts
 from nftop.model.struct import dataclass, field
 
 Scope: TypeAlias = Literal["cpu", "core", "nf", "package", "group", "host"]
@@ -143,17 +144,13 @@ class Rule:
 # `Rule.detail` where the subject is not the network function itself.
 LIMIT_AND_NF = ", {beyond} {limit} ({nf})"
 SI = "si"  # form of a number with three digits and an SI prefix
-_PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9}
-_NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([kMG]?)\s*(%|[A-Za-z/]*)")
+_PREFIXES = {"k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([kMGT]?)\s*(%|[A-Za-z/]*)")
 
 
 def si(value: float) -> str:
-    """Three significant digits with an SI prefix: `3.82M`, `630k`, `12`."""
-    for prefix, size in reversed(_PREFIXES.items()):
-        if value >= size * 0.9995:
-            scaled = value / size
-            return f"{scaled:.{0 if scaled >= 99.95 else 1 if scaled >= 9.995 else 2}f}{prefix}"
-    return f"{value:.0f}"
+    """As cells have counts: `3.82M`, `630k`, `12.0`, `0+`."""
+    return next(number_texts(value, COUNT))
 
 
 TALK = 'Intel, "Performance Considerations for Packet Processing on Intel Architecture"'

@@ -9,17 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
+import numpy as np
+
+from nftop.derive.findings.cache_rules import Neighbour, class_subject, neighbours, polled_classes
 from nftop.derive.findings.inputs import FindingInputs
-from nftop.derive.findings.rules import rule_called
-from nftop.derive.findings.traffic_rules import Neighbour, class_text, neighbours, polled_classes
-from nftop.derive.incidents.parties import Cause, CauseKey, Parties, packets_of
-from nftop.derive.nf.recent import RecentPoint, RecentRates, cost_of, has_grown
-from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow
-from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list, parse_cpu_list
+from nftop.derive.findings.registry import rule_called
+from nftop.derive.findings.rule import si
+from nftop.derive.incidents.parties import Cause, CauseKey, Parties
+from nftop.derive.incidents.victims import packets_of
+from nftop.derive.nf.recent import RecentPoint, RecentRates, arriving_of, cost_of, has_grown
+from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow, Subject
+from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list
 from nftop.model.incident import CauseKind, Party, Severity
 from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace
+from nftop.model.usual import NEAR
 
 __all__ = ["Cause", "CauseInputs", "CauseKey", "causes_of", "losses_of"]
 
@@ -37,7 +42,6 @@ _LOSSES = ("drops", "lost-upcalls", "throughput-collapse")
 # Kinds of causes that make a clock slower, and a packet no costlier in cycles.
 _SLOWER = ("clock", "throttled")
 _NOT_OVS = Missing(Reason.UNDEFINED)
-_LOAD_GROWN, _SAME_LOAD = 1.03, 0.03
 
 
 @dataclass(frozen=True)
@@ -64,27 +68,27 @@ class CauseInputs:
         return {cpu: nf.key for nf in self.tick.frame.nfs for cpu in nf.cpus}
 
     @cached_property
-    def subjects(self) -> Mapping[str, tuple[str, ...]]:
-        """Keys of the NFs that findings of NFs, packages and classes are about."""
-        result: dict[str, tuple[str, ...]] = {}
-        for nf in self.tick.frame.nfs:
-            where = f"nf {nf.name}"
-            result[where] = (*result.get(where, ()), nf.key)
-        for row in self.tick.frame.packages:
-            result[f"package {row.package}"] = tuple(nf.key for nf in self.on_package(row.package))
+    def of_class(self) -> Mapping[Subject, tuple[str, ...]]:
+        """Keys of the NFs that poll in a class behind a cache."""
+        result: dict[Subject, tuple[str, ...]] = {}
         for group, cache, positions in polled_classes(self.tick):
             rows = self.tick.rows[positions].tolist()
             infos = self.tick.frame.cpus.topology.cpus
             keys = (self.of_cpu.get(infos[row].cpu) for row in rows)
-            result[class_text(group, cache)] = tuple(dict.fromkeys(filter(None, keys)))
+            result[class_subject(group, cache)] = tuple(dict.fromkeys(filter(None, keys)))
         return result
 
     def keys_of(self, finding: Finding) -> tuple[str, ...]:
         """Keys of the NFs that a finding is about."""
-        cpus = cpus_of(finding)
-        if cpus:
-            return tuple(dict.fromkeys(self.of_cpu[cpu] for cpu in cpus if cpu in self.of_cpu))
-        return self.subjects.get(finding.where, ())
+        subject = finding.subject
+        if subject.kind == "nf":
+            return (subject.key,) if subject.key in self.nfs else ()
+        if subject.package is not None:
+            return tuple(nf.key for nf in self.on_package(subject.package))
+        if subject.kind == "class":
+            return self.of_class.get(subject, ())
+        cpus = (cpu for cpu in subject.cpus if cpu in self.of_cpu)
+        return tuple(dict.fromkeys(self.of_cpu[cpu] for cpu in cpus))
 
     def on_package(self, package: Package) -> tuple[NfRow, ...]:
         """NFs that poll on a package, those with most packets first."""
@@ -101,15 +105,6 @@ class CauseInputs:
         return self.tick.recent.get(key, RecentRates())
 
 
-def cpus_of(finding: Finding) -> tuple[Cpu, ...]:
-    """CPUs that a finding is about; empty for one about something else."""
-    kind, _, rest = finding.where.partition(" ")
-    try:
-        return parse_cpu_list(rest) if kind == "cpu" else ()
-    except ValueError:
-        return ()
-
-
 def losses_of(cause: Cause) -> tuple[Finding, ...]:
     """Findings of a cause, and its effects, by which packets are lost."""
     return tuple(item for item in (*cause.findings, *cause.effects) if item.rule in _LOSSES)
@@ -124,11 +119,11 @@ def causes_of(inputs: CauseInputs) -> tuple[Cause, ...]:
         if any(rule in rules for rule in needed)
         for cause in find(inputs)
     ]
-    used = {(item.rule, item.where) for cause in causes for item in cause.findings}
+    used = {(item.rule, item.subject) for cause in causes for item in cause.findings}
     left = [
         item
         for item in inputs.tick.frame.findings
-        if (item.rule, item.where) not in used and not item.is_note
+        if (item.rule, item.subject) not in used and not item.is_note
     ]
     result, own = _with_effects(inputs, causes, left)
     return (*result, *own)
@@ -183,15 +178,15 @@ def _explains(inputs: CauseInputs, cause: Cause, finding: Finding, keys: Iterabl
 
 
 def _gone(inputs: CauseInputs) -> Iterator[Cause]:
-    gone = {f"nf {item.name}": item for item in inputs.tick.gone}
+    gone = {item.key: item for item in inputs.tick.gone}
     for finding in inputs.by_rule["gone"]:
-        item = gone.get(finding.where)
-        name = finding.where.removeprefix("nf ")
-        culprit = Party("nf", name, key=item.key if item else "", pid=item.pid if item else None)
+        key, name = finding.subject.key, finding.subject.name
+        item = gone.get(key)
+        culprit = Party("nf", name, key=key, pid=item.pid if item else None)
         ended = culprit.pid is not None and inputs.parties.has_ended(culprit.pid)
         title = f"process {culprit.pid} ended" if ended else "gone: its source stopped listing it"
         yield Cause(
-            CauseKey("gone", name), "gone", title,
+            CauseKey("gone", key), "gone", title,
             culprit, (), (finding,), floor=Severity.BAD, takes_effects=False,
         )  # fmt: skip
 
@@ -214,12 +209,12 @@ def _shared_cpus(inputs: CauseInputs) -> Iterator[Cause]:
             for key in inputs.keys_of(finding):
                 by_nf.setdefault(key, []).append(finding)
     for key, findings in by_nf.items():
-        cpus = tuple(sorted({cpu for item in findings for cpu in cpus_of(item)}))
+        cpus = tuple(sorted({cpu for item in findings for cpu in item.subject.cpus}))
         culprit, ran, basis = inputs.parties.intruder(inputs.nfs[key], cpus)
         on = f"cpu {format_cpu_list(cpus)}"
         waited = max(inputs.parties.waits(cpus), default=None)
         share = max(ran, waited or 0.0)
-        title = f"took {share:.0%} of {on}"
+        title = f"took {'up to ' * (len(cpus) > 1)}{share:.0%} of {on}"
         if culprit is None:
             title = f"kept a poller waiting for {on}" + (f", {waited:.0%}" if waited else "")
         yield Cause(
@@ -234,7 +229,7 @@ def _siblings(inputs: CauseInputs) -> Iterator[Cause]:
         for key in inputs.keys_of(finding):
             by_nf.setdefault(key, []).append(finding)
     for key, findings in by_nf.items():
-        cpus = tuple(sorted({cpu for item in findings for cpu in cpus_of(item)}))
+        cpus = tuple(sorted({cpu for item in findings for cpu in item.subject.cpus}))
         siblings = inputs.parties.siblings(cpus)
         culprit, busy, basis = inputs.parties.running(siblings)
         title = f"ran beside cpu {format_cpu_list(cpus)}, its hyper-thread {busy:.0%} busy"
@@ -245,17 +240,15 @@ def _siblings(inputs: CauseInputs) -> Iterator[Cause]:
 
 
 def _neighbours(inputs: CauseInputs) -> Iterator[Cause]:
-    rule = rule_called("noisy-neighbour")
-    limit = 0.0 if rule is None else rule.clear
-    findings = {item.where: item for item in inputs.by_rule["noisy-neighbour"]}
+    findings = {item.subject: item for item in inputs.by_rule["noisy-neighbour"]}
     # By class, cache, and whether it is the victims' own class: CPUs that are busy there change.
     merged: dict[tuple[str, L3Domain, bool], list[tuple[GroupRow, Neighbour, Finding]]] = {}
     for group, cache, _ in polled_classes(inputs.tick):
-        finding = findings.get(class_text(group, cache))
+        finding = findings.get(class_subject(group, cache))
         if finding is None:
             continue
         others = sorted(neighbours(inputs.tick, group, cache), key=_sort_traffic, reverse=True)
-        noisy = [item for item in others if item.sort_traffic > limit] or others[:1]
+        noisy = [item for item in others if item.sort_traffic > finding.clear] or others[:1]
         for item in noisy:
             key = item.group, cache.l3, bool(item.cpus)
             merged.setdefault(key, []).append((group, item, finding))
@@ -303,13 +296,18 @@ def _slow_cores(inputs: CauseInputs) -> Iterator[Cause]:
             by_nf.setdefault(key, []).append(finding)
     table = inputs.tick.frame.cpus
     for key, findings in by_nf.items():
-        cpus = tuple(sorted({cpu for item in findings for cpu in cpus_of(item)}))
+        cpus = tuple(sorted({cpu for item in findings for cpu in item.subject.cpus}))
         rows = [table.topology.row_of[cpu] for cpu in cpus if cpu in table.topology.row_of]
-        base = table.columns["base_frequency_hz"].values
-        low = min((base[row] for row in rows), default=0.0) / 1e9
+        base, package = table.columns["base_frequency_hz"].values, table.topology.package_index
+        # NaN where it is unknown, as of a CPU that is offline.
+        low = np.fmin.reduce(base[rows], initial=np.inf) / 1e9
+        best = np.fmax.reduce(base[np.isin(package, package[rows])], initial=0.0) / 1e9
+        known = f": base {low:.1f} GHz, others have {best:.1f}" if low < best else ""
         culprit = Party("cpu", f"cpu {format_cpu_list(cpus)}", cpus=cpus)
-        title = f"low-priority cores: base {low:.1f} GHz, others have {base.max() / 1e9:.1f}"
-        yield Cause(CauseKey("clock", key), "clock", title, culprit, (key,), tuple(findings))
+        yield Cause(
+            CauseKey("clock", key), "clock", f"low-priority cores{known}", culprit, (key,),
+            tuple(findings),
+        )  # fmt: skip
 
 
 def _throttled(inputs: CauseInputs) -> Iterator[Cause]:
@@ -317,11 +315,10 @@ def _throttled(inputs: CauseInputs) -> Iterator[Cause]:
     by_package: dict[Package, list[Finding]] = {}
     rows, infos = inputs.tick.frame.topology.row_of, inputs.tick.frame.topology.cpus
     for finding in inputs.by_rule.get("core-throttled", ()):
-        for package in {infos[rows[cpu]].package for cpu in cpus_of(finding) if cpu in rows}:
+        for package in {infos[rows[cpu]].package for cpu in finding.subject.cpus if cpu in rows}:
             by_package.setdefault(package or Package(0), []).append(finding)
     for finding in inputs.by_rule.get("package-throttled", ()):
-        package = Package(int(finding.where.removeprefix("package ")))
-        by_package.setdefault(package, []).append(finding)
+        by_package.setdefault(finding.subject.package or Package(0), []).append(finding)
     for package, findings in by_package.items():
         nfs = tuple(dict.fromkeys(key for item in findings for key in inputs.keys_of(item)))
         yield Cause(
@@ -339,7 +336,7 @@ def _remote(inputs: CauseInputs) -> Iterator[Cause]:
     if culprit is None:
         culprit, basis, likely = _by_packets(inputs, [inputs.nfs[key] for key in nfs], "sockets")
         title = "memory and devices on different sockets"
-    sockets = ", ".join(item.where.removeprefix("package ") for item in findings)
+    sockets = ", ".join(item.subject.name for item in findings)
     watch = tuple(inputs.nfs[key].cpus[0] for key in nfs if inputs.nfs[key].cpus)
     yield Cause(
         CauseKey("remote", "host"), "remote", f"{title} (sockets {sockets})",
@@ -368,12 +365,11 @@ def _of_packages(
 
     def causes(inputs: CauseInputs) -> Iterator[Cause]:
         for row in inputs.tick.frame.packages:
-            where = f"package {row.package}"
             findings = tuple(
                 item
                 for rule in rules
                 for item in inputs.by_rule.get(rule, ())
-                if item.where == where
+                if item.subject.package == row.package
             )
             if not findings:
                 continue
@@ -381,7 +377,7 @@ def _of_packages(
             culprit, basis, likely = _by_packets(inputs, nfs, f"socket {row.package}")
             normal = kind == "registers" and _is_normal(findings, nfs, row)
             yield Cause(
-                CauseKey(kind, where), kind, title(row, findings[0]), culprit,
+                CauseKey(kind, f"package {row.package}"), kind, title(row, findings[0]), culprit,
                 tuple(nf.key for nf in nfs), findings,
                 takes_effects=takes_effects, basis=basis, likely=likely,
                 floor=Severity.INFO if normal else Severity.WARN,
@@ -418,12 +414,8 @@ def _normal_for(rule_id: str, name: str) -> bool:
 
 
 def _count(reading: Reading, unit: str) -> str:
-    """`7.1k lost`; "" if unknown."""
-    if isinstance(reading, Missing):
-        return ""
-    if reading < 1e4:
-        return f"{reading:.0f} {unit}" if reading < 1e3 else f"{reading / 1e3:.1f}k {unit}"
-    return f"{reading / 1e6:.1f}M {unit}" if reading >= 1e6 else f"{reading / 1e3:.0f}k {unit}"
+    """`7.10k lost`; "" if unknown."""
+    return "" if isinstance(reading, Missing) else f"{si(reading)} {unit}"
 
 
 def _register_title(row: PackageRow, finding: Finding) -> str:
@@ -440,8 +432,7 @@ def _ddio_title(row: PackageRow, _: Finding) -> str:
 
 def _channels(inputs: CauseInputs) -> Iterator[Cause]:
     for finding in inputs.by_rule["uneven-channels"]:
-        package = finding.where.removeprefix("package ")
-        culprit = Party("device", f"memory channels of socket {package}")
+        culprit = Party("device", f"memory channels of socket {finding.subject.name}")
         yield Cause(
             CauseKey("channels", finding.where), "channels", finding.brief.removeprefix("memory "),
             culprit, inputs.keys_of(finding), (finding,), takes_effects=False,
@@ -524,15 +515,15 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
         (nf.key,), findings, floor=floor,
     )  # fmt: skip
     recent = inputs.recent(nf.key)
-    now = recent.now
-    if name == "normal" or now is None:
+    if name == "normal":
         return plain
-    arriving, was = recent.before(first.began_ns, _arriving), recent.cost_before(first.began_ns)
-    cost = cost_of(nf, was)
-    grown = 0.0 if isinstance(arriving, Missing) else now.arriving / max(arriving, 1.0)
+    arrived, was = recent.before(first.began_ns, _arriving), recent.cost_before(first.began_ns)
+    cost, arriving = cost_of(nf, was), arriving_of(nf)
+    known = not isinstance(arrived, Missing) and not isinstance(arriving, Missing)
+    grown = arriving / max(arrived, 1.0) if known else 0.0
     # A bound has empty polls in it, more of them where fewer packets arrive.
     bound = was.is_bound or cost.is_bound
-    comparable = not bound or name == "loss" or grown > 1 - _SAME_LOAD
+    comparable = not bound or name == "loss" or grown > 1 - NEAR
     if comparable and has_grown(was.value, cost.value):
         texts = [
             cycles_text(value, bound=item.is_bound)
@@ -541,7 +532,7 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
         ]
         title = f"needed {texts[0]} cycles per packet, was {texts[1]}{_memory(findings)}"
         return replace(plain, title=title, culprit=party)
-    if name == "loss" and grown > _LOAD_GROWN:
+    if name == "loss" and grown > 1 + NEAR:
         title = f"{grown - 1:+.0%} packets, more than its cores took"
         return replace(plain, kind="load", title=title, culprit=Party("host", "arriving traffic"))
     return plain

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from nftop.derive.findings.engine import limit_for
+from nftop.derive.findings.inputs import FindingInputs
+from nftop.derive.findings.rule import rule_of
 from nftop.derive.incidents.causes import Cause
-from nftop.derive.nf.recent import Recent, RecentRates
+from nftop.derive.nf.recent import Recent, RecentRates, arriving_of
 from nftop.model.change import Change, Noticed, group_path, value_text
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import EvidenceLink, Incident, RuledOut, Victim
 from nftop.model.metrics.metric import cycles_text
-from nftop.model.missing import Missing, Reading
+from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.rule_settings import setting_names
+from nftop.model.usual import NEAR
 
 # A change of classes so long before a cause may be its reason.
 _CHANGE_BEFORE_NS = 600_000_000_000
 _MOST_LINKS = 12
-_SAME = 0.03
-_WAITS, _STOLEN, _SIBLING, _DDIO = 0.05, 0.01, 0.5, 0.05
+_STOLEN = 0.01  # no rule watches it
 
 
 def chain_of(
@@ -41,13 +44,12 @@ def _of_finding(
     frame: Frame, item: Finding, step: Literal["cause", "effect"], old: Sequence[EvidenceLink]
 ) -> EvidenceLink:
     """A finding; one that ends has the numbers of an earlier tick."""
-    value_ns = frame.wall_ns
-    if item.is_ending:
-        for link in old:
-            if (link.source, link.wall_ns) == (item.metric, item.since_ns):
-                value_ns = link.value_ns
+    key = f"{item.rule} {item.subject.kind} {item.subject.key}"
+    values_ns = (link.value_ns for link in old if item.is_ending and link.key == key)
     text = f"{item.where}: {item.text.removesuffix(item.current)}"
-    return EvidenceLink(item.since_ns, step, text, item.metric, value_ns, item.current)
+    return EvidenceLink(
+        item.since_ns, step, text, item.metric, next(values_ns, frame.wall_ns), item.current, key
+    )
 
 
 def _changes(frame: Frame, incident: Incident) -> Iterator[EvidenceLink]:
@@ -78,15 +80,14 @@ def _costs(
         before, now = victim.cpp_before, victim.cpp_now
         if isinstance(before, Missing) or isinstance(now, Missing) or before <= 0:
             continue
-        if now / before - 1 > _SAME:
+        if now / before - 1 > NEAR:
             costs = zip((before, now), victim.bounds, strict=True)
             was, is_ = (cycles_text(value, bound=bound) for value, bound in costs)
-            head = f"{victim.party.name}: "
-            known = (item.wall_ns for item in old
-                     if item.source == victim.cost and item.text.startswith(head))  # fmt: skip
+            key = f"{victim.cost} {victim.party.key}"
+            known = (item.wall_ns for item in old if item.key == key)
             at_ns = next(known, None) or _grown_ns(incident, recent, victim.party.key, before)
-            text = f"{head}{was} -> {is_} cycles per packet"
-            yield EvidenceLink(at_ns, "effect", text, victim.cost, frame.wall_ns)
+            text = f"{victim.party.name}: {was} -> {is_} cycles per packet"
+            yield EvidenceLink(at_ns, "effect", text, victim.cost, frame.wall_ns, key=key)
 
 
 def _grown_ns(incident: Incident, recent: Recent, key: str, before: float) -> int:
@@ -95,42 +96,49 @@ def _grown_ns(incident: Incident, recent: Recent, key: str, before: float) -> in
     times = (
         point.monotonic_ns
         for point in points
-        if point.monotonic_ns >= incident.began_ns and point.cpp / before - 1 > _SAME
+        if point.monotonic_ns >= incident.began_ns and point.cpp / before - 1 > NEAR
     )
     return incident.since_ns + next(times, incident.began_ns) - incident.began_ns
 
 
-def ruled_out(
-    frame: Frame, incident: Incident, recent: Recent, began_ns: int
-) -> tuple[RuledOut, ...]:
-    """Other causes of harm to its victims, by their numbers in this frame."""
+def ruled_out(inputs: FindingInputs, incident: Incident, began_ns: int) -> tuple[RuledOut, ...]:
+    """Other causes of harm to its victims, by their numbers in this frame and the rules' limits."""
+    frame, recent = inputs.frame, inputs.recent
     cpus = tuple(sorted({cpu for item in incident.victims for cpu in item.party.cpus}))
     if not cpus:
         return ()
+    names = setting_names((nf.name, nf.cpus) for nf in frame.nfs)
+    nfs = [names.get(item.party.name, (item.party.name,)) for item in incident.victims]
+
+    def limit(rule_id: str) -> float:
+        rule = rule_of(rule_id)
+        return 0.0 if rule is None else limit_for(rule, nfs, inputs.settings)
+
     # Arriving packets are what these two are about.
     of_load = incident.kind in ("load", "stopped")
-    checks = [] if of_load else [_load(incident.victims, recent, began_ns)]
+    checks = [] if of_load else [_load(frame, incident.victims, recent, began_ns)]
     if incident.kind != "cpu":
-        checks.append(_below("wait", _most(frame, "wait_ratio", cpus), _WAITS))
+        checks.append(_below("wait", _most(frame, "wait_ratio", cpus), limit("poller-waits")))
         checks.append(_below("steal", _most(frame, "steal_ratio", cpus), _STOLEN))
     if incident.kind != "sibling":
-        checks.append(_below("siblings", _foreign_sibling(frame, cpus), _SIBLING))
+        checks.append(_below("siblings", _foreign_sibling(frame, cpus), limit("busy-sibling")))
     if incident.kind != "ddio":
-        checks.append(_ddio(frame, cpus))
+        checks.append(_ddio(frame, cpus, limit("ddio-misses")))
     return tuple(checks)
 
 
-def _load(victims: Sequence[Victim], recent: Recent, began_ns: int) -> RuledOut:
+def _load(frame: Frame, victims: Sequence[Victim], recent: Recent, began_ns: int) -> RuledOut:
     """Whether as many packets arrive as before."""
-    changes, none_before = [], False
+    arriving = {nf.key: arriving_of(nf) for nf in frame.nfs}
+    changes, none_before = list[Reading](), False
     for victim in victims:
         rates = recent.get(victim.party.key, RecentRates())
         before = rates.before(began_ns, lambda point: point.arriving)
-        now = rates.now
+        now = arriving.get(victim.party.key, Missing(Reason.SOURCE))
         none_before = none_before or before == 0
-        if now is not None and not isinstance(before, Missing) and before > 0:
-            changes.append(now.arriving / before - 1)
-    known = [change for change in changes if math.isfinite(change)]
+        if not isinstance(before, Missing) and before > 0:
+            changes.append(now if isinstance(now, Missing) else now / before - 1)
+    known = [change for change in changes if not isinstance(change, Missing)]
     if not known:
         why = "not counted now" if changes else "no readings from before it"
         return RuledOut("arriving load", None, "none before it" if none_before else why)
@@ -138,7 +146,7 @@ def _load(victims: Sequence[Victim], recent: Recent, began_ns: int) -> RuledOut:
     largest = max(known)
     return RuledOut(
         "arriving load",
-        largest <= _SAME,
+        largest <= NEAR,
         f"{largest:+.0%}".replace("-0%", "0%").replace("+0%", "0%"),
     )
 
@@ -160,10 +168,10 @@ def _foreign_sibling(frame: Frame, cpus: Sequence[Cpu]) -> float | None:
 def _below(name: str, value: float | None, limit: float) -> RuledOut:
     if value is None:
         return RuledOut(name, None, "not counted")
-    return RuledOut(name, value < limit, f"{value:.0%}")
+    return RuledOut(name, value <= limit, f"{value:.0%}")
 
 
-def _ddio(frame: Frame, cpus: Sequence[Cpu]) -> RuledOut:
+def _ddio(frame: Frame, cpus: Sequence[Cpu], limit: float) -> RuledOut:
     infos, rows = frame.topology.cpus, frame.topology.row_of
     packages = {infos[rows[cpu]].package for cpu in cpus if cpu in rows}
     hits = [
@@ -174,4 +182,4 @@ def _ddio(frame: Frame, cpus: Sequence[Cpu]) -> RuledOut:
     ]
     if not hits:
         return RuledOut("DDIO hit", None, "not counted")
-    return RuledOut("DDIO hit", 1 - min(hits) < _DDIO, f"{min(hits):.1%}")
+    return RuledOut("DDIO hit", 1 - min(hits) <= limit, f"{min(hits):.1%}")

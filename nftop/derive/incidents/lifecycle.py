@@ -25,20 +25,17 @@ from nftop.derive.incidents.causes import (
     losses_of,
 )
 from nftop.derive.incidents.evidence import chain_of, ruled_out
-from nftop.derive.incidents.parties import (
+from nftop.derive.incidents.parties import Cause, CauseKey, Parties
+from nftop.derive.incidents.victims import (
     Before,
     Begin,
-    Cause,
-    CauseKey,
     DropCount,
-    Parties,
     before_of,
     cost_of_price,
     count_drops,
     dropped_before,
     follow_traces,
     loss_of,
-    number_of,
     price_of,
     victim_of,
     worst_of,
@@ -46,11 +43,10 @@ from nftop.derive.incidents.parties import (
 from nftop.derive.nf.recent import RECENT, Recent, RecentRates
 from nftop.derive.occupants import POLLERS
 from nftop.derive.threads import THREADS
-from nftop.model.frame import Finding, Frame, NfRow
+from nftop.model.frame import Finding, Frame, NfRow, Subject
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
-from nftop.model.missing import Missing, Reason
-from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
+from nftop.model.missing import Missing, Reason, number_or
 from nftop.model.sample import ThreadTable
 from nftop.model.struct import dataclass, field, replace
 
@@ -76,6 +72,7 @@ class Followed:
         takes_effects: as `Cause`.
         over_ns: CLOCK_MONOTONIC of the first tick without its cause; None while that is seen.
         drops: of its victims.
+        shown_by: rules and subjects of its findings.
     """
 
     key: CauseKey
@@ -87,6 +84,7 @@ class Followed:
     takes_effects: bool = True
     over_ns: int | None = None
     drops: DropCount = field(default_factory=DropCount)
+    shown_by: frozenset[tuple[str, Subject]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ class Incidents:
 
 
 def step_incidents(
-    state: IncidentState, inputs: FindingInputs, parties: Parties, rules: RuleSettings = NO_SETTINGS
+    state: IncidentState, inputs: FindingInputs, parties: Parties
 ) -> tuple[IncidentState, Incidents]:
     """Fold one frame with its findings in."""
     frame = inputs.frame
@@ -139,7 +137,7 @@ def step_incidents(
         )  # fmt: skip
         past.insert(0, replace(ended, incident=incident))
     kept = tuple(past[:MOST_PAST])
-    acknowledged = set(rules.acknowledged)
+    acknowledged = set(inputs.settings.acknowledged)
     shown = sorted((item.incident for item in followed.values()), key=_harm)
     output = Incidents(
         tuple(_marked(item, acknowledged) for item in shown),
@@ -155,7 +153,7 @@ def _worst_causes(causes: Sequence[Cause], state: IncidentState, frame: Frame) -
     """At most `MOST_OPEN` in their order: those that harm most, then those that are open."""
     if len(causes) <= MOST_OPEN:
         return list(causes)
-    drops = {nf.key: number_of(nf.readings["drop_packets_per_s"]) for nf in frame.nfs}
+    drops = {nf.key: number_or(nf.readings["drop_packets_per_s"], 0.0) for nf in frame.nfs}
     open_ = {item.key for item in state.followed.values()}
 
     def harm(number: int) -> tuple[int, float, bool]:
@@ -215,7 +213,7 @@ def _is_clearing(item: Followed, frame: Frame, recent: Recent, nfs: Iterable[str
     passed_s = (frame.monotonic_ns - over_ns) / 1e9
     if passed_s <= max(STAYS_S, 2 * frame.elapsed_s):
         return True
-    few = _FEW_OF_WORST * number_of(item.incident.worst.drops_per_s)
+    few = _FEW_OF_WORST * number_or(item.incident.worst.drops_per_s, 0.0)
     return passed_s <= RECOVERS_S and all(
         _is_recovering(recent.get(key, RecentRates()), few) for key in nfs
     )
@@ -291,8 +289,8 @@ def _harm(incident: Incident) -> tuple[int, float, float, int]:
     price = incident.price
     return (
         -incident.severity,
-        -number_of(price.drops_per_s),
-        -number_of(price.lost_packets_per_s),
+        -number_or(price.drops_per_s, 0.0),
+        -number_or(price.lost_packets_per_s, 0.0),
         incident.began_ns,
     )
 
@@ -309,9 +307,9 @@ def _known(
     for item in free:
         if item.key == cause.key:
             return item
-    effects = {(item.rule, item.where) for item in cause.effects}
+    effects = {(item.rule, item.subject) for item in cause.effects}
     for item in free:
-        same = item.key.kind == "nf" and not effects.isdisjoint(item.incident.findings)
+        same = item.key.kind == "nf" and not effects.isdisjoint(item.shown_by)
         began_ns = min(finding.began_ns for finding in cause.findings)
         if same and began_ns - item.incident.began_ns <= EFFECT_BEFORE_S * 1e9:
             return item
@@ -337,8 +335,11 @@ def _follow(
     victims = [nfs[key] for key in cause.nfs if key in nfs]
     before = _before(known, victims, nfs, inputs.recent, began_ns)
     priced = [nf for nf in victims if nf.key in cause.priced]
-    price = price_of(priced, before, inputs.recent)
-    drops = known.drops if known else dropped_before(priced, inputs.recent, began_ns, counted_ns)
+    price = price_of(priced, before)
+    drops = (
+        known.drops if known
+        else dropped_before(priced, inputs.recent, began_ns, counted_ns, frame)
+    )  # fmt: skip
     drops = count_drops(drops, priced, frame)
     severity, names, muted = _of_findings(cause, old, price)
     harmed = _victims(victims, before, severity)
@@ -377,10 +378,13 @@ def _follow(
     shown, title = (
         (harmed, cause.title) if is_worst or known is None else (known.harmed, known.title)
     )
+    shown_by = frozenset((item.rule, item.subject) for item in (*cause.findings, *cause.effects))
+    if cause.is_over and known is not None:
+        shown_by = known.shown_by
     over_ns = None if not cause.is_over or known is None else known.over_ns or frame.monotonic_ns
     return Followed(
         cause.key, incident, began_ns, before, shown, title,
-        takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops,
+        takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops, shown_by=shown_by,
     )  # fmt: skip
 
 
@@ -448,7 +452,7 @@ def _with_evidence(
         chain=chain_of(
             inputs.frame, cause, incident, inputs.recent, () if old is None else old.chain
         ),
-        ruled_out=ruled_out(inputs.frame, incident, inputs.recent, began_ns),
+        ruled_out=ruled_out(inputs, incident, began_ns),
     )
 
 
@@ -487,7 +491,7 @@ def _severity(findings: Iterable[Finding], price: Price, cause: Cause) -> Severi
         return Severity.BAD
     # A cause seen before the rule of drops holds, whose victims lose packets already.
     harms = cause.takes_effects and cause.floor > Severity.INFO and cause.key.kind != "nf"
-    if harms and number_of(price.drops_per_s) > 0:
+    if harms and number_or(price.drops_per_s, 0.0) > 0:
         return Severity.BAD
     return cause.floor
 
@@ -511,13 +515,13 @@ def _run(state: IncidentState, tick: FoldTick) -> tuple[IncidentState, Incidents
     findings, gone = tick.output(FINDINGS)
     frame = replace(tick.output(FRAME), findings=findings)
     other_pollers = {row: poller.others for row, poller in tick.output(POLLERS).items()}
-    inputs = FindingInputs(frame, other_pollers, gone, tick.output(RECENT))
+    inputs = FindingInputs(frame, other_pollers, gone, tick.output(RECENT), tick.rules)
     reading = tick.sample.readings.get("processes")
     table = None if reading is None or isinstance(reading.value, Missing) else reading.value
     facts = {item.pid: item for item in table.culprits} if isinstance(table, ThreadTable) else {}
     uses = table.uses if isinstance(table, ThreadTable) else ()
     parties = Parties(frame, tick.output(THREADS), tick.output(POLLERS), facts, uses)
-    return step_incidents(state, inputs, parties, tick.rules)
+    return step_incidents(state, inputs, parties)
 
 
 INCIDENTS: FoldStage[IncidentState, Incidents] = FoldStage(

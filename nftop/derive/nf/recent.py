@@ -17,7 +17,7 @@ from nftop.model.column import median
 from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.metric import is_bound
 from nftop.model.metrics.nf import NF_METRICS
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, number_or, total
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.usual import NEW_NORMAL_AFTER_S
 
@@ -32,7 +32,6 @@ _LEAST_BEFORE = 3
 _COST_GROWN = 1.05
 _GONE_AFTER_S = 60.0
 _WARMING = Missing(Reason.WARMING, "nothing is known of it from before")
-_UNKNOWN = float("nan")
 
 
 class PacketCost(NamedTuple):
@@ -156,6 +155,12 @@ def throughput_of(nf: NfRow) -> tuple[str, Reading]:
     return "tx_packets_per_s", sent
 
 
+def arriving_of(nf: NfRow) -> Reading:
+    """Packets received and missed per second, a lower bound if the latter are unknown."""
+    received, missed = nf.readings["rx_packets_per_s"], nf.readings["missed_packets_per_s"]
+    return received if isinstance(missed, Missing) else total((received, missed))
+
+
 def cost_of(nf: NfRow, like: PacketCost | None = None) -> PacketCost:
     """Cycles of work per packet where the NF counts these, else all cycles per packet.
 
@@ -185,15 +190,14 @@ def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
     last = known.now
     if last is not None and (now_ns - last.monotonic_ns) < _SPACING_S * 1e9:
         return known
-    received, missed = nf.readings["rx_packets_per_s"], nf.readings["missed_packets_per_s"]
     cost = cost_of(nf)
     point = RecentPoint(
         now_ns,
-        _number(throughput_of(nf)[1]),
-        _number(received) + (0.0 if isinstance(missed, Missing) else missed),
-        _number(nf.readings["drop_packets_per_s"]),
-        _number(cost.value),
-        _number(nf.readings.get("ovs.cache_hit_ratio", _WARMING)),
+        number_or(throughput_of(nf)[1], math.nan),
+        number_or(arriving_of(nf), math.nan),
+        number_or(nf.readings["drop_packets_per_s"], math.nan),
+        number_or(cost.value, math.nan),
+        number_or(nf.readings.get("ovs.cache_hit_ratio", _WARMING), math.nan),
         is_work=cost.metric == "busy_cpp",
         is_bound=cost.is_bound,
     )
@@ -232,10 +236,6 @@ def _usual(values: list[float]) -> Reading:
     if len(known) < _LEAST_POINTS:
         return _WARMING
     return median(known)
-
-
-def _number(reading: Reading) -> float:
-    return _UNKNOWN if isinstance(reading, Missing) else reading
 
 
 def _run(state: RecentState, tick: FoldTick) -> tuple[RecentState, Recent]:

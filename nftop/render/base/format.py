@@ -9,23 +9,20 @@ fit either the cell is filled with `#`. Only zero prints as zero.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from nftop.model.clock import clock_of
 from nftop.model.frame import Finding
 from nftop.model.incident import Incident
 from nftop.model.metrics.metric import BOUND, Unit
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.number_text import COUNT, DIGITS, NO_CHANGE, Form, number_texts
 
 ESTIMATE = "~"
-MORE_THAN_0 = "0+"  # too small to print; `<` would make a bound of it
 
 _EXACT_FROM = 0.0995  # below this shares have a decimal anyway
 _MANIFOLD, _SHORT_OF_ALL = 9.0, 0.99  # from here on a change is a multiple; all but all
-_NO_CHANGE = 0.005
-_SUFFIXES = ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 
 
 def number(value: float, unit: Unit, width: int) -> str:
@@ -37,7 +34,7 @@ def number(value: float, unit: Unit, width: int) -> str:
         return _change(value, width)
     form = _FORMS[unit]
     scaled = value * form.factor
-    texts = (item + form.suffix for item in _texts(scaled, form))
+    texts = (item + form.suffix for item in number_texts(scaled, form))
     return next((item for item in texts if len(item) <= width), "#" * max(0, width))
 
 
@@ -118,10 +115,10 @@ def way_mib(size_bytes: float) -> str:
 
 def _change(ratio: float, width: int) -> str:
     """`+20%`, from ten times on `x10`; less than half a percent is `0%`, only -1 is -100%."""
-    if abs(ratio) < _NO_CHANGE:
+    if abs(ratio) < NO_CHANGE:
         shown = ["0%", "0"]
     elif ratio >= _MANIFOLD:
-        shown = [f"x{item}" for item in _texts(ratio + 1, _MULTIPLE)]
+        shown = [f"x{item}" for item in number_texts(ratio + 1, _MULTIPLE)]
     else:
         sign, size = "+" if ratio > 0 else "-", abs(ratio)
         size = size if ratio > 0 or ratio <= -1 else min(size, _SHORT_OF_ALL)
@@ -129,69 +126,26 @@ def _change(ratio: float, width: int) -> str:
     return next((item for item in shown if len(item) <= width), "#" * max(0, width))
 
 
-def _fixed(value: float, places: int) -> str:
-    text = f"{value:.{places}f}"
-    if -0.5 <= value <= 0.5 and not text.strip("-0."):
-        return _nothing_less(value)
-    return text
-
-
-def _nothing_less(value: float) -> str:
-    """A number whose printed digits are all 0: `0` only if it is 0."""
-    return "0" if value == 0 else MORE_THAN_0
-
-
-class _Form(NamedTuple):
-    """How a unit prints: value x factor, with the decimals of the first step whose end is above."""
-
-    factor: float
-    steps: tuple[tuple[float, int], ...]
-    suffix: str = ""
-
-
-# Ends below which a number has so many decimals: three significant digits.
-_DIGITS = ((9.995, 2), (99.95, 1), (999.5, 0))
-
-
-def _texts(value: float, form: _Form) -> Iterator[str]:
-    """`value` by its form, then with fewer decimals, then with a prefix, then as a power of ten."""
-    size = abs(value)
-    places = next((places for end, places in form.steps if size < end), None)
-    if places is not None:
-        for fewer in range(places, -1, -1):
-            yield _fixed(value, fewer)
-    for factor, suffix in _SUFFIXES:
-        scaled = size / factor
-        if 0.9995 <= scaled < 999.5:
-            places = next(places for end, places in _DIGITS if scaled < end)
-            for fewer in range(places, -1, -1):
-                yield f"{value / factor:.{fewer}f}{suffix}"
-    yield f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
-
-
-_PLAIN = _Form(1.0, _DIGITS)
-# What is counted, or measured no better, has at most one decimal.
-_COUNTS = ((99.95, 1), (999.5, 0))
-_COUNT = _Form(1.0, _COUNTS)
-_MULTIPLE = _Form(1.0, ((999.5, 0),))
-_FORMS: Mapping[Unit, _Form] = {
-    Unit.RATIO: _Form(100.0, ((9.95, 1), (1e15, 0)), "%"),
+_PLAIN = Form(1.0, DIGITS)
+_MULTIPLE = Form(1.0, ((999.5, 0),))
+_FORMS: Mapping[Unit, Form] = {
+    Unit.RATIO: Form(100.0, ((9.95, 1), (1e15, 0)), "%"),
     Unit.PER_CYCLE: _PLAIN,
-    Unit.CYCLES: _COUNT,
-    Unit.INSTRUCTIONS: _COUNT,
-    Unit.PACKETS_PER_S: _Form(1e-6, ((0.9995, 3), *_DIGITS)),
-    Unit.PER_S: _COUNT,
-    Unit.REQUESTS_PER_S: _Form(1e-6, ((0.9995, 3), *_DIGITS)),
+    Unit.CYCLES: COUNT,
+    Unit.INSTRUCTIONS: COUNT,
+    Unit.PACKETS_PER_S: Form(1e-6, ((0.9995, 3), *DIGITS)),
+    Unit.PER_S: COUNT,
+    Unit.REQUESTS_PER_S: Form(1e-6, ((0.9995, 3), *DIGITS)),
     Unit.PER_PACKET: _PLAIN,
     Unit.BYTES_PER_PACKET: _PLAIN,
     Unit.PACKETS: _PLAIN,
-    Unit.NS: _COUNT,
-    Unit.HZ: _Form(1e-9, _DIGITS),
-    Unit.BYTES_PER_S: _Form(1e-9, _DIGITS),
-    Unit.BYTES: _Form(2.0**-20, _COUNTS),
-    Unit.WATTS: _COUNT,
-    Unit.JOULES: _Form(1e-3, _COUNTS),
-    Unit.DEGREES_C: _Form(1.0, ((1e15, 0),)),
+    Unit.NS: COUNT,
+    Unit.HZ: Form(1e-9, DIGITS),
+    Unit.BYTES_PER_S: Form(1e-9, DIGITS),
+    Unit.BYTES: Form(2.0**-20, COUNT.steps),
+    Unit.WATTS: COUNT,
+    Unit.JOULES: Form(1e-3, COUNT.steps),
+    Unit.DEGREES_C: Form(1.0, ((1e15, 0),)),
 }
 
 _WORDS: Mapping[Unit, str] = {

@@ -20,7 +20,7 @@ from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.cpu import WAIT_RATIO_MOST
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
-from nftop.model.usual import USUAL_METRICS, UsualTable
+from nftop.model.usual import NEAR, USUAL_METRICS, UsualTable
 from nftop.render.base.bars import METRICS as BAR_METRICS
 from nftop.render.base.graph import trend_texts
 from nftop.render.base.line import Span, Tone
@@ -29,7 +29,6 @@ from nftop.render.incidents.line import container_text
 
 # Rows with this much harm or more are sick; changes up to `NEAR` of what is usual are not.
 SICK = 0.5
-NEAR = 0.03
 LOSING = 3.0  # from here on packets are lost
 _LOSS, _WAIT = 4.0, 1.0
 _BEHIND = 0.05  # less than a step

@@ -14,6 +14,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound, is_other
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.usual import NEAR
 from nftop.render.base import format as fmt
 from nftop.render.base import table
 from nftop.render.base.bars import bars
@@ -24,7 +25,7 @@ from nftop.render.base.text import fit, printable
 from nftop.render.cache import panel
 from nftop.render.cache.way_cells import ClassLook
 from nftop.render.cores.columns import BAR, GROUP, TREND, USUAL, columns_for, sorts_down
-from nftop.render.cores.harm import LOSING, NEAR, SICK, RowFacts, RowTrend, change_tone
+from nftop.render.cores.harm import LOSING, SICK, RowFacts, RowTrend, change_tone
 from nftop.render.cores.rows import CpuRows, CpuView, arrange, rows_in_view
 from nftop.render.power.settings import TEXTS, fitted
 

@@ -16,7 +16,7 @@ from nftop.model.struct import dataclass, field
 
 
 class LineRule(NamedTuple):
-    """Rules for masks of a line of schemata, as `control.rules.MaskRule`."""
+    """Rules for masks of a line of schemata, as `control.rdt_limits.MaskRule`."""
 
     ways: int
     min_bits: int = 1

@@ -32,8 +32,9 @@ from nftop.model.experiment import (
 )
 from nftop.model.ids import L3Domain
 from nftop.model.metrics.metric import BOUND, Unit
+from nftop.model.number_text import MORE_THAN_0
 from nftop.model.rdt.rdt import MbaUnit, class_name
-from nftop.render.base.format import MORE_THAN_0, duration_text, number
+from nftop.render.base.format import duration_text, number
 from nftop.render.base.text import cells, fit, printable, truncate, wrap
 from nftop.render.editor.change import changed, drawn
 

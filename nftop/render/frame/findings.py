@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from nftop.derive.findings.rules import rule_called
+from nftop.derive.findings.registry import rule_called
 from nftop.model.frame import Finding, Frame
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, base_name
 from nftop.render.base.format import since_text

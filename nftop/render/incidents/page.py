@@ -28,7 +28,7 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import class_name
 from nftop.model.remedy import DraftMask, Remedy
 from nftop.model.struct import dataclass, field
-from nftop.model.usual import NEW_NORMAL_AFTER_S
+from nftop.model.usual import NEAR, NEW_NORMAL_AFTER_S
 from nftop.render.base import format as fmt
 from nftop.render.base.format import duration_text, since_text
 from nftop.render.base.graph import line_rows
@@ -51,7 +51,6 @@ from nftop.render.timeline.axis import Cells, TimeAxis
 _TWO_COLUMNS_FROM = 100
 _LEFT_SHARE = 0.62
 _GRAPH_ROWS = 7
-_SAME_VALUE = 0.03
 _STEPS = {"change": ("◆", Tone.ACCENT), "cause": ("●", Tone.BAD), "effect": ("↓", Tone.WARN)}
 _KINDS = {
     "process": "process", "class": "cache class", "nf": "network function", "cpu": "CPU",
@@ -275,7 +274,7 @@ def _class_facts(view: IncidentView) -> Iterator[str]:
 def _was(view: IncidentView, metric: str, now: float, unit: Unit) -> str:
     """A value of the culprit's class before the incident, if it is another."""
     before = view.class_before.get(metric)
-    if before is None or abs(now - before) <= _SAME_VALUE * now:
+    if before is None or abs(now - before) <= NEAR * now:
         return ""
     return f" (was {fmt.number(before, unit, 6)})"
 
@@ -395,12 +394,12 @@ def _uncounted_text(item: Uncounted, *, ended: bool) -> str:
 def _no_price(incident: Incident) -> str:
     """Why there is no price: nothing is lost, it is not counted, or it is not this one's.
 
-    "" if packets were lost in all: at a rate that rounds to 0, or before its worst tick.
+    "" if packets were lost in all, before its worst tick.
     """
     drops = [
         item.drops_per_s
         for item in incident.victims
-        if not isinstance(item.drops_per_s, Missing) and item.drops_per_s >= 0.5
+        if not isinstance(item.drops_per_s, Missing) and item.drops_per_s > 0
     ]
     ended = incident.until_ns is not None
     if drops:

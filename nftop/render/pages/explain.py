@@ -9,17 +9,16 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from nftop.derive.findings.engine import ENDS_AFTER_S, LEAST_TICKS
+from nftop.derive.findings.registry import all_rules
 from nftop.derive.findings.rule import Rule
-from nftop.derive.findings.rules import all_rules
 from nftop.model.data_files import data_file
 from nftop.model.metrics.catalogue import EXPLAINED
 from nftop.model.metrics.device import DEVICE_EVENTS
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.pcm import caveat_of
 from nftop.model.metrics.tma import TMA_METRICS
-from nftop.model.usual import NEW_NORMAL_AFTER_S, USUAL_SPAN_S
+from nftop.model.usual import NEAR, NEW_NORMAL_AFTER_S, USUAL_SPAN_S
 from nftop.render.cores.columns import BAR
-from nftop.render.cores.harm import NEAR
 from nftop.render.traffic.page import sections
 from nftop.uarch.explain import definition
 from nftop.uarch.table import Uarch

@@ -18,6 +18,7 @@ from nftop.model.metrics.pcm import PCM_PACKAGE_METRICS
 from nftop.model.metrics.power import COUNTED_POWER_PACKAGE_METRICS
 from nftop.model.metrics.probes import CORE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.number_text import MORE_THAN_0
 from nftop.model.perf_tool import PerfTask
 from nftop.render.base import format as fmt
 from nftop.render.base.bars import PARTS
@@ -49,7 +50,7 @@ from nftop.uarch.table import load, names
 
 _MARKS = (
     ("<", "upper bound: may include empty polls (core not saturated)"),
-    (fmt.MORE_THAN_0, "above 0, too small to print"),
+    (MORE_THAN_0, "above 0, too small to print"),
     (
         "~",
         f"estimate: counted less than {ESTIMATE_BELOW:.0%} of the time, or not of core cycles",

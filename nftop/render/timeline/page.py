@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from nftop.model.change import Noticed, OwnChange
 from nftop.model.clock import NS_PER_S, clock_of, clock_width
-from nftop.model.frame import Frame, NfRow
+from nftop.model.frame import Frame
 from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.metric import Unit
-from nftop.model.missing import Missing, Reason
+from nftop.model.missing import Missing, Reason, number_or
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
 from nftop.render.base import format as fmt
@@ -344,10 +344,8 @@ class _Graphs:
         if series is self.strip.drops:
             return drops_text(self.strip)
         at_ns = self.strip.last_ns if self.strip.cursor_ns is None else self.strip.cursor_ns
-        at = int(np.searchsorted(series.times_ns, at_ns, side="right")) - 1
-        if at < 0 or not np.isfinite(series.values[at]):
-            return "-"
-        return fmt.number(float(series.values[at]), unit, 6)
+        value, _ = series.at(at_ns)
+        return "-" if math.isnan(value) else fmt.number(value, unit, 6)
 
     def _label(self, name: str, scale: str) -> Span:
         if self.left < _LEFT:
@@ -476,7 +474,7 @@ def _then_and_now(then: Frame, now: Frame, width: int, rows: int) -> list[Line]:
         Line((Span(fit(head, width), Tone.HEADER),), Tone.HEADER),
     ]
     newest = {nf.key: nf for nf in now.nfs}
-    order = sorted(then.nfs, key=lambda nf: -_lost(nf))
+    order = sorted(then.nfs, key=lambda nf: -number_or(nf.readings["drop_packets_per_s"], 0.0))
     for nf in order[: rows - _THEN_HEAD]:
         spans = [Span(f" {fit(nf.name, _NAME)}", Tone.PLAIN)]
         for _, metric, unit in metrics:
@@ -487,11 +485,6 @@ def _then_and_now(then: Frame, now: Frame, width: int, rows: int) -> list[Line]:
             spans.append(Span(f"{fmt.cell(is_, unit, _CELL - 2):>{_CELL - 2}}", Tone.MUTED))
         lines.append(line(*spans))
     return lines
-
-
-def _lost(nf: NfRow) -> float:
-    drops = nf.readings["drop_packets_per_s"]
-    return 0.0 if isinstance(drops, Missing) else drops
 
 
 def _hours(data: TimelineData, width: int, *, ascii_only: bool) -> list[Line]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nftop.derive.findings.rules import rule_called
+from nftop.derive.findings.registry import rule_called
 from nftop.model.bounded_toml import parse_toml
 from nftop.model.rule_settings import (
     MOST_ACKNOWLEDGED,

@@ -12,9 +12,9 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from nftop.control.gate_protocols import ClassGate
+from nftop.control.rdt_limits import Rules
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.draft import Draft
-from nftop.control.rules import Rules
 from nftop.derive.compare.settling import Term
 from nftop.derive.compare.verdict import Verdict, verdict_of
 from nftop.derive.compare.window import Window

@@ -12,11 +12,10 @@ from textual.app import App
 from textual.binding import BindingType
 
 from nftop.control.resctrl.remedy import remedy, remedy_inputs
+from nftop.derive.findings.registry import rule_called
 from nftop.derive.findings.rule import Rule
-from nftop.derive.findings.rules import rule_called
 from nftop.model.clock import NS_PER_S
-from nftop.model.frame import Finding, Frame
-from nftop.model.ids import parse_cpu_list
+from nftop.model.frame import Finding, Frame, Subject
 from nftop.model.incident import Incident, Severity
 from nftop.model.remedy import Remedy
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
@@ -400,7 +399,7 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
     ) -> None:
         self._session = session
         self._rules = rules
-        self._chosen: tuple[str, str] | None = None  # rule and subject
+        self._chosen: tuple[str, Subject] | None = None
         self._limited: tuple[Rule, tuple[tuple[str, ...], ...]] | None = (
             None  # what the prompt is about
         )
@@ -433,7 +432,7 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
     def finding(self) -> Finding | None:
         """The finding under the cursor; the first one if the chosen one is over."""
         listed = self._listed
-        chosen = (item for item in listed if (item.rule, item.where) == self._chosen)
+        chosen = (item for item in listed if (item.rule, item.subject) == self._chosen)
         return next(chosen, None) or next(iter(listed), None)
 
     @property
@@ -456,7 +455,7 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
         # Of two equal ones the position counts.
         at = next(index for index, item in enumerate(listed) if item is finding)
         chosen = listed[max(0, min(at + by, len(listed) - 1))]
-        self._chosen = chosen.rule, chosen.where
+        self._chosen = chosen.rule, chosen.subject
         self.paint()
         lines = self._text(self.size.width)
         rows = [index for index, item in enumerate(lines) if item.fill is Tone.SELECTION]
@@ -489,17 +488,12 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
 
     def _names(self, finding: Finding, *, for_all: bool) -> tuple[tuple[str, ...], ...]:
         """Names of the NFs that a finding is about; () for all."""
-        kind, _, rest = finding.where.partition(" ")
-        frame = self._session.frame
-        if for_all or frame is None or kind not in ("nf", "cpu"):
+        subject, frame = finding.subject, self._session.frame
+        if for_all or frame is None:
             return ((),)
-        if kind == "nf":
-            return (self._rules.names(rest),)
-        try:
-            cpus = parse_cpu_list(rest)
-        except ValueError:
-            return ((),)
-        own = [nf.name for nf in frame.nfs if not set(cpus).isdisjoint(nf.cpus)]
+        if subject.kind == "nf":
+            return (self._rules.names(subject.name),)
+        own = [nf.name for nf in frame.nfs if not set(subject.cpus).isdisjoint(nf.cpus)]
         return tuple(self._rules.names(name) for name in own) or ((),)
 
 

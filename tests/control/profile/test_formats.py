@@ -23,8 +23,8 @@ from nftop.control.profile.profile import (
     mended,
 )
 from nftop.control.profile.validate import export_profile, fit
+from nftop.control.rdt_limits import LimitRule, MaskRule, Rules
 from nftop.control.resctrl.plan import propose
-from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, CreateGroup, MoveTasks, SetSchemata, State
 from nftop.model.ids import Cpu
 from nftop.model.rdt.rdt import EXCLUSIVE, ROOT

@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.control.profile.pqos_config import parse
 from nftop.control.profile.profile import mended
 from nftop.control.profile.validate import Fitted, fit
-from nftop.control.rules import LimitRule, MaskRule, Rules
+from nftop.control.rdt_limits import LimitRule, MaskRule, Rules
 from nftop.model.change import Cell, MoveCpus, SetSchemata, State
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import ROOT

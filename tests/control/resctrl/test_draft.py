@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.control.backend import after
+from nftop.control.rdt_limits import LimitRule, MaskRule
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.draft import Draft, DraftStep, begin, rebased
 from nftop.control.resctrl.operations import steps
 from nftop.control.resctrl.plan import propose
-from nftop.control.rules import LimitRule, MaskRule
 from nftop.model.change import (
     IO_GROUP,
     Cell,

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 import pytest
 
+from nftop.control.rdt_limits import MaskRule, Rules
 from nftop.control.resctrl.footprint import FootprintError, FootprintRequest, plan_footprint
-from nftop.control.rules import MaskRule, Rules
 from nftop.model.change import Cell, State
 from nftop.model.footprint import UNREQUESTED, FootprintPlan, FootprintSubject
 from nftop.model.frame import Frame

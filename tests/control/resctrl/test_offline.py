@@ -12,8 +12,8 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.control.change_history import initial_values, waiting
 from nftop.control.gate import BackendClassGate
 from nftop.control.journal_entry import Requester
+from nftop.control.rdt_limits import LimitRule, MaskRule, Rules
 from nftop.control.recovery import RESTORED, plan_revert, recover
-from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.control.transaction import apply, keep, serve
 from nftop.control.wording import offline_sentences
 from nftop.model.change import (

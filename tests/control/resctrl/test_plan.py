@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.control.rdt_limits import IoRule, LimitRule, MaskRule, Rules, untouchable
 from nftop.control.resctrl.messages import ways_text
 from nftop.control.resctrl.plan import propose
-from nftop.control.rules import IoRule, LimitRule, MaskRule, Rules, untouchable
 from nftop.model.change import (
     Action,
     Cell,

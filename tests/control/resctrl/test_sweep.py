@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import pytest
 
+from nftop.control.rdt_limits import IoRule, MaskRule, Rules
 from nftop.control.resctrl.sweep import (
     SweepError,
     SweepRequest,
     plan_sweep,
     set_command,
 )
-from nftop.control.rules import IoRule, MaskRule, Rules
 from nftop.model.change import Cell, State
 from nftop.model.experiment import Experiment
 from nftop.model.frame import Frame

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from nftop.control.backend import AbsentError, LockedError, RefusedError
+from nftop.control.rdt_limits import IoRule, LimitRule, MaskRule
 from nftop.control.resctrl import writer as resctrl_module
 from nftop.control.resctrl.operations import ResctrlStep
 from nftop.control.resctrl.writer import Resctrl, open_resctrl, threads_of
-from nftop.control.rules import IoRule, LimitRule, MaskRule
 from nftop.model.change import Cell
 from nftop.sources.resctrl.files import shared_lock
 from tests.sources.resctrl.trees import MOUNT, captured, group_files, plain, write

@@ -15,8 +15,8 @@ from functools import cache
 import numpy as np
 
 from nftop.control.backend import goal
+from nftop.control.rdt_limits import MaskRule, Rules
 from nftop.control.resctrl.sweep import SweepRequest, plan_sweep
-from nftop.control.rules import MaskRule, Rules
 from nftop.derive.compare.window import NF_KEPT
 from nftop.derive.experiment.curve import curve_of, differences, irrelevant_loss
 from nftop.derive.experiment.engine import (

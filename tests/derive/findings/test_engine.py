@@ -11,6 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.findings.engine import (
+    FINDINGS,
     UNKNOWN_FOR_S,
     EarlierFindings,
     FindingState,
@@ -18,13 +19,14 @@ from nftop.derive.findings.engine import (
     step_findings,
 )
 from nftop.derive.findings.inputs import FindingInputs, FindingKey
+from nftop.derive.findings.registry import all_rules, rule_called
 from nftop.derive.findings.rule import Measured, Only, Rule, register, unregister
-from nftop.derive.findings.rules import all_rules, rule_called
 from nftop.model.column import column, from_readings
 from nftop.model.frame import Finding, Frame
 from nftop.model.metrics.catalogue import EXPLAINED
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.pages.explain import explain_rule, known_rules
+from tests.frames import about, frame, nic_drops
 from tests.recordings import taken
 from tests.samples import S
 
@@ -58,7 +60,7 @@ class Bench:
     def measure(self, inputs: FindingInputs) -> Measured:
         one = from_readings({0: self.reading}, 1, LATE)
         load = from_readings({0: self.load}, 1, LATE)
-        return Measured([FindingKey("cpu 1", self.owner)], one, {"load": load})
+        return Measured([FindingKey(about("cpu 1"), self.owner)], one, {"load": load})
 
     def tick(self, reading: Reading, after_s: float | None = None) -> Sequence[Finding]:
         self.now_s += self.pace_s if after_s is None else after_s
@@ -89,7 +91,14 @@ def test_it_has_to_last_and_says_since_when() -> None:
     assert bench.ticks(1, 9, 9, 9, 9, 9) == "......"
     (result,) = bench.tick(8)
     assert result == Finding(
-        "made-up", "ipc", "cpu 1", "8 at 10, above 5", 102 * S, began_ns=109 * S, brief="8 at 10"
+        "made-up",
+        "ipc",
+        about("cpu 1"),
+        "8 at 10, above 5",
+        102 * S,
+        began_ns=109 * S,
+        clear=3.0,
+        brief="8 at 10",
     )
     (result,) = bench.tick(7)
     assert (result.text, result.since_ns) == ("7 at 10, above 5", 102 * S)
@@ -206,15 +215,50 @@ def test_another_entity_at_the_same_key_begins_anew() -> None:
     assert bench.ticks(9) == "."
 
 
-def test_a_clock_that_goes_back_and_another_topology_begin_anew() -> None:
+def test_a_network_function_with_another_name_keeps_its_finding() -> None:
+    state, result, rule = FindingState(), tuple[Finding, ...](), rule_called("drops")
+    assert rule is not None
+    for second in range(12):
+        name = "pmd" if second < 10 else "pmd@3-4"
+        nf = replace(
+            frame().nfs[0], name=name, readings={**frame().nfs[0].readings, **nic_drops(9.0)}
+        )
+        now = replace(frame(8, second), nfs=(nf,))
+        state, result = step_findings(state, now, {}, pace_s=1.0, rules=[rule])
+    [one] = result
+    assert (one.where, one.began_ns, one.subject.key) == (
+        "nf pmd@3-4",
+        frame().monotonic_ns,
+        nf.key,
+    )
+
+
+def test_a_clock_that_goes_back_begins_anew_and_a_cpu_that_goes_offline_does_not() -> None:
     bench = Bench()
     bench.ticks(*[9] * 10)
     assert not bench.tick(9, after_s=-50.0)
     bench.ticks(*[9] * 10)
-    other = replace(a_frame().topology, notes=("another",))
-    frame = replace(a_frame(), topology=other, wall_ns=10**15, monotonic_ns=10**15)
-    _, result = step_findings(bench.state, frame, {}, pace_s=1.0, rules=[bench.rule()])
-    assert not result
+    *cpus, last = a_frame().topology.cpus
+    other = replace(a_frame().topology, cpus=(*cpus, replace(last, online=not last.online)))
+    at_ns = int((bench.now_s + 1) * S)
+    now = replace(a_frame(), topology=other, wall_ns=at_ns, monotonic_ns=at_ns + 7 * S)
+    _, [result] = step_findings(bench.state, now, {}, pace_s=1.0, rules=[bench.rule()])
+    assert result.began_ns == bench.tick(9)[0].began_ns
+
+
+def test_a_function_that_is_gone_stays_so_when_the_topology_changes() -> None:
+    host, state, shown, rule = frame(), FindingState(), "", rule_called("gone")
+    assert rule is not None
+    *cpus, last = host.topology.cpus
+    topologies = (host.topology, replace(host.topology, cpus=(*cpus, replace(last, online=False))))
+    for second in range(14):
+        now = replace(frame(8, second), topology=topologies[second > 8], nfs=host.nfs[second > 3 :])
+        if second == 11:  # rows of other CPUs
+            assert FINDINGS.trim is not None
+            state = FINDINGS.trim(state)
+        state, result = step_findings(state, now, {}, pace_s=1.0, rules=[rule])
+        shown += "!" if result else "."
+    assert shown == "......!!!!!..!"
 
 
 def test_a_condition_that_is_not_met_ends_it_and_one_nobody_knows_does_not() -> None:
@@ -234,8 +278,8 @@ def test_a_condition_that_is_not_met_ends_it_and_one_nobody_knows_does_not() -> 
 
 
 def test_what_begins_is_reported_once() -> None:
-    one = Finding("a", "ipc", "cpu 1", "5", 1)
-    again, other = replace(one, text="6"), replace(one, where="cpu 2")
+    one = Finding("a", "ipc", about("cpu 1"), "5", 1)
+    again, other = replace(one, text="6"), replace(one, subject=about("cpu 2"))
     assert begun((), (one, other)) == (one, other)
     assert begun((one,), (again, other)) == (other,)
     assert begun((one,), (replace(one, since_ns=2),)), "it had ended in between"
@@ -272,7 +316,7 @@ def test_every_entity_of_a_large_host_is_watched_separately() -> None:
 
     def measure(inputs: FindingInputs) -> Measured:
         values = np.where(np.arange(count) % 5 == 0, 9.0, 1.0)
-        keys = [FindingKey(f"cpu {cpu}", cpu) for cpu in range(count)]
+        keys = [FindingKey(about(f"cpu {cpu}"), cpu) for cpu in range(count)]
         return Measured(keys, column(values), {"load": column(np.full(count, 10.0))})
 
     rule = replace(Bench().rule(), measure=measure)
@@ -283,7 +327,7 @@ def test_every_entity_of_a_large_host_is_watched_separately() -> None:
 def test_registered_rule_is_evaluated_and_explained() -> None:
     def measure(inputs: FindingInputs) -> Measured:
         return Measured(
-            [FindingKey("host", None)], column(np.array([float(len(inputs.frame.nfs))]))
+            [FindingKey(about("host"), None)], column(np.array([float(len(inputs.frame.nfs))]))
         )
 
     rule = Rule("toy", "toy", ("ipc",), "host", measure, -1.0, -1.0, "toy {value}", "a test",

@@ -9,18 +9,13 @@ import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.derive.findings.cache_rules import memory_per_packet, noisy_neighbour
 from nftop.derive.findings.engine import FindingState, step_findings
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.poller_rules import core_ipc, foreign_sibling
+from nftop.derive.findings.registry import rule_called
 from nftop.derive.findings.rule import Measured
-from nftop.derive.findings.rules import rule_called
-from nftop.derive.findings.traffic_rules import (
-    memory_per_packet,
-    noisy_neighbour,
-    partial_writes,
-    register_writes,
-    uneven_channels,
-)
+from nftop.derive.findings.uncore_rules import partial_writes, register_writes, uneven_channels
 from nftop.model.column import Column, column, missing
 from nftop.model.frame import BoxTraffic, CoreDetail, Frame, TmaNode
 from nftop.model.ids import Cpu
@@ -57,13 +52,13 @@ def with_package(frame: Frame, **readings: Reading) -> Frame:
 
 
 def at(measured: Measured, where: str) -> Reading:
-    places = [key.where for key in measured.keys]
+    places = [key.subject.where for key in measured.keys]
     return measured.values[places.index(where)]
 
 
 def test_a_core_is_its_polling_threads_together() -> None:
     result = core_ipc(seen(healthy()))
-    wheres = [key.where for key in result.keys]
+    wheres = [key.subject.where for key in result.keys]
     assert wheres == ["cpu 1,23", "cpu 2,24", "cpu 3,25", "cpu 4,26", "cpu 12", "cpu 13,35",
                       "cpu 14,36"]  # fmt: skip
     assert at(result, "cpu 1,23") == pytest.approx(2.72, abs=0.05), "0.9 of 2.77, and empty polls"
@@ -104,7 +99,9 @@ def test_a_sibling_that_polls_for_the_same_function_is_none() -> None:
     result = foreign_sibling(seen(frame))
     assert at(result, "cpu 12") == 0.91
     assert (
-        dict(zip([k.where for k in result.keys], result.words["sibling"], strict=True))["cpu 12"]
+        dict(zip([k.subject.where for k in result.keys], result.words["sibling"], strict=True))[
+            "cpu 12"
+        ]
         == "34"
     )
     own = at(result, "cpu 1")
@@ -166,7 +163,9 @@ def test_a_neighbour_is_a_class_in_the_same_ways(snapshot: SnapshotAssertion) ->
     assert isinstance(at(noisy_neighbour(seen(apart)), "class vpp, L3 0"), Missing)
     near = noisy_neighbour(seen(grouped(healthy(), "tenant", mbm=9e9, cbm=0x007)))
     assert at(near, "class vpp, L3 0") == 9e9
-    message = dict(zip([key.where for key in near.keys], near.words["neighbour"], strict=True))
+    message = dict(
+        zip([key.subject.where for key in near.keys], near.words["neighbour"], strict=True)
+    )
     assert message["class vpp, L3 0"] == snapshot
     unknown = noisy_neighbour(seen(grouped(healthy(), "tenant", mbm=GONE, cbm=0x007)))
     assert isinstance(at(unknown, "class vpp, L3 0"), Missing)

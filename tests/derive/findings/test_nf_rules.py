@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from nftop.derive.findings.engine import FindingState, step_findings
+from nftop.derive.findings.registry import rule_called
 from nftop.derive.findings.rule import Rule
-from nftop.derive.findings.rules import rule_called
 from nftop.derive.nf.recent import RecentState, step_recent
 from nftop.model.frame import Finding
 from nftop.model.missing import Missing, Reading, Reason

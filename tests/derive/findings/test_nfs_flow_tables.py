@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nftop.derive.findings.rules import rule_called
+from nftop.derive.findings.registry import rule_called
 from nftop.model.frame import Frame
 from nftop.model.metrics.flow_tables import HITS_FELL_BY
 from nftop.model.missing import Missing, Reason

@@ -10,8 +10,8 @@ import re
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.derive.findings.registry import all_rules, rule_called
 from nftop.derive.findings.rule import Rule
-from nftop.derive.findings.rules import all_rules, rule_called
 from nftop.papers.rows import PaperRow, rows
 
 # Packets per second without a memtester, with one, and with one and CAT, by bytes of a frame.

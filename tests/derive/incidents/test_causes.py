@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.findings.engine import FindingState, step_findings
 from nftop.derive.findings.inputs import FindingInputs
-from nftop.derive.findings.rules import all_rules
+from nftop.derive.findings.registry import all_rules
 from nftop.derive.incidents.causes import CauseInputs, causes_of
 from nftop.derive.incidents.parties import Cause, Parties
 from nftop.model.column import column
@@ -18,13 +18,15 @@ from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import Severity
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.rdt.masks import Cbm
 from nftop.model.sample import ProcessFacts
+from tests.frames import about
 from tests.sim.hosts import Frozen, S
 
 VPP_PID = 5000
 CROSSED = (
-    Finding("cross-socket", "upi.received_bytes_per_s", "package 0", "14% of traffic", 0),
-    Finding("cross-socket", "upi.received_bytes_per_s", "package 1", "13% of traffic", 0),
+    Finding("cross-socket", "upi.received_bytes_per_s", about("package 0"), "14% of traffic", 0),
+    Finding("cross-socket", "upi.received_bytes_per_s", about("package 1"), "13% of traffic", 0),
 )
 
 
@@ -83,23 +85,25 @@ def test_else_by_the_traffic_of_its_class_to_other_sockets(snapshot: SnapshotAss
 def test_devices_of_a_socket_are_most_likely_those_of_the_nf_with_two_thirds_of_the_packets() -> (
     None
 ):
-    finding = Finding("partial-writes", "pcie.rfo.total_per_s", "package 1", "66% of writes", 0)
+    finding = Finding(
+        "partial-writes", "pcie.rfo.total_per_s", about("package 1"), "66% of writes", 0
+    )
     [cause] = causes(quiet(), finding)
     assert cause.culprit is not None and cause.culprit.name == "south/l3fwd"
     assert cause.likely and "72%" in cause.basis
-    [cause] = causes(quiet(), replace(finding, where="package 0"))
+    [cause] = causes(quiet(), replace(finding, subject=about("package 0")))
     assert cause.culprit is not None and cause.culprit.name == "devices of socket 0"
     assert not cause.likely and set(cause.nfs) == {"5000:9001", "6000:9002"}
 
 
 def test_what_a_source_calls_normal_is_information_for_its_program_only() -> None:
-    low = Finding("low-ipc", "core_ipc", "cpu 23", "IPC 1.45 of the core, below 1.75", 0)
+    low = Finding("low-ipc", "core_ipc", about("cpu 23"), "IPC 1.45 of the core, below 1.75", 0)
     [cause] = causes(quiet(), low)
     assert cause.floor is Severity.INFO
-    [cause] = causes(quiet(), replace(low, where="cpu 1,45"))
+    [cause] = causes(quiet(), replace(low, subject=about("cpu 1,45")))
     assert cause.floor is Severity.WARN and cause.culprit is not None
     assert cause.culprit.name == "vpp"
-    spoiled = Finding("bad-speculation", "tma.bad_speculation", "cpu 3,47", "7% of slots", 0)
+    spoiled = Finding("bad-speculation", "tma.bad_speculation", about("cpu 3,47"), "7% of slots", 0)
     assert [item.floor for item in causes(quiet(), spoiled)] == [Severity.INFO]
 
 
@@ -117,7 +121,7 @@ def with_busy(frame: Frame, group: str, *cpus: int) -> Frame:
     return replace(frame, cpus=replace(table, group=tuple(groups), columns=columns))
 
 
-NOISY = Finding("noisy-neighbour", "mbm_total_bytes_per_s", "class vpp, L3 0", "30 GB/s", 0)
+NOISY = Finding("noisy-neighbour", "mbm_total_bytes_per_s", about("class vpp, L3 0"), "30 GB/s", 0)
 
 
 def test_a_busy_program_in_the_class_of_an_nf_is_its_neighbour() -> None:
@@ -126,6 +130,33 @@ def test_a_busy_program_in_the_class_of_an_nf_is_its_neighbour() -> None:
     assert (cause.kind, cause.group, cause.l3) == ("neighbour", "vpp", 0)
     assert cause.culprit is not None and cause.culprit.cpus == (10,)
     assert cause.nfs == ("5000:9001",) and "30.0 GB/s" in cause.title
+
+
+def test_neighbours_are_culprits_beyond_the_limit_in_effect_only() -> None:
+    frame = with_group(quiet("burst"), "tenant", mbm_total_bytes_per_s=30e9)
+    wide = [replace(cache, cbm=Cbm(0x1F, cache.cbm.width)) if isinstance(cache.cbm, Cbm) else cache
+            for group in frame.groups if group.name == "/" for cache in group.caches]  # fmt: skip
+    groups = (replace(group, caches=tuple(wide)) if group.name == "/" else group
+              for group in frame.groups)  # fmt: skip
+    frame = with_group(replace(frame, groups=tuple(groups)), "/", mbm_total_bytes_per_s=3e9)
+    for clear, culprits in ((7.5e9, ["tenant"]), (1.5e9, ["/", "tenant"]), (40e9, ["tenant"])):
+        result = causes(frame, replace(NOISY, clear=clear))
+        assert sorted(cause.group for cause in result) == culprits
+
+
+def test_base_frequencies_are_of_the_package_and_of_cpus_that_have_one() -> None:
+    frame = quiet()
+    package = frame.topology.package_index
+    base = np.where(package == 0, 2.7e9, 3.9e9)
+    base[frame.topology.row_of[Cpu(1)]] = 2.1e9
+    base[-1] = base[frame.topology.row_of[Cpu(2)]] = np.nan
+    columns = {**frame.cpus.columns, "base_frequency_hz": column(base)}
+    frame = replace(frame, cpus=replace(frame.cpus, columns=columns))
+    slow = Finding("low-priority-core", "base_frequency_hz", about("cpu 1,45"), "x", 0)
+    [cause] = causes(frame, slow)
+    assert "2.1 GHz" in cause.title and cause.title.endswith("2.7")
+    unknown = replace(slow, subject=about("cpu 2"))
+    assert not any(char.isdigit() for cause in causes(frame, unknown) for char in cause.title)
 
 
 def test_a_neighbour_stays_the_same_while_its_busy_cpus_change() -> None:
@@ -151,35 +182,35 @@ def test_ways_that_two_victims_share_with_a_neighbour_count_once(
         replace(group, caches=tuple(ovs)) if group.name == "ovs" else group
         for group in frame.groups
     ))  # fmt: skip
-    result = (NOISY, replace(NOISY, where="class ovs, L3 0"))
+    result = (NOISY, replace(NOISY, subject=about("class ovs, L3 0")))
     [cause] = [item for item in causes(frame, *result) if item.group == "tenant"]
     assert len(cause.findings) == 2
     assert cause.title == snapshot
 
 
 def test_a_finding_of_a_subject_that_has_left_is_no_error() -> None:
-    for where in ("cpu 999", "nf nobody", "class nothing, L3 7", "package 9", "cpu x", ""):
+    for where in ("cpu 999", "nf nobody", "class nothing, L3 7", "package 9", "host"):
         for rule in ("low-ipc", "poller-waits", "busy-sibling", "noisy-neighbour", "ddio-misses",
                      "cross-socket", "uneven-channels", "traffic-stopped", "gone", "drops",
                      "low-priority-core"):  # fmt: skip
-            for cause in causes(quiet(), Finding(rule, "ipc", where, "text", 0)):
+            for cause in causes(quiet(), Finding(rule, "ipc", about(where), "text", 0)):
                 assert cause.findings
 
 
 def test_values_that_are_missing_leave_titles_without_numbers() -> None:
     absent = Missing(Reason.SOURCE)
     frame = with_group(quiet("burst"), "tenant", mbm_total_bytes_per_s=absent)
-    noisy = Finding("noisy-neighbour", "mbm_total_bytes_per_s", "class vpp, L3 0", "x", 0)
+    noisy = Finding("noisy-neighbour", "mbm_total_bytes_per_s", about("class vpp, L3 0"), "x", 0)
     [cause] = causes(frame, noisy)
     assert cause.title == "through 2 shared ways" and cause.group == "tenant"
     ovs = next(nf for nf in frame.nfs if nf.kind == "ovs")
     names = ("ovs.upcalls_per_s", "ovs.lost_upcalls_per_s", "ovs.cache_hit_ratio")
-    for known, title in (({}, "its flow tables missed"), ({names[0]: 7100.0}, "7.1k upcalls/s")):
+    for known, title in (({}, "its flow tables missed"), ({names[0]: 7100.0}, "7.10k upcalls/s")):
         readings = {**ovs.readings, **dict.fromkeys(names, absent), **known}
         nfs = tuple(replace(nf, readings=readings) if nf is ovs else nf for nf in frame.nfs)
-        lost = Finding("lost-upcalls", names[1], f"nf {ovs.name}", "x", 0)
+        lost = Finding("lost-upcalls", names[1], about(f"nf {ovs.name}", ovs.key), "x", 0)
         assert [one.title for one in causes(replace(frame, nfs=nfs), lost)] == [title]
-    registers = Finding("mmio-reads", "mmio.read_per_s", "package 0", "x", 0)
+    registers = Finding("mmio-reads", "mmio.read_per_s", about("package 0"), "x", 0)
     rows = (replace(row, readings={**row.readings, "mmio.read_per_s": absent})
             for row in frame.packages)  # fmt: skip
     [cause] = causes(replace(frame, packages=tuple(rows)), registers)
@@ -190,12 +221,14 @@ def test_throttling_harms_by_its_effect_on_pollers() -> None:
     frame = quiet()
     vpp = next(nf for nf in frame.nfs if nf.kind == "vpp")
     cpu, package = vpp.cpus[0], frame.topology.cpus[frame.topology.row_of[vpp.cpus[0]]].package
-    hot = Finding("core-throttled", "throttles_per_s", f"cpu {cpu}", "x", 0, began_ns=5 * S)
-    whole = Finding("package-throttled", "throttles_per_s", f"package {package}", "x", 0)
+    hot = Finding("core-throttled", "throttles_per_s", about(f"cpu {cpu}"), "x", 0, began_ns=5 * S)
+    whole = Finding("package-throttled", "throttles_per_s", about(f"package {package}"), "x", 0)
     [cause] = causes(frame, hot, whole)
     assert (cause.kind, cause.floor, len(cause.findings)) == ("throttled", Severity.WARN, 2)
     assert vpp.key in cause.nfs
-    lost = Finding("drops", "missed_packets_per_s", f"nf {vpp.name}", "x", 0, began_ns=6 * S)
+    lost = Finding(
+        "drops", "missed_packets_per_s", about(f"nf {vpp.name}", vpp.key), "x", 0, began_ns=6 * S
+    )
     [cause] = causes(frame, hot, lost)
     assert [item.rule for item in cause.effects] == ["drops"]
     # Nothing polls there: it explains a number, and harms nothing.

@@ -8,11 +8,14 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.incidents.evidence import chain_of, ruled_out
 from nftop.derive.incidents.parties import Cause, CauseKey
 from nftop.derive.nf.recent import RecentPoint, RecentRates
 from nftop.model.incident import RuledOut
-from tests.frames import SECOND_NS, WALL_NS
+from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.rule_settings import NO_SETTINGS
+from tests.frames import SECOND_NS, WALL_NS, nic_drops, with_cells
 from tests.render.incidents.scenes import frame_with, incident, victim
 
 BEGAN_NS = 20 * SECOND_NS
@@ -27,7 +30,14 @@ def rates(before: float, now: float) -> RecentRates:
 def load(**recent: RecentRates) -> RuledOut:
     one = replace(incident(), victims=tuple(victim(name) for name in recent))
     by_key = {f"key {name}": item for name, item in recent.items()}
-    return ruled_out(frame_with(one), one, by_key, BEGAN_NS)[0]
+    now = frame_with(one)
+    nfs = []
+    for key, item in by_key.items():
+        arriving: Reading = item.points[-1].arriving if item.points else NAN
+        arriving = Missing(Reason.STALE) if math.isnan(arriving) else arriving
+        readings = {**now.nfs[0].readings, **nic_drops(0.0), "rx_packets_per_s": arriving}
+        nfs.append(replace(now.nfs[0], key=key, readings=readings))
+    return ruled_out(FindingInputs(replace(now, nfs=tuple(nfs)), {}, (), by_key), one, BEGAN_NS)[0]
 
 
 def test_fewer_packets_at_one_victim_do_not_hide_more_at_another() -> None:
@@ -49,8 +59,17 @@ def test_a_number_of_one_victim_counts_without_those_of_others() -> None:
 
 def test_arriving_packets_are_not_checked_where_they_are_the_cause() -> None:
     one = replace(incident(), kind="stopped")
-    names = [item.name for item in ruled_out(frame_with(one), one, {}, BEGAN_NS)]
+    names = [item.name for item in ruled_out(FindingInputs(frame_with(one), {}), one, BEGAN_NS)]
     assert "arriving load" not in names and "wait" in names
+
+
+def test_a_cause_is_ruled_out_by_the_limit_that_the_operator_set() -> None:
+    one = replace(incident(), kind="nf")
+    waits = with_cells(frame_with(one), "wait_ratio", {1: 0.09})
+    settings = NO_SETTINGS.with_limit("poller-waits", 0.2)
+    for of, excluded in ((NO_SETTINGS, False), (settings, True)):
+        checks = ruled_out(FindingInputs(waits, {}, settings=of), one, BEGAN_NS)
+        assert {item.name: item.excluded for item in checks}["wait"] is excluded
 
 
 def test_without_readings_from_before_load_is_not_known() -> None:

@@ -27,13 +27,13 @@ from nftop.model.incident import Incident, Severity
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import ProcessFacts
 from nftop.model.threads import CpuUse
-from tests.frames import SECOND_NS, START_NS, WALL_NS, frame, nic_drops
+from tests.frames import SECOND_NS, START_NS, WALL_NS, about, frame, nic_drops
 from tests.samples import thread
 
 # In `tests.frames.frame` fwd polls on CPUs 1 and 2, vpp on CPU 3.
-DROPS = Finding("drops", "drop_packets_per_s", "nf fwd", "5 packets/s dropped", 0)
-WAITS = Finding("poller-waits", "wait_ratio", "cpu 1", "waited for its CPU 9%", 0)
-LOW_IPC = Finding("low-ipc", "core_ipc", "cpu 1", "IPC 1.5 of the core, below 1.75", 0)
+DROPS = Finding("drops", "drop_packets_per_s", about("nf fwd"), "5 packets/s dropped", 0)
+WAITS = Finding("poller-waits", "wait_ratio", about("cpu 1"), "waited for its CPU 9%", 0)
+LOW_IPC = Finding("low-ipc", "core_ipc", about("cpu 1"), "IPC 1.5 of the core, below 1.75", 0)
 
 
 class Fold:
@@ -269,12 +269,12 @@ def test_the_trace_has_the_onset_for_as_long_as_the_incident_lasts() -> None:
 
 def test_values_of_functions_that_left_are_not_kept() -> None:
     fold = Fold()
-    fold.tick(since(WAITS, 0), since(replace(WAITS, where="cpu 3"), 0))
+    fold.tick(since(WAITS, 0), since(replace(WAITS, subject=about("cpu 3")), 0))
     keys = {key for item in fold.state.followed.values() for key in item.before}
     assert len(keys) == 2
     left = fold.last.nfs[0].key
     now = replace(fold.last, nfs=fold.last.nfs[1:], monotonic_ns=fold.last.monotonic_ns + SECOND_NS)
-    registers = Finding("ddio-misses", "pcie.ddio_hit_ratio", "package 0", "x", WALL_NS)
+    registers = Finding("ddio-misses", "pcie.ddio_hit_ratio", about("package 0"), "x", WALL_NS)
     state = fold.state
     for frame_ in (replace(fold.last, findings=(registers,)), replace(now, findings=(registers,))):
         inputs = FindingInputs(frame_, {}, (), fold.recent.rates)
@@ -283,7 +283,9 @@ def test_values_of_functions_that_left_are_not_kept() -> None:
 
 
 def test_of_too_many_causes_those_that_harm_least_are_left_out() -> None:
-    notes = [Finding("note", "m", f"host {number}", "odd", 0) for number in range(MOST_OPEN + 5)]
+    notes = [
+        Finding("note", "m", about(f"host {number}"), "odd", 0) for number in range(MOST_OPEN + 5)
+    ]
     output = Fold().tick(*(since(item, 0) for item in notes), since(DROPS, 0), drops=5.0)
     assert len(output.active) == MOST_OPEN
     assert output.active[0].findings == (("drops", "nf fwd"),)
@@ -292,7 +294,7 @@ def test_of_too_many_causes_those_that_harm_least_are_left_out() -> None:
 def test_only_the_newest_of_those_that_ended_are_kept() -> None:
     fold, output = Fold(), Incidents()
     for number in range(MOST_PAST + 5):
-        fold.tick(since(Finding("drops", "m", "nf fwd", "t", 0), 20 * number), drops=1.0)
+        fold.tick(since(Finding("drops", "m", about("nf fwd"), "t", 0), 20 * number), drops=1.0)
         for _ in range(19):
             output = fold.tick()
     assert len(output.past) == MOST_PAST
@@ -302,7 +304,7 @@ def test_only_the_newest_of_those_that_ended_are_kept() -> None:
 
 def test_information_stays_apart_from_harm() -> None:
     fold = Fold()
-    named = replace(LOW_IPC, where="cpu 1")
+    named = replace(LOW_IPC, subject=about("cpu 1"))
     output = fold.tick(since(named, 0), since(DROPS, 20), drops=5.0)
     assert [item.severity for item in output.active] == [Severity.BAD, Severity.WARN]
 
@@ -347,6 +349,21 @@ def test_the_hypervisor_and_the_kernel_can_be_culprits(metric: str, name: str) -
     assert one.culprit is not None and one.culprit.kind == "host" and name in one.culprit.name
 
 
+def test_the_share_of_a_culprit_is_the_greatest_of_one_cpu_and_all_its_cpus_count() -> None:
+    waits = (since(WAITS, 0), since(replace(WAITS, subject=about("cpu 2")), 0))
+    uses = [CpuUse(Cpu(cpu), 77, "burn", 300_000_000, SECOND_NS) for cpu in (1, 2)]
+    other = CpuUse(Cpu(1), 88, "cron", 400_000_000, SECOND_NS)
+    [one] = Fold().tick(*waits, uses=(*uses, other)).active
+    assert one.culprit is not None and one.culprit.pid == 77
+    assert "30%" in one.title
+    threads = [
+        rate(0.75, pid=77, tid=cpu, allowed=(Cpu(cpu),), last_cpu=Cpu(cpu)) for cpu in (1, 2)
+    ]
+    [one] = Fold().tick(*waits, threads=threads, uses=uses).active
+    assert one.culprit is not None and one.culprit.pid == 77
+    assert "75%" in one.title
+
+
 def test_a_culprit_that_is_known_less_exactly_for_a_tick_stays() -> None:
     fold = Fold()
     threads = (rate(0.09, pid=80, tid=80, allowed=(Cpu(1),), program="backup"),)
@@ -357,7 +374,7 @@ def test_a_culprit_that_is_known_less_exactly_for_a_tick_stays() -> None:
 
 def test_a_function_that_is_gone_is_the_worst() -> None:
     departed = NfSighting("k", "ovs", 7, "ovs", WALL_NS, 0)
-    finding = Finding("gone", "rx_packets_per_s", "nf ovs", "pid 7 was here", 0)
+    finding = Finding("gone", "rx_packets_per_s", about("nf ovs", "k"), "pid 7 was here", 0)
     [one] = Fold().tick(since(finding, 0), gone=(departed,)).active
     assert (one.kind, one.severity) == ("gone", Severity.BAD)
     assert one.culprit is not None and (one.culprit.key, one.culprit.pid) == ("k", 7)
@@ -366,6 +383,17 @@ def test_a_function_that_is_gone_is_the_worst() -> None:
     assert "process 7 ended" not in listed.title
     [over] = Fold().tick(since(finding, 0), gone=(departed,)).active
     assert over.title == "process 7 ended"
+
+
+def test_two_functions_of_one_name_that_are_gone_are_two_incidents() -> None:
+    left = [NfSighting(f"k{pid}", "pmd", pid, "dpdk", WALL_NS, 0) for pid in (11, 22)]
+    gone = Finding("gone", "rx_packets_per_s", about("nf pmd"), "pid", 0)
+    findings = [since(replace(gone, subject=about("nf pmd", item.key)), 0) for item in left]
+    fold, seen = Fold(), set[tuple[str, int | None]]()
+    for _ in range(4):
+        output = fold.tick(*findings, gone=tuple(left))
+        seen |= {(item.id, item.culprit and item.culprit.pid) for item in output.active}
+    assert sorted(pid or 0 for _, pid in seen) == [11, 22] and not output.past
 
 
 def test_ids_do_not_depend_on_when_the_fold_began_and_a_clock_that_went_back_resets() -> None:
@@ -379,8 +407,8 @@ def test_ids_do_not_depend_on_when_the_fold_began_and_a_clock_that_went_back_res
 
 
 def test_a_rule_from_outside_becomes_an_incident_of_its_subject() -> None:
-    odd = Finding("own-rule", "cpp", "nf vpp", "3 things, above 2", 0, brief="3 things")
-    host = Finding("own-host-rule", "cpp", "host", "odd", 0, brief="odd")
+    odd = Finding("own-rule", "cpp", about("nf vpp"), "3 things, above 2", 0, brief="3 things")
+    host = Finding("own-host-rule", "cpp", about("host"), "odd", 0, brief="odd")
     output = Fold().tick(since(odd, 0), since(host, 0))
     assert {(item.kind, item.severity) for item in output.active} == {
         ("nf", Severity.WARN), ("host", Severity.INFO),

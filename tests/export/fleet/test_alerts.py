@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.derive.findings.rules import all_rules
+from nftop.derive.findings.registry import all_rules
 from nftop.export.fleet.alerts import alert_name, alerts
 from nftop.export.openmetrics.page import Tally, page
 from nftop.export.openmetrics.writer import TextFormat

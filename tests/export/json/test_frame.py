@@ -32,6 +32,7 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import L2Mask, Limits, Metered, MonitoringGroup, ResctrlTable
 from nftop.model.rule_settings import RuleSettings
 from tests.derive.scene import START, forwarding, tick
+from tests.frames import about
 from tests.rdt import DOMAINS, MIB, frame_of, group, in_cache, table, values
 from tests.render.incidents.scenes import incident
 from tests.samples import fold
@@ -117,7 +118,7 @@ def test_json_has_incidents_open_and_past(frames: list[Frame]) -> None:
 
 def test_json_has_findings_as_they_stand(frames: list[Frame]) -> None:
     result = Finding(
-        "low-ipc", "core_ipc", "cpu 1,5", "IPC 1.45 of the core", 1_767_225_600_250_000_000
+        "low-ipc", "core_ipc", about("cpu 1,5"), "IPC 1.45 of the core", 1_767_225_600_250_000_000
     )
     reported = json.loads(frame_json(replace(frames[1], findings=(result,))))["findings"]
     assert reported == [

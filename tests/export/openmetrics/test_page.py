@@ -41,6 +41,7 @@ from nftop.sources.pcm.document import parse_json, table_of
 from nftop.sources.pcm.source import topology_of
 from tests import frames
 from tests.export.prometheus import Labels, Read, read
+from tests.frames import about
 from tests.peers.pcm_server import captures
 from tests.rdt import MIB, frame_of, group, in_cache, table, values
 from tests.render.incidents.scenes import incident
@@ -292,8 +293,8 @@ def test_second_choices_and_estimates_are_named(simulated: Frame) -> None:
 
 
 def test_findings_are_1_with_labels_of_rule_and_entity(simulated: Frame) -> None:
-    one = Finding("low-ipc", "core_ipc", "cpu 1", "IPC 1.45", 0)
-    two = Finding("nf-memory", "mbm_total_bytes_per_s", f'class "{chr(10)}', "x", 0)
+    one = Finding("low-ipc", "core_ipc", about("cpu 1"), "IPC 1.45", 0)
+    two = Finding("nf-memory", "mbm_total_bytes_per_s", about(f'class "{chr(10)}'), "x", 0)
     page = read_page(replace(simulated, findings=(one, two)), TextFormat.OPENMETRICS)
     known = [(dict(key), value) for key, value in page["nftop_finding"].samples.items()]
     assert [value for _, value in known] == [1.0, 1.0]

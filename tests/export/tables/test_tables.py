@@ -23,7 +23,7 @@ from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.recording_loss import RecordingLoss
 from nftop.model.topology import Host
 from nftop.store.format.records import Marker
-from tests.frames import HOSTILE, hostile
+from tests.frames import HOSTILE, about, hostile
 from tests.recordings import taken
 from tests.sim.hosts import Frozen, S
 
@@ -43,7 +43,7 @@ def frames() -> tuple[Frame, ...]:
     }
     monitor = MonitorRow("m", 7, (), "pqos", {group.caches[0].l3: readings})
     groups = (replace(group, monitors=(monitor,)), *seen[2].groups[1:])
-    result = Finding("low-ipc", "core_ipc", "cpu 1,3", "IPC 1.45", 1_000_000_000)
+    result = Finding("low-ipc", "core_ipc", about("cpu 1,3"), "IPC 1.45", 1_000_000_000)
     with_devices = Frozen(cpus=6, processor="gold-6230n")
     devices = [with_devices.tick(S) for _ in range(2)][-1].devices
     lost = Price(Missing(Reason.SOURCE), 7.5)

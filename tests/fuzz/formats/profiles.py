@@ -9,8 +9,8 @@ from pathlib import Path
 from nftop.control.profile.formats import WRITERS, parse
 from nftop.control.profile.profile import mended
 from nftop.control.profile.validate import export_profile, fit
+from nftop.control.rdt_limits import Rules
 from nftop.control.resctrl.plan import propose
-from nftop.control.rules import Rules
 from nftop.model.change import State
 from tests.control.test_crash import furnished
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from nftop.control.backend import CLASSES
+from nftop.control.rdt_limits import LimitRule, MaskRule, Rules
 from nftop.control.resctrl import draft as drafts
-from nftop.control.rules import LimitRule, MaskRule, Rules
 from nftop.control.simulated import simulated_gates
 from nftop.model.change import Cell, State
 from nftop.model.frame import Frame

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.derive.findings.rules import all_rules, rule_called
+from nftop.derive.findings.registry import all_rules, rule_called
 from nftop.model.frame import Finding, Frame
 from nftop.render.frame.findings import (
     finding_page_lines,
@@ -15,7 +15,7 @@ from nftop.render.frame.findings import (
 )
 from nftop.render.pages.batch_text import frame_text
 from nftop.render.pages.explain import explain_rule
-from tests.frames import HOSTILE, frame, monotonic_of
+from tests.frames import HOSTILE, about, frame, monotonic_of
 
 NOW_NS = frame().wall_ns
 
@@ -26,7 +26,7 @@ def result(
 ) -> Finding:  # fmt: skip
     since_ns = NOW_NS - age_s * 10**9
     return Finding(
-        rule, "ipc", where, text, since_ns, began_ns=monotonic_of(since_ns),
+        rule, "ipc", about(where), text, since_ns, began_ns=monotonic_of(since_ns),
         is_note=is_note, is_ending=is_ending,
     )  # fmt: skip
 
@@ -53,8 +53,10 @@ def test_the_page_has_all_by_rule_with_source_and_limit(snapshot: SnapshotAssert
 
 
 def test_a_rule_that_this_nftop_does_not_know_is_shown_all_the_same() -> None:
-    text = "\n".join(line.text for line in finding_page_lines(with_findings(result("x", "y")), 80))
-    assert "! x\n" in text and "y: IPC 1.45" in text
+    text = "\n".join(
+        line.text for line in finding_page_lines(with_findings(result("x", "host y")), 80)
+    )
+    assert "! x\n" in text and "host y: IPC 1.45" in text
 
 
 def test_untrusted_text_obeys_nobody() -> None:

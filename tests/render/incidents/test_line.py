@@ -9,7 +9,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.findings.rule import si
 from nftop.model.incident import Party, Price, Severity
+from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.render.base import format as fmt
 from nftop.render.base.line import Click, Tone
 from nftop.render.base.text import ascii_only, cells
 from nftop.render.incidents.line import (
@@ -202,18 +204,18 @@ def test_packets_that_are_not_sent_are_a_price_without_drops() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (12.4, "12"), (999, "999"), (999.8, "1.00k"), (63e4, "630k"), (3.82e6, "3.82M"),
-     (42.04e6, "42.0M"), (999.6e6, "1.00G"), (1.5e12, "1500G")],
+    [(0, "0"), (0.02, "0+"), (0.2, "0.2"), (12.4, "12.4"), (999, "999"), (999.8, "1.00k"),
+     (63e4, "630k"), (3.82e6, "3.82M"), (42.04e6, "42.0M"), (999.6e6, "1.00G"), (1.5e12, "1.50T")],
 )  # fmt: skip
 def test_numbers_have_three_digits(value: float, text: str) -> None:
-    assert si(value) == text
+    assert si(value) == text == fmt.number(value, Unit.PER_S, 8)
 
 
 def test_ages_and_changes() -> None:
     assert incident_age(incident(), START_NS) == "2m00s"
     assert incident_age(incident(until_ns=WALL_NS - SECOND_NS), START_NS) == "ended 1s ago"
-    assert [change_text(value) for value in (-0.091, 0.004, -0.004, 0.12)] == [
-        "-9%", "0%", "0%", "+12%",
+    assert [change_text(value) for value in (-0.091, 0.004, -0.004, 0.12, -0.996, 12)] == [
+        "-9%", "0%", "0%", "+12%", "-99%", "x13",
     ]  # fmt: skip
     assert change_text(Missing(Reason.WARMING)) == ""
 

@@ -99,7 +99,9 @@ def test_changes_shortly_after_one_another_are_one_event() -> None:
 def test_recorded_text_of_a_change_gives_way_to_the_change_itself() -> None:
     history = EventHistory()
     history.mark("vpp: L3 0 003 -> 0fe", WALL_NS + 3 * SECOND_NS, kind="change")
-    assert history.events(WALL_NS, WALL_NS * 2)[0].text
+    (event,) = history.events(WALL_NS, WALL_NS * 2)
+    # Whether it still is in force is not known.
+    assert event.text and (event.state, event.end_ns) == (EventState.MOMENT, event.begin_ns)
     history.append(tick(3, noticed=(noticed(3, mask("003", "0fe")),)))
     (event,) = history.events(WALL_NS, WALL_NS * 2)
     assert event.changes == mask("003", "0fe")
@@ -139,6 +141,18 @@ def test_drops_are_summed_and_what_is_unknown_is_reported() -> None:
     assert strip.unknown.reason is Reason.SOURCE and why.detail in strip.unknown.detail
     history.append(replace(tick(3), nfs=()))
     assert history.strip(WALL_NS + 3 * SECOND_NS).unknown is not None
+
+
+def test_what_is_unknown_is_of_its_second_only() -> None:
+    history, why = EventHistory(), Missing(Reason.PERMISSION, "no")
+    [one] = tick(1, 2e6).nfs
+    blind = replace(one, key="other", readings={**one.readings, **nic_drops(why)})
+    for second in range(1, 5):
+        history.append(replace(tick(second, 2e6), nfs=(one, blind) if second < 3 else (one,)))
+    drops = history.strip(WALL_NS + 4 * SECOND_NS).drops
+    assert drops.values.tolist() == [2e6] * 4
+    reasons = [drops.at(WALL_NS + second * SECOND_NS)[1] for second in range(1, 5)]
+    assert reasons == [Reason.PERMISSION, Reason.PERMISSION, Reason.PRESENT, Reason.PRESENT]
 
 
 def test_network_functions_with_one_name_are_summed_and_an_unknown_one_stays_unknown() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.control.rules import Rules
+from nftop.control.rdt_limits import Rules
 from nftop.model.change import State
 from nftop.ui.options import Options
 from nftop.ui.screens.editor import EditorScreen

@@ -12,7 +12,7 @@ from nftop.model.rule_settings import NO_SETTINGS, RuleSetting, RuleSettings
 from nftop.store.user.rules import RulesFile, rules_file
 from nftop.ui.options import Options
 from tests.command import lines_with
-from tests.frames import frame, ticks
+from tests.frames import about, frame, ticks
 from tests.render.frame.test_findings import RESULT
 from tests.ui.harness import Running, running
 
@@ -74,7 +74,7 @@ async def test_a_setting_for_a_name_of_several_is_shown_as_not_in_effect(
 ) -> None:
     first, second = LAST.nfs
     nfs = (replace(first, name="pmd@1-2"), replace(second, name="pmd@3"))
-    drops = replace(RESULT[0], where="nf pmd@3")
+    drops = replace(RESULT[0], subject=about("nf pmd@3"))
     last = replace(LAST, wall_ns=frame().wall_ns, findings=(drops,), nfs=nfs)
     own = Options(rules=RulesFile(None, base=NO_SETTINGS.with_muted("drops", "pmd")))
     async with running(*QUIET, last, size=(120, 24), options=own) as run:

@@ -5,11 +5,11 @@ A limit is its source's, if that names one; else `own` explains nftop's choice.
 
 from __future__ import annotations
 
-from nftop.derive.findings import nf_rules, poller_rules, traffic_rules
+from nftop.derive.findings import cache_rules, nf_rules, poller_rules, uncore_rules
 from nftop.derive.findings.rule import Rule, registered, rule_of
 
 # Modules that register rules when they are imported.
-MODULES = (nf_rules, poller_rules, traffic_rules)
+MODULES = (cache_rules, nf_rules, poller_rules, uncore_rules)
 
 
 def all_rules() -> tuple[Rule, ...]:
