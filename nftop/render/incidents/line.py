@@ -304,20 +304,33 @@ def _well(frame: Frame, width: int) -> Line:
     if dropped > 0:
         text = f"{si(dropped)} drop/s, {mutes if muted else 'cause not known yet'}"
         return crop(line(" ", Span(f"{GLYPHS[Severity.WARN]} {text}", Tone.WARN)), width)
-    if has_no_values(frame):
-        text = f"{GLYPHS[Severity.INFO]} measuring: no values yet, rates need two readings"
-        return crop(line(" ", Span(text, Tone.MUTED)), width)
     pollers = sum(nf is not None for nf in frame.cpus.nf)
     rules = len(all_rules())
-    texts = [f"{rules} rules watch {pollers} poller{'s' * (pollers != 1)}"]
+    why = _not_judged(frame, pollers)
+    texts = [why or f"{rules} rules watch {pollers} poller{'s' * (pollers != 1)}"]
     texts += [mutes] if muted else []
     notes = sum(item.severity is Severity.INFO for item in frame.incidents)
     texts += [f"{notes} note{'s' * (notes != 1)}"] if notes else []
+    if why:
+        text = "; ".join(texts)
+        return crop(line(" ", Span(f"{GLYPHS[Severity.INFO]} {text}", Tone.MUTED)), width)
     texts.append(_last(frame))
     body = f"  {'; '.join(filter(None, texts))}"
     hurts = "no harm" if frame.incidents or frame.past_incidents else "nothing hurts"
     head = line(" ", Span(f"{WELL} {hurts}", Tone.GOOD))
     return crop(line(head, Span(body, Tone.MUTED)), width)
+
+
+def _not_judged(frame: Frame, pollers: int) -> str:
+    """Why it is not known whether anything harms; "" if it is."""
+    if has_no_values(frame):
+        return "measuring: no values yet, rates need two readings"
+    if not frame.nfs and not pollers:
+        return "nothing to watch: no network function or polling CPU found (doctor: F9)"
+    readings = [nf.readings["drop_packets_per_s"] for nf in frame.nfs]
+    known = [item for item in readings if not isinstance(item, Missing)]
+    absent = [item for item in readings if isinstance(item, Missing)]
+    return "" if known or not absent else f"drops are not known: {printable(absent[0].message)}"
 
 
 def has_no_values(frame: Frame) -> bool:

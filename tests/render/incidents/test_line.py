@@ -15,6 +15,7 @@ from nftop.render.base import format as fmt
 from nftop.render.base.line import Click, Tone
 from nftop.render.base.text import ascii_only, cells
 from nftop.render.incidents.line import (
+    GLYPHS,
     change_text,
     has_no_values,
     incident_age,
@@ -228,6 +229,24 @@ def test_a_frame_without_values_is_not_called_healthy() -> None:
         [head, *_] = incident_lines(first, width, rows)
         assert "no values yet" in head.text and "nothing hurts" not in head.text
     assert "nothing hurts" in incident_lines(second, 80, 1)[0].text
+
+
+@pytest.mark.parametrize("reason", [Reason.ERROR, Reason.PERMISSION, Reason.SOURCE])
+def test_a_frame_whose_drops_are_not_known_is_not_called_healthy(reason: Reason) -> None:
+    base = frame_with()
+    why = Missing(reason, "the counters can't be read")
+    nfs = [replace(nf, readings={**nf.readings, "drop_packets_per_s": why}) for nf in base.nfs]
+    [head] = incident_lines(replace(base, nfs=tuple(nfs)), 120, 1)
+    assert head.text.startswith(f" {GLYPHS[Severity.INFO]} ") and why.detail in head.text
+    # One that is known is watched.
+    assert "3 pollers" in incident_lines(replace(base, nfs=(base.nfs[0], *nfs[1:])), 120, 1)[0].text
+
+
+def test_a_host_without_a_network_function_is_not_called_healthy() -> None:
+    base = frame_with()
+    none = replace(base, nfs=(), cpus=replace(base.cpus, nf=(None,) * len(base.cpus)))
+    [head] = incident_lines(none, 120, 1)
+    assert head.text.startswith(f" {GLYPHS[Severity.INFO]} ") and "F9" in head.text
 
 
 def test_more_packets_are_no_harm() -> None:
