@@ -29,7 +29,6 @@ from nftop.render.incidents.line import container_text
 
 # Rows with this much harm or more are sick; changes up to `NEAR` of what is usual are not.
 SICK = 0.5
-LOSING = 3.0  # from here on packets are lost
 _LOSS, _WAIT = 4.0, 1.0
 _BEHIND = 0.05  # less than a step
 _BLOCK = 64  # rows whose graphs are made at once
@@ -132,6 +131,7 @@ class RowFacts:
     Attributes:
         harm: float64 (n,), see `cpu_harm`; None: not known.
         culprits: CPUs of culprits.
+        losing: CPUs of network functions that drop packets.
         looks: hue and letter of each class, by its group.
         merged: by the first CPU of a culprit that is no poller, all of its CPUs: they are one row.
         names: of culprits that are no network function, by CPU: container, else process.
@@ -141,6 +141,7 @@ class RowFacts:
     trends: RowTrends = field(default_factory=RowTrends)
     harm: Floats | None = None
     culprits: frozenset[Cpu] = frozenset()
+    losing: frozenset[Cpu] = frozenset()
     merged: Mapping[Cpu, tuple[Cpu, ...]] = field(default_factory=dict)
     looks: Mapping[str, ClassLook] = field(default_factory=dict)
     names: Mapping[Cpu, str] = field(default_factory=dict)
@@ -158,7 +159,8 @@ def row_facts(frame: Frame, trends: RowTrends, before: BeforeValues) -> RowFacts
     looks = looks_of(frame.groups)
     harm = cpu_harm(frame, trends)
     names = culprit_names(frame)
-    return RowFacts(trends, harm, culprits(frame), looks=looks, names=names, before=before)
+    losing = frozenset(cpu for nf in frame.nfs if drops_of(nf) for cpu in nf.cpus)
+    return RowFacts(trends, harm, culprits(frame), losing, looks=looks, names=names, before=before)
 
 
 def culprit_names(frame: Frame, past: Sequence[Incident] = ()) -> dict[Cpu, str]:
@@ -445,9 +447,12 @@ def cpu_harm(frame: Frame, trends: RowTrends) -> Floats:
     if trends.cpu_change is not None:
         change = np.nan_to_num(trends.cpu_change)
         score += np.where(change > NEAR, SICK + np.minimum(change, 1.0), 0.0)
+    worst = np.zeros(len(cpus))
     for item in frame.incidents:
         for victim in item.victims:
-            score[_rows(victim.party.cpus, row_of)] += _of(item.severity)
+            rows = _rows(victim.party.cpus, row_of)
+            worst[rows] = np.maximum(worst[rows], _of(item.severity))
+    score += worst
     score = np.round(score, 1)
     for item in frame.incidents:
         if item.culprit is not None and item.severity > Severity.INFO:

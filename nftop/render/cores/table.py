@@ -25,7 +25,7 @@ from nftop.render.base.text import fit, printable
 from nftop.render.cache import panel
 from nftop.render.cache.way_cells import ClassLook
 from nftop.render.cores.columns import BAR, GROUP, TREND, USUAL, columns_for, sorts_down
-from nftop.render.cores.harm import LOSING, SICK, RowFacts, RowTrend, change_tone
+from nftop.render.cores.harm import SICK, RowFacts, RowTrend, change_tone
 from nftop.render.cores.rows import CpuRows, CpuView, arrange, rows_in_view
 from nftop.render.power.settings import TEXTS, fitted
 
@@ -337,14 +337,13 @@ def _name_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCe
 def _usual_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
     """CPP against its median of the last minutes."""
     cells: list[TableCell] = []
-    harm = shown.facts.harm
     for row in shown.rows:
-        trend = shown.facts.trends.cpus.get(cpus.topology.cpus[row].cpu)
+        cpu = cpus.topology.cpus[row].cpu
+        trend = shown.facts.trends.cpus.get(cpu)
         if trend is None or isinstance(trend.change, Missing):
             cells.append((Span(f"{Reason.UNDEFINED.mark:>{col.width - 1}} ", Tone.MISSING),))
             continue
-        loses = harm is not None and harm[row] >= LOSING
-        tone = change_tone(trend.change, costs=True, loses=loses)
+        tone = change_tone(trend.change, costs=True, loses=cpu in shown.facts.losing)
         cells.append((table.number_cell(trend.change, Unit.CHANGE, col.width, tone=tone),))
     return cells
 

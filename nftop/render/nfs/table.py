@@ -107,7 +107,8 @@ def in_order(frame: Frame, order: NfOrder, trends: RowTrends = NO_TRENDS) -> tup
     """Network functions shown, in order; those without a value last. `trends`: their histories."""
     rows = list(matching_nfs(frame, order.search))
     if not order.sort:
-        return tuple(nf for nf, _ in nfs_by_harm(frame, RowTrends()) if nf in rows)
+        keys = {nf.key for nf in rows}
+        return tuple(nf for nf, _ in nfs_by_harm(frame, trends) if nf.key in keys)
     col = next(item for item in _COLS if item.key == order.sort)
     if col.metric is None and not _is_number(col.key):
         return tuple(sorted(rows, key=lambda nf: _label(nf, col), reverse=order.inverted))

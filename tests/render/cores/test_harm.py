@@ -16,15 +16,16 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.usual import USUAL_METRICS, Usual, UsualTable
 from nftop.render.base.line import Span, Tone
 from nftop.render.cores.harm import (
-    LOSING,
     SICK,
     RowTrends,
     TrendTable,
     change_tone,
     cpu_harm,
     culprits,
+    drops_of,
     merged_culprits,
     nfs_by_harm,
+    row_facts,
     tail,
     trend_columns,
     trends_of,
@@ -54,7 +55,20 @@ def test_what_drops_comes_first() -> None:
     assert [nf.name for nf, _ in nfs_by_harm(base, RowTrends())] == ["vpp", "fwd"]
     harm = cpu_harm(base, RowTrends())
     assert int(np.argmax(harm)) == 3
-    assert harm[3] >= LOSING > SICK > harm[1] == 0
+    assert harm[3] > SICK > harm[1] == 0
+    losing = next(nf for nf in base.nfs if drops_of(nf))
+    assert row_facts(base, RowTrends(), {}).losing == set(losing.cpus)
+
+
+def test_several_incidents_of_a_cpu_are_not_a_loss_of_packets() -> None:
+    base = neighbour(frame(8), Severity.WARN)
+    dry = {**base.nfs[0].readings, "drop_packets_per_s": 0.0}
+    base = replace(base, nfs=tuple(replace(nf, readings=dry) for nf in base.nfs))
+    one = base.incidents[0]
+    several = replace(base, incidents=(one, replace(one, id="n2"), replace(one, id="n3")))
+    victims = [base.cpus.topology.row_of[cpu] for cpu in one.victims[0].party.cpus]
+    assert (cpu_harm(several, RowTrends()) == cpu_harm(base, RowTrends()))[victims].all()
+    assert row_facts(several, RowTrends(), {}).losing == frozenset()
 
 
 def test_a_culprit_stands_behind_its_worst_victim() -> None:

@@ -257,6 +257,10 @@ def test_rows_are_sorted_by_the_change_against_what_is_usual() -> None:
     )
     assert in_order(shown, NfOrder("usual"), trends)[:2] == (second, first)
     assert in_order(shown, NfOrder("usual", inverted=True), trends)[:2] == (first, second)
+    # The order by harm knows them too.
+    calm = tuple(replace(nf, readings={**nf.readings, "drop_packets_per_s": 0.0})
+                 for nf in (first, second))  # fmt: skip
+    assert in_order(replace(shown, nfs=calm), NfOrder(), trends) == calm[::-1]
     columns = nf_columns(300, compared=False)
     assert "vs.10m" in order_header(columns, NfOrder("usual"), 300).text
     assert "+30%" in nf_line(shown, second, columns, 300, trends).text
