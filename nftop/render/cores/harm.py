@@ -306,12 +306,13 @@ def trend_columns(
 
     Args:
         values: oldest first.
-        usual: float64 (n,), NaN where it is unknown.
+        usual: float64 (n,), NaN where it is unknown; of 0 there is no change.
         newest: what is compared with it; the last of `values` if not given.
         comparable: rows whose change is good or bad; others have a graph without a tone.
         costs: more is worse.
     """
     known = np.isfinite(values)
+    usual = np.where(usual > 0, usual, np.nan)
     change = values / usual[:, None] - 1
     worse = change if costs else -change
     with np.errstate(invalid="ignore"):

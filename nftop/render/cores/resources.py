@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -356,7 +356,10 @@ def _share(row: PackageRow, metric: str) -> float | None:
 
 
 def _history(row: PackageRow, metrics: Sequence[str], past: PackagePast) -> Line:
-    values = past(metrics[0], row.package, 2 * _GAUGE, _SPAN_S)
+    """The graph of what the number beside it is: the sum, or the busier direction of UPI."""
+    of_metrics = [past(metric, row.package, 2 * _GAUGE, _SPAN_S) for metric in metrics]
+    fold = np.fmax if metrics[0].startswith("upi.") else np.add
+    values = reduce(fold, of_metrics)
     top = float(np.nanmax(values)) if np.isfinite(values).any() else 0.0
     text = area_rows(values, top or 1.0, 1)[0]
     return Line((Span(text, Tone.MUTED),))

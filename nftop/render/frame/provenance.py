@@ -58,8 +58,8 @@ def reason_lines(
 ) -> list[Line]:
     """Why numbers are absent: each reason once, with what it is the reason of and where.
 
-    `named` are labels, their readings and whose they are; where all `places` have the reason they
-    are not listed.
+    `named` are labels, their readings and locations; where all of these have the reason they are
+    not listed.
     """
     by_reason: dict[Missing, dict[str, list[str]]] = {}
     for label, reading, location in named:
@@ -68,15 +68,17 @@ def reason_lines(
             by_reason.setdefault(why, {}).setdefault(label, []).append(location)
     lines: list[Line] = []
     for why, labels in by_reason.items():
-        everywhere = all(len(where) == locations for where in labels.values())
-        listed = dict.fromkeys(location for where in labels.values() for location in where)
-        where = "" if everywhere else f" on {', '.join(listed)}"
-        lines += paragraph(
-            f"{', '.join(labels)}{where}: {why.message}",
-            width,
-            lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
-            tone=Tone.MUTED,
-        )
+        by_location: dict[tuple[str, ...], list[str]] = {}
+        for label, listed in labels.items():
+            by_location.setdefault(tuple(listed), []).append(label)
+        for listed, of_them in by_location.items():
+            where = "" if len(listed) == locations else f" on {', '.join(listed)}"
+            lines += paragraph(
+                f"{', '.join(of_them)}{where}: {why.message}",
+                width,
+                lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
+                tone=Tone.MUTED,
+            )
     return lines
 
 

@@ -40,7 +40,7 @@ from nftop.render.timeline.axis import (
     plain_glyphs,
     put_events,
 )
-from nftop.render.timeline.strip import drops_text
+from nftop.render.timeline.strip import drops_text, drops_tone
 
 MARKS: tuple[tuple[str, str], ...] = (
     ("● ▲ i", "incident: packets are lost, degraded, or only information"),
@@ -289,7 +289,7 @@ class _Graphs:
                 line(
                     self._label(name if index == 0 else "", label),
                     cells.line(ascii_only=self.ascii_only),
-                    self._value(now, bad=loss and now.strip("≥0-[]") != ""),
+                    self._value(now, drops_tone(self.strip) if loss else Tone.MUTED),
                 )
             )
         return lines
@@ -336,7 +336,7 @@ class _Graphs:
             line(
                 self._label(start, ""),
                 cells.line(ascii_only=self.ascii_only),
-                self._value(end, bad=False),
+                self._value(end),
             )
         ]
 
@@ -352,10 +352,10 @@ class _Graphs:
             return Span(f"{(scale or name)[: self.left - 1]:>{self.left - 1}} ", Tone.MUTED)
         return Span(f" {name:<10}{scale:>5} "[: self.left], Tone.MUTED)
 
-    def _value(self, text: str, *, bad: bool) -> Span:
+    def _value(self, text: str, tone: Tone = Tone.MUTED) -> Span:
         if not self.right:
             return Span("", Tone.MUTED)
-        return Span(f"{text:>{self.right - 1}} ", Tone.BAD if bad else Tone.MUTED)
+        return Span(f"{text:>{self.right - 1}} ", tone)
 
 
 def _subject(event: TimelineEvent) -> str:

@@ -76,8 +76,7 @@ def _strip_lines(strip: Strip, width: int, height: int, *, ascii_only: bool) -> 
 
 def drops_text(strip: Strip) -> str:
     """Drops per second at the moment shown: a lower bound if some are unknown, a mark if all."""
-    at_ns = strip.last_ns if strip.cursor_ns is None else strip.cursor_ns
-    drops, reason = strip.drops.at(at_ns)
+    drops, reason = strip.drops.at(_moment_ns(strip))
     if math.isnan(drops):
         return reason.mark or "-"
     bound = "≥" * (reason is not Reason.PRESENT)
@@ -113,14 +112,19 @@ def _right(strip: Strip, *, first: bool, second: bool, ascii_only: bool) -> Span
     """Beside the graph: the number at the moment shown, and its unit."""
     if first:
         text = drops_text(strip)
-        tone = _tone(text)
+        tone = drops_tone(strip)
         return Span(f"{plain_glyphs(text) if ascii_only else text:>{_RIGHT - 1}} ", tone)
     return Span(f"{'drop/s' if second else '':>{_RIGHT - 1}} ", Tone.MUTED)
 
 
-def _tone(drops: str) -> Tone:
-    """Loud only for a number above 0."""
-    return Tone.BAD if drops.lstrip("≥")[:1].isdigit() and drops.strip("≥0") else Tone.MUTED
+def drops_tone(strip: Strip) -> Tone:
+    """Loud only where packets are lost at the moment shown."""
+    drops, _ = strip.drops.at(_moment_ns(strip))
+    return Tone.BAD if drops > 0 else Tone.MUTED
+
+
+def _moment_ns(strip: Strip) -> int:
+    return strip.last_ns if strip.cursor_ns is None else strip.cursor_ns
 
 
 def _ends(strip: Strip) -> tuple[str, str]:
@@ -136,7 +140,7 @@ def _ends(strip: Strip) -> tuple[str, str]:
 def _one_line(strip: Strip, width: int, *, ascii_only: bool) -> Line:
     cells = width - _ONE_LEFT - _ONE_RIGHT
     right = f"{drops_text(strip):>7} {'dr/s':<5}"
-    tone = _tone(drops_text(strip))
+    tone = drops_tone(strip)
     right = plain_glyphs(right) if ascii_only else right
     if cells < _LEAST:
         return line(Span(right.strip(), tone))

@@ -114,6 +114,15 @@ def test_only_cores_that_may_be_full_are_compared_where_packets_are_dropped() ->
     assert isinstance(changes[False], Missing)
 
 
+def test_against_a_usual_value_of_zero_there_is_a_graph_and_no_change() -> None:
+    values = np.full((2, 16), 2e6, np.float32)
+    columns = trend_columns(
+        values, np.array([0.0, np.nan]), comparable=np.array([True, True]), costs=False
+    )
+    assert np.isnan(columns.change).all() and np.isnan(columns.usual).all()
+    assert (columns.deviation == 0).all()
+
+
 def test_a_culprit_that_polls_keeps_its_rows() -> None:
     base = neighbour(frame(8))
     own = replace(base.incidents[0], culprit=Party("nf", "fwd", cpus=(Cpu(1), Cpu(2))))

@@ -45,6 +45,21 @@ def test_estimates_are_marked_after_the_digits() -> None:
     assert [len(text) for text in shown] == [len(text) for text in exact]
 
 
+def test_a_graph_is_of_the_sum_beside_it() -> None:
+    """Writes alone rise: a graph of the reads would be flat."""
+    readings: dict[str, Reading] = {item.id: Missing(Reason.SOURCE) for item in PACKAGE_METRICS}
+    values = {READ: 40e9, WRITE: 10e9}
+    shown: Frame = replace(frame(8), packages=(PackageRow(Package(0), {**readings, **values}),))
+
+    def past(metric: str, *_: object) -> np.ndarray:
+        return np.linspace(0.0, 10e9, 12, dtype=np.float32) * (metric == WRITE)
+
+    def flat(*_: object) -> np.ndarray:
+        return np.zeros(12, np.float32)
+
+    assert socket_lines(shown, past)[1].text != socket_lines(shown, flat)[1].text
+
+
 def test_memory_without_its_writes_is_no_sum() -> None:
     shown = sockets({READ: 40e9, WRITE: Missing(Reason.TAKEN), "pcie.read_bytes_per_s": 1e9})
     assert Reason.TAKEN.mark in shown[1] and "40" not in shown[1]

@@ -12,7 +12,7 @@ from nftop.model.timeline import EventKind, EventState, Strip, TimelineEvent, Ti
 from nftop.render.base.format import duration_text
 from nftop.render.base.line import Line, Tone
 from nftop.render.timeline.axis import Cells, TimeAxis, span_text
-from nftop.render.timeline.strip import drops_text, strip_lines
+from nftop.render.timeline.strip import drops_text, drops_tone, strip_lines
 
 S = 1_000_000_000
 NOW_NS = 1_790_000_000 * S
@@ -116,7 +116,13 @@ def test_the_number_at_a_moment_has_its_own_bound_and_there_is_none_in_a_gap() -
     few = np.r_[0:200, 500:601]
     gap = TimeSeries(drops.times_ns[few], drops.values[few])
     for back, text in ((401, "0"), (399, "0"), (350, "-"), (100, "7.20M")):
-        assert drops_text(replace(whole, drops=gap, cursor_ns=NOW_NS - back * S)) == text
+        shown = replace(whole, drops=gap, cursor_ns=NOW_NS - back * S)
+        assert drops_text(shown) == text
+        assert (drops_tone(shown) is Tone.BAD) == (text == "7.20M")
+    nothing = replace(drops, values=np.full_like(drops.values, np.nan))
+    unknown = replace(whole, drops=nothing, cursor_ns=NOW_NS - 400 * S)
+    assert drops_text(unknown) == Reason.PERMISSION.mark
+    assert drops_tone(unknown) is not Tone.BAD
 
 
 def test_interval_is_filled_where_ticks_are_rare_and_a_gap_stays() -> None:
