@@ -36,6 +36,7 @@ from nftop.session.feed import Feed, FeedError, Player
 from nftop.session.fleet import FleetFeed
 from nftop.store.history.rings import TickHistory
 from nftop.ui.change_control import ChangeControl
+from nftop.ui.key_table import key_tables, titles
 from nftop.ui.keys import KeyRow
 from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady, PastFrame, PromptAnswer
 from nftop.ui.options import Options
@@ -123,7 +124,8 @@ class NftopCommands(Provider):
     """Commands of the screen on which the palette was opened.
 
     A command matches if each word of the text begins one of its words. Without any match the first
-    entry says so, and below it are those that resemble the text, which run only if chosen.
+    entry says so; below it are keys of other screens that match, which are only named, and commands
+    that resemble the text, which run only if chosen.
     """
 
     async def search(self, query: str) -> Hits:
@@ -140,6 +142,8 @@ class NftopCommands(Provider):
         note = f"no command {printable(query)!r}{hint}"
         say = partial(self._say, note)
         yield Hit(2.0, Content(note), ListedCommand(query, say), text=note)
+        for key in self._elsewhere(query)[:_MOST_NEAR]:
+            yield Hit(1.5, key, ListedCommand(query, partial(self._say, key)))
         for rank, name in enumerate(near):
             run = next(command.run for command in commands if command.name == name)
             yield Hit(1.0 - rank / 10, name, ListedCommand(query, run))
@@ -153,6 +157,16 @@ class NftopCommands(Provider):
         matcher = self.matcher(query)
         matching = [item for item in self._commands() if matches_words(query, item.name)]
         return sorted(matching, key=lambda item: -matcher.match(item.name))
+
+    def _elsewhere(self, query: str) -> list[str]:
+        """Keys of other screens that match a text, with their screen."""
+        names = titles()
+        return [
+            f"{names[table]}: {key.shown} {key.help}"
+            for table, keys in key_tables().items()
+            for key in keys
+            if key.action not in _MOVES and matches_words(query, key.help)
+        ]
 
     def _say(self, note: str) -> None:
         if isinstance(self.screen, BannerScreen):

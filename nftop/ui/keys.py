@@ -173,8 +173,8 @@ CHANGE: tuple[KeyRow, ...] = (
 )  # fmt: skip
 EDIT: tuple[KeyRow, ...] = (
     KeyRow("e", "edit", "e", "edit the cache classes", hint=("e", "edit"), rank=4, when=EDITS),
-    KeyRow("T", "sweep", "T", "find the mask of the selected class by experiment; replay: the "
-        "recorded experiment up to here"),
+    KeyRow("T", "sweep", "T", "sweep: find the mask of the selected class by experiment; "
+        "replay: the recorded experiment up to here"),
 )  # fmt: skip
 PRIORITIES: tuple[KeyRow, ...] = (
     KeyRow("e", "edit", "e", "pin or release core frequencies",
@@ -366,7 +366,7 @@ INCIDENT: tuple[KeyRow, ...] = (
     KeyRow("p,shift+tab", "incident", "p", "previous incident", -1),
     KeyRow("e", "edit", "e", "open the draft that would mend it in the editor",
         hint=("e", "edit draft"), rank=1, when=frozenset({"draft"})),
-    KeyRow("T", "sweep", "T", "find the width of its mask by experiment",
+    KeyRow("T", "sweep", "T", "sweep: find the width of its mask by experiment",
         hint=("T", "sweep"), rank=1, when=frozenset({"mask"})),
     KeyRow("y", "copy", "y", "copy its text and its commands to the clipboard",
         hint=("y", "copy"), rank=2,
@@ -427,7 +427,7 @@ EDITOR: tuple[KeyRow, ...] = (
     KeyRow("z", "reset", "z", "discard the draft"),
     KeyRow("r", "reload", "r", "read the host again; keep the draft"),
     KeyRow("d", "diff", "d", "all changes of the draft", hint=("d", "diff"), rank=8),
-    KeyRow("T", "sweep", "T", "find the mask of the selected class by experiment",
+    KeyRow("T", "sweep", "T", "sweep: find the mask of the selected class by experiment",
         hint=("T", "sweep"), rank=5),
     HELP_KEY,
     KeyRow("escape", "close", "Esc", "back; asks if the draft is changed",

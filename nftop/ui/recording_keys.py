@@ -111,7 +111,7 @@ class RecordingKeys:
         now = self._recorder.recording
         if now is not None and not now.over:
             self._recorder.stop()
-            self._session.message = recorded(now.name, now.ticks, now.size)
+            self._session.message = recorded(_name_first(now.name), now.ticks, now.size)
             return
         sink = self._new_sink()
         self._recorder.start(sink)
@@ -148,14 +148,15 @@ class RecordingKeys:
 
     def _kept(self, done: Recording) -> None:
         """In the recorder's thread."""
-        text = recorded(done.name, done.ticks, done.size)
-        self._report(f"{done.name}: {done.problem}" if done.problem else text)
+        name = _name_first(done.name)
+        text = recorded(name, done.ticks, done.size)
+        self._report(f"{name}: {done.problem}" if done.problem else text)
 
     def _kept_for_report(self, done: Recording) -> None:
         """In the recorder's thread; the report is written in another one."""
         self._kept(done)
         if self._write_report is not None and done.ticks and not done.problem:
-            self._report(f"writing the report of {done.name}")
+            self._report(f"writing the report of {_name_first(done.name)}")
             self._write_report(done.name, self._report)
 
     def _baseline(self, *, keep: bool) -> None:
@@ -230,3 +231,9 @@ def keep_default(kept_s: float) -> str:
     """Ten minutes, or all that is kept where that is less: whole minutes, else whole seconds."""
     whole = min(math.ceil(kept_s), _OFFERED_S)
     return f"{whole}s" if whole % 60 else f"{whole // 60}m"
+
+
+def _name_first(path: str) -> str:
+    """A file's name before its folder, which a narrow screen cuts."""
+    folder, _, name = path.rpartition("/")
+    return f"{name} in {folder}" if folder else name

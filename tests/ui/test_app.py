@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from textual.command import CommandPalette
 
+from nftop.ui.key_table import titles
 from nftop.ui.options import Options
 from nftop.ui.screens.main import MainScreen
 from tests.frames import frame
@@ -74,6 +75,16 @@ async def test_an_unknown_word_runs_nothing(text: str, monkeypatch: pytest.Monke
             await run.press("enter", "escape")
             await run.until(lambda: not isinstance(run.app.screen, CommandPalette))
         assert set(acts) <= {"clear"}  # of Escape, where Enter closed the palette
+
+
+@pytest.mark.parametrize(("text", "screen"), [("mute", "incident"), ("mute its rule", "findings")])
+async def test_a_key_of_another_screen_is_named_with_it(text: str, screen: str) -> None:
+    async with running(frame(8), size=(120, 30)) as run:
+        await run.press("colon", *(event_key(char) for char in text))
+        await run.until(lambda: f"{titles()[screen]}: m " in run.text)
+        await run.press("escape")
+        await run.press("colon", *"sweep")
+        await run.until(lambda: "(T)" in run.text)
 
 
 async def test_a_word_that_resembles_a_command_is_offered() -> None:

@@ -61,7 +61,7 @@ def _changes(frame: Frame, incident: Incident) -> Iterator[EvidenceLink]:
             continue
         for change in _of_groups(noticed, groups):
             cell = change.cell
-            old, new = (value_text(cell, value, frame.mask_ways) or "none"
+            old, new = (value_text(cell, value, frame.mask_ways) or "not set"
                         for value in (change.old, change.new))  # fmt: skip
             text = f"{cell.name or cell.kind} {cell.number} of {cell.group}: {old} -> {new}"
             yield EvidenceLink(noticed.wall_ns, "change", text, "resctrl, read back")

@@ -66,7 +66,8 @@ def texts(changes: Sequence[Change], ways: Mapping[str, int]) -> list[str]:
 
 
 def _values(change: Change, ways: Mapping[str, int]) -> str:
-    old, new = (value_text(change.cell, value, ways) for value in (change.old, change.new))
+    old, new = (value_text(change.cell, value, ways) or "not set"
+                for value in (change.old, change.new))  # fmt: skip
     return f"{old} → {new}"
 
 
