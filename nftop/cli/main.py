@@ -191,7 +191,7 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
     doctor = cat.add_command(commands, "doctor", help_text)
     doctor.add_argument("--json", action="store_true", help="one JSON object")
     explain = cat.add_command(commands, "explain", "meaning and source of a metric or finding")
-    explain.add_argument("metric", nargs="?", metavar="METRIC",
+    explain.add_argument("names", nargs="*", metavar="METRIC",
                          help="such as cpp, busy_ratio or low-ipc")  # fmt: skip
     explain.add_argument("--all", action="store_true", help="every metric and finding")
     explain.add_argument(

@@ -80,6 +80,9 @@ def test_usage_errors_are_two_and_a_sentence(arguments: list[str], sentence: str
     done = called(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert sentence in done.stderr
+    # Without the options of the command, which would be more than the message.
+    alone = "are required: COMMAND" in sentence
+    assert alone or len(done.stderr.splitlines()) <= 2
 
 
 @pytest.mark.parametrize(
@@ -347,6 +350,9 @@ def test_explain(snapshot: SnapshotAssertion) -> None:
     assert "per CPU" in cpp and "per network function" in cpp
     assert "equation 5" in cpp
     assert explained("CPP") == cpp
+    assert explained("cpp", "low-ipc") == f"{cpp.rstrip()}\n\n{explained('low-ipc')}"
+    done = called("explain", "cpp", "nosuch")
+    assert (done.returncode, done.stdout) == (2, "") and "nosuch" in done.stderr
     # A node of the tree, by the name it has there.
     for wrong, least in (("nosuch", 0), ("frontend_bond", 2), ("\x1b[2J", 0)):
         done = called("explain", wrong)

@@ -19,6 +19,8 @@ def explain(options: argparse.Namespace) -> int:
     """`nftop explain`: the meaning of a metric or finding, or measurements of papers."""
     if options.json and not options.references:
         return fail("--json goes with --references", USAGE)
+    if options.references and len(options.names) > 1:
+        return fail("--references goes with one name", USAGE)
     return _references(options) if options.references else _meanings(options)
 
 
@@ -43,21 +45,21 @@ def _meanings(options: argparse.Namespace) -> int:
         texts += map(explain_rule, all_rules())
         put(sys.stdout, "\n\n".join(texts) + "\n")
         return OK
-    if options.metric is None:
+    if not options.names:
         put(sys.stdout, "\n".join((*known_metrics(), *known_rules())) + "\n")
         return OK
-    rule = rule_called(options.metric)
-    if rule is not None:
-        put(sys.stdout, explain_rule(rule) + "\n")
-        return OK
-    called = metrics_called(options.metric)
-    word = words_called(options.metric)
-    if not called and not word:
-        near = near_names(options.metric)
-        hint = f"did you mean {', '.join(near)}?" if near else "`nftop explain` lists all names"
-        wrong = printable(options.metric)
-        return fail(f"no metric or finding is called {wrong!r}; {hint}", USAGE)
-    texts = [*filter(None, (word,)), *(explain_metric(name, tables) for name in called)]
+    texts = []
+    for wanted in options.names:
+        if (rule := rule_called(wanted)) is not None:
+            texts.append(explain_rule(rule))
+            continue
+        called, word = metrics_called(wanted), words_called(wanted)
+        if not called and not word:
+            near = near_names(wanted)
+            hint = f"did you mean {', '.join(near)}?" if near else "`nftop explain` lists all names"
+            wrong = printable(wanted)
+            return fail(f"no metric or finding is called {wrong!r}; {hint}", USAGE)
+        texts += [*filter(None, (word,)), *(explain_metric(name, tables) for name in called)]
     put(sys.stdout, "\n\n".join(texts) + "\n")
     return OK
 
@@ -70,7 +72,7 @@ def _references(options: argparse.Namespace) -> int:
     from nftop.papers.table import frame_tables, tool_tables  # noqa: PLC0415
     from nftop.render.pages import references as pages  # noqa: PLC0415
 
-    uarch, name = options.uarch and options.uarch.upper(), options.metric
+    uarch, name = options.uarch and options.uarch.upper(), next(iter(options.names), None)
     uarch = None if uarch == "ALL" else uarch
     references, changes = matching(uarch=uarch), changes_of(uarch=uarch)
     tables = printed_tables(uarch=uarch)

@@ -79,9 +79,10 @@ class Parser(argparse.ArgumentParser):
         put(cast("TextIO | None", file), message)
 
     def error(self, message: str) -> NoReturn:
+        error = f"{self.prog}: error: {safe_line(message)}"
         alone = message == _NO_COMMAND  # such as `nftop cat`: its commands are what is wanted
-        text = self.format_help() if alone else self.format_usage()
-        say_lines(f"{text}{self.prog}: error: {safe_line(message)}")
+        hint = f"{error}\n{self.prog} --help lists the options"
+        say_lines(f"{self.format_help()}{error}" if alone else hint)
         sys.exit(USAGE)
 
 

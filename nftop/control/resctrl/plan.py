@@ -185,7 +185,9 @@ class ActionResult:
         """Whether a control group exists; adds a refusal if not."""
         if group == ROOT or Cell("group", group) in self.target:
             return True
-        self.refusals.append(f"there is no group {class_name(group)}")
+        known = sorted(class_name(cell.group) for cell in self.target if cell.kind == "group")
+        there = f"; there are: {', '.join(known)}" if known else ""
+        self.refusals.append(f"there is no group {class_name(group)}{there}")
         return False
 
     def move(self, name: str, where: str) -> None:

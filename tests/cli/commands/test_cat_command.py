@@ -21,7 +21,7 @@ from nftop.control import gate as gate_module
 from nftop.control.backend import CLASSES, AbsentError
 from nftop.control.backends import BACKENDS
 from nftop.control.cpufreq.cpufreq import CPUFREQ, Cpufreq
-from nftop.control.gate import BackendClassGate
+from nftop.control.gate import BackendClassGate, HostGate
 from nftop.control.guard_client import start_guard
 from nftop.control.journal import FileJournal, Journal
 from nftop.control.journal_entry import Requester
@@ -456,6 +456,20 @@ def test_a_journal_that_can_not_be_read_is_not_an_empty_one(
     assert desk.run(line) == 1
     assert wording(desk.text, tmp_path) == snapshot
     assert without_births(desk.host.state()) == before
+
+
+def test_undo_on_a_host_that_can_not_be_changed_matters_only_after_a_change(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(_: object) -> HostGate:
+        raise AbsentError("this kernel has no resctrl")
+
+    monkeypatch.setattr(undo, "whole_gate", absent)
+    assert desk.run("undo --yes") == 0
+    assert "no resctrl" not in desk.text
+    assert desk.run(f"{SET} --yes") == 0
+    assert desk.run("undo --yes") == 1
+    assert "no resctrl" in desk.text
 
 
 def test_recover_and_history_say_what_is_damaged_and_how_to_go_on(
