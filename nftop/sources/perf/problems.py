@@ -73,6 +73,12 @@ _FORBIDDEN = (
     "seccomp profile, a security module or lockdown forbids it (--cap-add PERFMON and a profile "
     "that allows it help); kernel.perf_event_paranoid is {paranoid}"
 )
+_NO_PMU = (
+    "; IPC, GHz and top-down are not to be had as root either: the kernel lists no PMU of CPUs, "
+    "and guests have none unless the hypervisor offers a virtual one"
+)
+# Names of PMUs of CPUs: cpu, cpu_core, cpu_atom, armv8_pmuv3_0, apple_icestorm_pmu.
+_CPU_PMUS = ("cpu", "arm", "apple", "riscv")
 _TOO_MANY_FILES = (
     "the limit of {files} open files is reached, and counters take one per CPU and event: raise "
     "`ulimit -n` (systemd: LimitNOFILE)"
@@ -106,7 +112,21 @@ def explain(code: int, root: Path = Path("/")) -> CounterProblem:
     reason, sentence, fix = _BY_ERRNO[code]
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     paranoid = sysctl(root, "perf_event_paranoid") if "{paranoid}" in sentence else ""
+    if reason is Reason.PERMISSION and not _has_cpu_pmu(root):
+        sentence += _NO_PMU
     return CounterProblem(reason, sentence.format(paranoid=paranoid, files=files), fix)
+
+
+def _has_cpu_pmu(root: Path) -> bool:
+    """Whether the kernel lists a PMU of CPUs; True where its list can't be read.
+
+    The kernel checks the privilege first, so that without it the errno does not tell.
+    """
+    try:
+        names = [item.name for item in (root / "sys/bus/event_source/devices").iterdir()]
+    except OSError:
+        return True
+    return any(name.startswith(_CPU_PMUS) for name in names)
 
 
 def never_ran(root: Path = Path("/"), *, fits_with_watchdog: bool = False) -> CounterProblem:

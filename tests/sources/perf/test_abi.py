@@ -117,6 +117,17 @@ def test_every_errno_has_a_reason_and_a_sentence(
 
 def test_the_sentences_stand_without_proc(tmp_path: Path) -> None:
     assert "it is unknown" in problems.explain(errno.EACCES, tmp_path).sentence
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM])
+def test_where_there_is_no_pmu_a_privilege_does_not_give_one(code: int, tmp_path: Path) -> None:
+    without = problems.explain(code, tmp_path).sentence
+    devices = tmp_path / "sys/bus/event_source/devices"
+    for name in ("software", "msr"):
+        (devices / name).mkdir(parents=True)
+    assert problems.explain(code, tmp_path).sentence.startswith(f"{without}; ")
+    (devices / "cpu_core").mkdir()
+    assert problems.explain(code, tmp_path).sentence == without
     assert "another program" in problems.never_ran(tmp_path).sentence
 
 
