@@ -7,10 +7,8 @@ import sys
 
 from nftop.cli.commands.apply import CODES, change, demand_privilege, ending
 from nftop.cli.compose.classes_host import wants_json
-from nftop.cli.compose.gates import journal_of, whole_gate
+from nftop.cli.compose.gates import journal_of, undo_gate
 from nftop.cli.confirmation import UNCHANGED, EndedError, confirm, interrupted, print_receipt
-from nftop.control.backend import AbsentError
-from nftop.control.gate import HostGate
 from nftop.control.guard_client import recover
 from nftop.control.journal import FileJournal, unfinished
 from nftop.control.journal_check import news
@@ -22,19 +20,7 @@ from nftop.render.base.text import printable
 
 
 def undo(options: argparse.Namespace) -> int:
-    return change(options, _gate, lambda gate: gate.propose_undo(beyond=options.beyond))
-
-
-def _gate(options: argparse.Namespace) -> HostGate:
-    """Gate of all backends. Without one it matters only if something was ever changed."""
-    try:
-        return whole_gate(options)
-    except AbsentError:
-        journal = journal_of(options)
-        if not journal.history() and not unfinished(journal):
-            text = "there is nothing to take back: nftop has changed nothing on this host"
-            raise EndedError(text, OK) from None
-        raise
+    return change(options, undo_gate, lambda gate: gate.propose_undo(beyond=options.beyond))
 
 
 def history(options: argparse.Namespace) -> int:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 
 from nftop.cli.compose.classes_host import simulated
+from nftop.cli.confirmation import EndedError
 from nftop.control.backend import CLASSES, AbsentError
 from nftop.control.backends import open_classes
 from nftop.control.cpufreq.backend import FrequencyBackend
 from nftop.control.cpufreq.cpufreq import CPUFREQ, open_cpufreq
 from nftop.control.gate import BackendClassGate, BackendGate, HostGate, open_gate, open_host_gate
-from nftop.control.journal import FileJournal, Journal
+from nftop.control.journal import FileJournal, Journal, unfinished
 from nftop.control.speed_select.backend import NOT_SIMULATED, SpeedSelect, open_isst
+from nftop.export.output import OK
 
 
 def classes_gate(options: argparse.Namespace) -> BackendClassGate:
@@ -44,6 +46,18 @@ def whole_gate(options: argparse.Namespace) -> HostGate:
     if gate is None:
         raise AbsentError("; ".join(absent.values()))
     return gate
+
+
+def undo_gate(options: argparse.Namespace) -> HostGate:
+    """As `whole_gate`. That there is no backend matters only if something was ever changed."""
+    try:
+        return whole_gate(options)
+    except AbsentError:
+        journal = journal_of(options)
+        if not journal.history() and not unfinished(journal):
+            text = "there is nothing to take back: nftop has changed nothing on this host"
+            raise EndedError(text, OK) from None
+        raise
 
 
 def _simulated_gates(options: argparse.Namespace) -> HostGate:

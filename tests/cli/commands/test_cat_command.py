@@ -464,7 +464,7 @@ def test_undo_on_a_host_that_can_not_be_changed_matters_only_after_a_change(
     def absent(_: object) -> HostGate:
         raise AbsentError("this kernel has no resctrl")
 
-    monkeypatch.setattr(undo, "whole_gate", absent)
+    monkeypatch.setattr(gates, "whole_gate", absent)
     assert desk.run("undo --yes") == 0
     assert "no resctrl" not in desk.text
     assert desk.run(f"{SET} --yes") == 0
