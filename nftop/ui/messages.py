@@ -72,6 +72,10 @@ class Notice(Message):
         super().__init__()
 
 
+class WrongAnswerError(ValueError):
+    """The text typed at a prompt can't be used: the prompt stays, with the reason."""
+
+
 class PromptAnswer(Message):
     """Text typed at a prompt; None if it was left with Esc."""
 

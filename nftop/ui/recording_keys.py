@@ -15,6 +15,7 @@ from nftop.render.timeline.axis import span_text
 from nftop.session.feed import PastControl, Player, TimeControl
 from nftop.session.time_spec import forms, moment_ns, zone_name
 from nftop.store.recording.recorder import Recording
+from nftop.ui.messages import WrongAnswerError
 from nftop.ui.options import Options
 from nftop.ui.session_view import SessionView
 
@@ -140,8 +141,7 @@ class RecordingKeys:
         except ValueError:
             keep_ns = 0
         if self._recorder is None or self._new_sink is None or not 0 < keep_ns <= _MOST_KEPT_NS:
-            self._session.message = f"no span of time, such as 5m or 90s: {text}"
-            return
+            raise WrongAnswerError(f"no span of time, such as 5m or 90s: {text}")
         sink = self._new_sink()
         self._session.message = f"writing {sink.name}"
         self._recorder.keep(sink, keep_ns, done)

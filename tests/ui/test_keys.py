@@ -245,6 +245,7 @@ async def test_the_delay(snapshot: SnapshotAssertion) -> None:
         for wrong in ("0", "3601", "nan", "x", "-1", ""):
             text = await run.press("d", *("minus" if c == "-" else c for c in wrong), "enter")
             assert run.footer == snapshot
+            await run.press("escape")
         assert run.feed.interval_s == 0.5
         assert "the delay" not in await run.press("escape")
 

@@ -15,7 +15,7 @@ from nftop.render.base.text import printable
 from nftop.render.frame.footer import footer_line
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import KeyRow, Mode, bindings, hints, named
-from nftop.ui.messages import Clicked, PromptAnswer
+from nftop.ui.messages import Clicked, PromptAnswer, WrongAnswerError
 from nftop.ui.options import Options
 from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
 from nftop.ui.widgets.prompt import Prompt
@@ -44,6 +44,7 @@ class BannerScreen(Screen[Result]):
     follows: bool = False
     _options: Options
     _message: str = ""
+    _label: str = ""  # of the prompt
     _top: int = 0  # the first line in view
 
     def compose(self) -> ComposeResult:
@@ -67,7 +68,7 @@ class BannerScreen(Screen[Result]):
 
     def ask(self, about: str, label: str, value: str = "") -> None:
         """Open the prompt; `answer` gets the text unless the operator leaves it."""
-        self.asking = True
+        self.asking, self._label = True, label
         self.paint()
         self.query_one(Prompt).ask(about, label, value)
 
@@ -75,11 +76,18 @@ class BannerScreen(Screen[Result]):
         self.asking = False
         # Times are of all screens: the application has the answer.
         if message.text is not None and message.about != "seek":
-            self.answer(message.about, message.text.strip())
+            try:
+                self.answer(message.about, message.text.strip())
+            except WrongAnswerError as error:
+                # What is typed on must not be taken for keys.
+                label = self._label
+                self.ask(message.about, f"{error} - {label}", message.text)
+                self._label = label
+                return
         self.paint()
 
     def answer(self, about: str, text: str) -> None:
-        """Use the answer to a prompt; `about` is its subject."""
+        """Use the answer to a prompt; `about` is its subject. Raises WrongAnswerError."""
         raise NotImplementedError
 
     def show_banner(self) -> int | None:

@@ -33,6 +33,7 @@ from nftop.render.frame.header import alert_lines, badge_lines
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.editor_model import AppliedOutcome, EditorModel, drift_of, has_masks
 from nftop.ui.keys import EDITOR, KeyRow, bindings
+from nftop.ui.messages import WrongAnswerError
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen
@@ -171,9 +172,15 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         self.paint()
 
     def answer(self, about: str, text: str) -> None:
-        if self._model is not None:
-            self._model.message = ""
-            self._model.answers[about](text)
+        model = self._model
+        if model is None:
+            return
+        before, model.message = model.draft, ""
+        model.answers[about](text)
+        refused = about != "profile" or text not in model.profiles
+        if refused and model.message and model.draft is before:
+            why, model.message = model.message, ""
+            raise WrongAnswerError(why)
 
     def on_key(self, event: events.Key) -> None:
         if self._question:

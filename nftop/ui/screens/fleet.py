@@ -35,7 +35,7 @@ from nftop.session.fleet import LEAST_FLEET_S, MOST_FLEET_S, FleetFeed, RemoteAt
 from nftop.store.user.fleet_hosts import FleetHosts
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import FLEET, FLEET_PAGE, MOST, KeyRow, bindings
-from nftop.ui.messages import FeedEnded, Wheel
+from nftop.ui.messages import FeedEnded, Wheel, WrongAnswerError
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.menu import SortMenu
@@ -356,7 +356,7 @@ class FleetScreen(BannerScreen[None]):
         if LEAST_FLEET_S <= seconds <= MOST_FLEET_S:
             self._feed.set_interval(seconds)
         else:
-            self._message = f"the delay must be {LEAST_FLEET_S:g} to {MOST_FLEET_S:g} seconds"
+            raise WrongAnswerError(f"{LEAST_FLEET_S:g} to {MOST_FLEET_S:g} seconds are possible")
 
     def _pause(self) -> None:
         self._frozen = self._newest if self._frozen is None else None

@@ -38,6 +38,7 @@ from nftop.session.feed import Feed
 from nftop.store.history.rings import SENT
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import FINDINGS, INCIDENT, KeyRow, Mode, bindings
+from nftop.ui.messages import WrongAnswerError
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.editor_opener import EditorOpener
@@ -424,9 +425,8 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
             try:
                 limit = rule.parsed(text) if text else None
             except ValueError as error:
-                self._message = f"no limit: {printable(str(error))}"
-            else:
-                self._message = self._rules.set_limit(rule, limit, names)
+                raise WrongAnswerError(f"no limit: {printable(str(error))}") from error
+            self._message = self._rules.set_limit(rule, limit, names)
 
     @property
     def finding(self) -> Finding | None:

@@ -20,7 +20,7 @@ from nftop.session.feed import Feed, PastControl, Player
 from nftop.store.history.rings import TickHistory
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.keys import MOST, KeyRow, Mode, named
-from nftop.ui.messages import FeedEnded, FrameReady, Notice, PastFrame, Wheel
+from nftop.ui.messages import FeedEnded, FrameReady, Notice, PastFrame, Wheel, WrongAnswerError
 from nftop.ui.options import Options
 from nftop.ui.recording_keys import GOING_BACK, RecordingKeys
 from nftop.ui.screens.base import BannerScreen
@@ -92,9 +92,7 @@ class ViewPrompts:
                 self._session.message = f"the replay's speed is {speed:.3g}x (+ and - change it)"
             feed.set_interval(seconds)
         else:
-            self._session.message = (
-                f"the delay must be {LEAST_DELAY_S:g} to {MOST_DELAY_S:g} seconds"
-            )
+            raise WrongAnswerError(f"{LEAST_DELAY_S:g} to {MOST_DELAY_S:g} seconds are possible")
 
 
 class MainScreen(BannerScreen[None]):

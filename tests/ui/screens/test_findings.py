@@ -102,7 +102,7 @@ async def test_another_limit_is_set_and_taken_away(
         before = settings(run)
         await run.press("L", *"soon", "enter")
         assert run.footer == snapshot
-        await run.press("L", "escape")
+        await run.press("escape")
         assert settings(run) == before
         await run.press("L", "enter", "l", "enter")
         assert settings(run).rows == ()

@@ -208,7 +208,6 @@ async def test_past_is_kept_as_a_recording(tmp_path: Path, snapshot: SnapshotAss
         assert run.footer == snapshot
         await run.press("ctrl+u", *"nonsense", "enter")
         assert run.footer == snapshot
-        await run.press("R")
         await run.press("ctrl+u", "1", "enter")
         until(lambda: file.exists() and recorder.recording is None)
         until(lambda: everything(file)[1])
