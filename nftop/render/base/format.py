@@ -67,7 +67,7 @@ def printer(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float],
         return lambda value: cell(value, unit, width, bound=bound)
     form, before = _FORMS[unit], BOUND if bound else ""
     suffix = form.suffix.replace("%", "%%")
-    steps = tuple((limit, f"{before}%.{places}f{suffix}") for limit, places in form.steps)
+    steps = tuple((limit, f"{before}%.{decimals}f{suffix}") for limit, decimals in form.steps)
     factor, limit = form.factor, form.steps[-1][0]
     least = 10.0 ** -form.steps[0][1]  # less could print as zero
     zero = cell(0.0, unit, width, bound=bound)
@@ -129,8 +129,8 @@ def _change(ratio: float, width: int) -> str:
     return next((item for item in shown if len(item) <= width), "#" * max(0, width))
 
 
-def _fixed(value: float, places: int) -> str:
-    text = f"{value:.{places}f}"
+def _fixed(value: float, decimals: int) -> str:
+    text = f"{value:.{decimals}f}"
     if -0.5 <= value <= 0.5 and not text.strip("-0."):
         return _nothing_less(value)
     return text
@@ -156,15 +156,15 @@ _DIGITS = ((9.995, 2), (99.95, 1), (999.5, 0))
 def _texts(value: float, form: _Form) -> Iterator[str]:
     """`value` by its form, then with fewer decimals, then with a prefix, then as a power of ten."""
     size = abs(value)
-    places = next((places for end, places in form.steps if size < end), None)
-    if places is not None:
-        for fewer in range(places, -1, -1):
+    decimals = next((decimals for end, decimals in form.steps if size < end), None)
+    if decimals is not None:
+        for fewer in range(decimals, -1, -1):
             yield _fixed(value, fewer)
     for factor, suffix in _SUFFIXES:
         scaled = size / factor
         if 0.9995 <= scaled < 999.5:
-            places = next(places for end, places in _DIGITS if scaled < end)
-            for fewer in range(places, -1, -1):
+            decimals = next(decimals for end, decimals in _DIGITS if scaled < end)
+            for fewer in range(decimals, -1, -1):
                 yield f"{value / factor:.{fewer}f}{suffix}"
     yield f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
 

@@ -84,7 +84,7 @@ def result_at(rule: Rule, seconds: int) -> Sequence[Finding]:
     return result
 
 
-def test_it_has_to_last_and_says_since_when() -> None:
+def test_it_has_to_last_and_reports_since_when() -> None:
     bench = Bench()
     assert bench.ticks(1, 9, 9, 9, 9, 9) == "......"
     (result,) = bench.tick(8)
@@ -111,7 +111,9 @@ def test_it_ends_with_hysteresis() -> None:
     assert bench.ticks(9, 9, 9, 9, 9, 9) == ".....!", "it has to last again"
 
 
-def test_while_it_ends_it_says_what_was_beyond_and_what_is_now(snapshot: SnapshotAssertion) -> None:
+def test_while_it_ends_it_reports_what_was_beyond_and_what_is_now(
+    snapshot: SnapshotAssertion,
+) -> None:
     bench = Bench()
     bench.ticks(*[9] * 9)
     message = {reading: bench.tick(reading)[0].text for reading in (4, 3, LATE, IDLE, 8)}

@@ -32,7 +32,7 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], C
 
 
 def test_an_answer_comes_back_as_it_was(worker: Callable[[str], Client]) -> None:
-    own = Fake(apart=True).look()
+    own = Fake(apart=True).read_classes()
     metered = protocol.MsrMetered(1, 0, {"llc_occupancy": 5}, 77)
     answer = protocol.line(protocol.MsrReply(own, (metered,))).decode()
     requests = worker(
