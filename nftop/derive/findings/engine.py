@@ -335,32 +335,32 @@ def _aligned(before: Watched, keys: tuple[FindingKey, ...]) -> Watched:
     if before.keys == keys:
         return before
     known = {key: index for index, key in enumerate(before.keys)}
-    places = np.array([known.get(key, -1) for key in keys], dtype=np.intp)
-    new = places < 0
+    indices = np.array([known.get(key, -1) for key in keys], dtype=np.intp)
+    new = indices < 0
     if not len(before.keys):
-        places = np.zeros(len(keys), np.intp)
+        indices = np.zeros(len(keys), np.intp)
         before = _blank(1)
     return Watched(
         keys=keys,
-        since_ns=np.where(new, 0, before.since_ns[places]),
-        began_ns=np.where(new, 0, before.began_ns[places]),
-        held_s=np.where(new, 0.0, before.held_s[places]),
-        ticks=np.where(new, 0, before.ticks[places]),
-        away_s=np.where(new, 0.0, before.away_s[places]),
-        unknown_s=np.where(new, 0.0, before.unknown_s[places]),
-        active=~new & before.active[places],
+        since_ns=np.where(new, 0, before.since_ns[indices]),
+        began_ns=np.where(new, 0, before.began_ns[indices]),
+        held_s=np.where(new, 0.0, before.held_s[indices]),
+        ticks=np.where(new, 0, before.ticks[indices]),
+        away_s=np.where(new, 0.0, before.away_s[indices]),
+        unknown_s=np.where(new, 0.0, before.unknown_s[indices]),
+        active=~new & before.active[indices],
         texts=tuple(
             _NO_TEXT if is_new else before.texts[index]
-            for index, is_new in zip(places.tolist(), new.tolist(), strict=True)
+            for index, is_new in zip(indices.tolist(), new.tolist(), strict=True)
         ),
     )
 
 
-def _blank(places: int) -> Watched:
-    whole, some = np.zeros(places, np.int64), np.zeros(places)
-    keys = (FindingKey(HOST, None),) * places
-    active = np.zeros(places, np.bool_)
-    return Watched(keys, whole, whole, some, whole, some, some, active, (_NO_TEXT,) * places)
+def _blank(indices: int) -> Watched:
+    whole, some = np.zeros(indices, np.int64), np.zeros(indices)
+    keys = (FindingKey(HOST, None),) * indices
+    active = np.zeros(indices, np.bool_)
+    return Watched(keys, whole, whole, some, whole, some, some, active, (_NO_TEXT,) * indices)
 
 
 def _texts(

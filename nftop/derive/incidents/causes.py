@@ -6,6 +6,7 @@ cycles per packet) belongs to the first cause in `_ORDER` that the NF is a victi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -22,7 +23,7 @@ from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow, Subject
 from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list
 from nftop.model.incident import CauseKind, Party, Severity
 from nftop.model.metrics.metric import cycles_text
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.struct import dataclass, replace
 from nftop.model.usual import NEAR
 
@@ -518,9 +519,8 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
     if name == "normal":
         return plain
     arrived, was = recent.before(first.began_ns, _arriving), recent.cost_before(first.began_ns)
-    cost, arriving = cost_of(nf, was), arriving_of(nf)
-    known = not isinstance(arrived, Missing) and not isinstance(arriving, Missing)
-    grown = arriving / max(arrived, 1.0) if known else 0.0
+    cost = cost_of(nf, was)
+    grown = number_or(arriving_of(nf), 0.0) / max(number_or(arrived, math.inf), 1.0)
     # A bound has empty polls in it, more of them where fewer packets arrive.
     bound = was.is_bound or cost.is_bound
     comparable = not bound or name == "loss" or grown > 1 - NEAR

@@ -310,8 +310,8 @@ def monitored(
         return dict(_NONE), rows
     if any(monitor is None for _, _, monitor in counted):
         return dict.fromkeys(MONITORED, _SOME), rows
-    parts = [_readings(monitor, tids, cpus) for monitor in monitors.values()]
-    return {name: total(item[name] for item in parts) for name in MONITORED}, rows
+    of_monitors = [_readings(monitor, tids, cpus) for monitor in monitors.values()]
+    return {name: total(item[name] for item in of_monitors) for name in MONITORED}, rows
 
 
 def _tid_of(core: NfCore, own: Sequence[ThreadRate]) -> int | None:
