@@ -148,8 +148,10 @@ class ChangeControl:
         try:
             pending = self.gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
             receipt = pending.receipt
-            while proposal.final and receipt.outcome == "applied":
-                receipt = pending.settled(_POLL_S) or receipt
+            if proposal.final and receipt.outcome == "applied":
+                receipt = (
+                    pending.keep()
+                )  # the guard does so by itself; this waits no longer than it may
             if receipt.outcome == "kept":
                 self._is_kept(receipt, began_ns, undoes)
             elif receipt.outcome == "applied":

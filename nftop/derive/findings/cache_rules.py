@@ -68,7 +68,7 @@ register(
 
 
 def noisy_neighbour(inputs: FindingInputs) -> Measured:
-    """The highest memory traffic of who may fill the ways of a class in which an NF polls."""
+    """The highest memory traffic of other users of the ways of a class in which an NF polls."""
     keys, traffic, messages, names = [], {}, [], []
     for index, (group, cache, positions) in enumerate(polled_classes(inputs)):
         others = sorted(

@@ -7,14 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nftop.derive.findings.inputs import FindingInputs, FindingKey, of_packages
-from nftop.derive.findings.rule import (
-    SI,
-    TALK,
-    Measured,
-    Only,
-    Rule,
-    register,
-)
+from nftop.derive.findings.rule import SI, TALK, Measured, Only, Rule, register
 from nftop.model.column import Column, from_readings, ratio, where
 from nftop.model.frame import BoxTraffic, PackageRow, package_subject
 from nftop.model.metrics.probes import PAPER
