@@ -39,7 +39,7 @@ def test_an_answer_comes_back_as_it_was(worker: Callable[[str], Client]) -> None
         f"""
         import json, sys
         for line in sys.stdin:
-            assert json.loads(line) == {{"quiet": [1, 3], "look": True, "meter": True}}, line
+            assert json.loads(line) == {{"quiet": [1, 3], "read_classes": True, "meter": True}}, line
             sys.stdout.write({answer!r})
             sys.stdout.flush()
         """
