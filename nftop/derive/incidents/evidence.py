@@ -148,11 +148,8 @@ def _load(frame: Frame, victims: Sequence[Victim], recent: Recent, began_ns: int
         return RuledOut("arriving load", None, "none before it" if none_before else why)
     # Fewer packets at one NF do not hide more at another.
     largest = max(known)
-    return RuledOut(
-        "arriving load",
-        largest <= NEAR,
-        f"{largest:+.0%}".replace("-0%", "0%").replace("+0%", "0%"),
-    )
+    text = f"{largest:+.0%}".replace("-0%", "0%").replace("+0%", "0%")
+    return RuledOut("arriving load", largest <= NEAR, text)
 
 
 def _below(name: str, values: Iterable[float], limit: float) -> RuledOut:

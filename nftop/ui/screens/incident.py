@@ -15,11 +15,12 @@ from nftop.control.resctrl.remedy import remedy, remedy_inputs
 from nftop.derive.findings.registry import rule_called
 from nftop.derive.findings.rule import Rule
 from nftop.model.clock import NS_PER_S
-from nftop.model.frame import Finding, Frame, Subject
+from nftop.model.frame import Finding, Frame
 from nftop.model.incident import Incident, Severity
 from nftop.model.remedy import Remedy
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
 from nftop.model.struct import replace
+from nftop.model.subject import Subject
 from nftop.render.base.line import Line, Tone
 from nftop.render.base.text import printable
 from nftop.render.cores.layout import page_head
