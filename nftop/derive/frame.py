@@ -106,7 +106,7 @@ def _frame(tick: FoldTick) -> Frame:
         noticed=tick.output(CHANGES),
         focus=tick.output(FOCUS),
         accelerators=shown.accelerators,
-        apart=shown.apart,
+        disagreement=shown.disagreement,
         baselines=baseline.kept,
         frequencies=tick.output(FREQUENCIES).table,
         interfaces=kernel.interfaces,

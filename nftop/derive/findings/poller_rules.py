@@ -466,9 +466,9 @@ register(
 )
 
 
-def sources_apart(inputs: FindingInputs) -> Measured:
+def sources_disagree(inputs: FindingInputs) -> Measured:
     """1 if perf and a sensor server disagreed in several readings, else 0."""
-    message = inputs.frame.apart
+    message = inputs.frame.disagreement
     server = inputs.frame.sources.get("pcm")
     if server is None or server.reason is not Reason.PRESENT:
         return Measured(
@@ -486,7 +486,7 @@ register(
         title="perf and a sensor server disagree",
         metrics=("ipc", "memory.read_bytes_per_s"),
         scope="host",
-        measure=sources_apart,
+        measure=sources_disagree,
         limit=0.5,
         clear=0.5,
         text="{message}",

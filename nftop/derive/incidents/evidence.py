@@ -8,12 +8,13 @@ from typing import Literal
 
 from nftop.derive.incidents.causes import Cause
 from nftop.derive.nf.recent import Recent, RecentRates
-from nftop.model.change import Change, Noticed, group_path, value_text
+from nftop.model.change import Change, Noticed, value_text
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import EvidenceLink, Incident, RuledOut, Victim
 from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading
+from nftop.model.rdt.rdt import group_path
 
 # A change of classes so long before a cause may be its reason.
 _CHANGE_BEFORE_NS = 600_000_000_000

@@ -23,7 +23,7 @@ from nftop.render.frame.header import alert_lines, badge_lines
 from nftop.store.history.experiments import RecordedExperiment
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.experiment_control import ExperimentView
-from nftop.ui.keys import EXPERIMENT, TIME, KeyRow, Mode, bindings
+from nftop.ui.key_bindings import EXPERIMENT, TIME, KeyRow, Mode, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.session_view import SessionView

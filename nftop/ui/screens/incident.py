@@ -38,7 +38,7 @@ from nftop.render.incidents.page import (
 from nftop.session.feed import Feed
 from nftop.store.history.rings import SENT
 from nftop.ui.change_control import ChangeControl
-from nftop.ui.keys import FINDINGS, INCIDENT, KeyRow, Mode, bindings
+from nftop.ui.key_bindings import FINDINGS, INCIDENT, KeyRow, Mode, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.editor_opener import EditorOpener

@@ -44,7 +44,7 @@ def table(shown: Frame, width: int, order: NfOrder | None = None) -> list[str]:
 
 
 def detail(shown: Frame, nf: NfRow, width: int, workload: str | None = None) -> list[str]:
-    return [item.text for item in joined(nf_detail(shown, nf, width, workload), apart=False)]
+    return [item.text for item in joined(nf_detail(shown, nf, width, workload), spaced=False)]
 
 
 def of(shown: Frame, kind: str) -> NfRow:
