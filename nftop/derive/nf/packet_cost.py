@@ -1,4 +1,4 @@
-"""The row of a network function: its packets and what its cores spent on them."""
+"""Cost per packet (CPP, busy CPP, IPP), and the row of a network function that has it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from nftop.derive.nf.rates import NfRates
 from nftop.derive.occupants import Cycles, Occupant, OwnTime, own_clock, own_cycles, own_times
 from nftop.derive.saturation import UNKNOWN, saturation_of, saturation_of_all
-from nftop.model.column import Column
+from nftop.model.column import Column, ratio
 from nftop.model.frame import Clock, Frame, NfRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Missing, Reading, Reason, product, quotient, total
@@ -59,7 +59,9 @@ def nf_row(
     ports = {"rx_packets_per_s": nf.rx_packets_per_s, "tx_packets_per_s": nf.tx_packets_per_s}
     readings = {
         **ports,
-        **cost_per_packet(nf.packets_per_s, all_cycles, busy_cycles, instructions),
+        "cpp": cost_per_packet(all_cycles, nf.packets_per_s),
+        "busy_cpp": cost_per_packet(busy_cycles, nf.packets_per_s),
+        "ipp": cost_per_packet(instructions, nf.packets_per_s),
         "ipc": quotient(instructions, core_cycles),
     }
     return NfRow(
@@ -72,15 +74,14 @@ def nf_row(
     )  # fmt: skip
 
 
-def cost_per_packet(
-    packets_per_s: Reading, cycles: Reading, busy_cycles: Reading, instructions: Reading
-) -> dict[str, Reading]:
-    """Cycles per packet (CPP), those of work alone, instructions per packet; inputs per second."""
-    return {
-        "cpp": quotient(cycles, packets_per_s),
-        "busy_cpp": quotient(busy_cycles, packets_per_s),
-        "ipp": quotient(instructions, packets_per_s),
-    }
+def cost_per_packet(cost_per_s: Reading, packets_per_s: Reading) -> Reading:
+    """CPP of cycles, busy CPP of cycles of work, IPP of instructions: each per packet."""
+    return quotient(cost_per_s, packets_per_s)
+
+
+def costs_per_packet(cost_per_s: Column, packets_per_s: Column) -> Column:
+    """As `cost_per_packet`, of every CPU."""
+    return ratio(cost_per_s, packets_per_s)
 
 
 def _cycles(
