@@ -12,7 +12,6 @@ from nftop.derive.cpu.counters import AWAITING_TURN, COUNTERS, CounterRates, tsc
 from nftop.derive.cpu.frequencies import FREQUENCIES
 from nftop.derive.cpu.time import TICKS, online_rows
 from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange, stateless
-from nftop.derive.nf.packet_cost import costs_per_packet
 from nftop.derive.occupants import (
     NFS,
     POLLERS,
@@ -25,6 +24,7 @@ from nftop.derive.occupants import (
     unattached,
 )
 from nftop.derive.package.power import POWER
+from nftop.derive.packet_cost import costs_per_packet
 from nftop.derive.saturation import UNKNOWN, Room, Saturation, room_of, saturation_of
 from nftop.derive.threads import THREADS, ThreadRate
 from nftop.model.column import (

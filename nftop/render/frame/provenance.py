@@ -39,9 +39,8 @@ def source_lines(frame: Frame, source: str, what: str, width: int) -> list[Line]
     age = "" if state.age_s is None else f", <{math.ceil(state.age_s + REQUEST_INTERVAL_S)} s old"
     mark = "~" if state.detail else ""
     lead = line(Span(f"{source}{mark}{age}: ", Tone.ACCENT))
-    known = ""
-    if source == "pcm":
-        known = state.detail.removesuffix(frame.disagreement).removesuffix("; ")
+    known = state.detail.removesuffix(frame.disagreement) if source == "pcm" else ""
+    known = known.removesuffix("; ")
     text = "; ".join(filter(None, (what, known)))
     return paragraph(text, width, lead=lead, tone=Tone.MUTED)
 

@@ -249,9 +249,8 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
             return
         self._seen = self._top = 0
         if frame is None or self._recorded is not None:
-            self.show_message(
-                "waiting for the first tick" if frame is None else "this is a recording"
-            )
+            why = "waiting for the first tick" if frame is None else "this is a recording"
+            self.show_message(why)
             return
         # A new order each time; the plan shows its seed.
         request = replace(self._request, seed=frame.wall_ns % 1_000_000)

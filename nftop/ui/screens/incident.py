@@ -476,9 +476,8 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
         finding = self.finding
         rule = None if finding is None else rule_called(finding.rule)
         if finding is None or rule is None or rule.when:
-            self.show_message(
-                "no finding is selected" if finding is None else "its rule has no limit"
-            )
+            why = "no finding is selected" if finding is None else "its rule has no limit"
+            self.show_message(why)
             return
         names = self._names(finding, for_all=for_all)
         self._limited = rule, names

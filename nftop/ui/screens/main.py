@@ -357,9 +357,8 @@ class MainScreen(BannerScreen[None]):
             return
         view = self._view
         if view.explain(frame) is None:
-            self.show_message(
-                f"nothing to explain: no row of the {self._up_title} screen is selected"
-            )
+            why = f"nothing to explain: no row of the {self._up_title} screen is selected"
+            self.show_message(why)
             return
         self._page(view.explain, "x")
 

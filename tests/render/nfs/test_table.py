@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.derive.compare.baseline import keep
 from nftop.derive.fold import comparing
 from nftop.derive.nf.cores import MONITORED
-from nftop.derive.nf.packet_cost import paper_metrics
+from nftop.derive.nf.row import paper_metrics
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reading, Reason

@@ -1,4 +1,4 @@
-"""Cost per packet (CPP, busy CPP, IPP), and the row of a network function that has it."""
+"""The row of a network function: its packets and what its cores spent on them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from nftop.derive.nf.rates import NfRates
 from nftop.derive.occupants import Cycles, Occupant, OwnTime, own_clock, own_cycles, own_times
+from nftop.derive.packet_cost import cost_per_packet
 from nftop.derive.saturation import UNKNOWN, saturation_of, saturation_of_all
-from nftop.model.column import Column, ratio
+from nftop.model.column import Column
 from nftop.model.frame import Clock, Frame, NfRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Missing, Reading, Reason, product, quotient, total
@@ -72,16 +73,6 @@ def nf_row(
         problem=nf.problem, owner=nf.owner, readings=readings, shared=shared,
         sampled_s=nf.sampled_s,
     )  # fmt: skip
-
-
-def cost_per_packet(cost_per_s: Reading, packets_per_s: Reading) -> Reading:
-    """CPP of cycles, busy CPP of cycles of work, IPP of instructions: each per packet."""
-    return quotient(cost_per_s, packets_per_s)
-
-
-def costs_per_packet(cost_per_s: Column, packets_per_s: Column) -> Column:
-    """As `cost_per_packet`, of every CPU."""
-    return ratio(cost_per_s, packets_per_s)
 
 
 def _cycles(
