@@ -486,7 +486,7 @@ class Frame:
         domains: caches that the groups share. limits: maximum number of classes and monitors.
         noticed: latest changes of groups, oldest first.
         frequencies: cpufreq of the host, or why it is absent.
-        apart: persistent disagreement of perf and a sensor server; "" if they agree.
+        disagreement: persistent disagreement of perf and a sensor server; "" if they agree.
         findings: limits exceeded for long enough, most severe first, for all CPUs.
         incidents: findings by cause, most harmful first. past_incidents: ended ones, latest first,
             without the oldest of many.
@@ -517,7 +517,7 @@ class Frame:
     limits: Limits = field(default_factory=Limits)
     noticed: tuple[Noticed, ...] = ()
     notice: str = ""
-    apart: str = ""
+    disagreement: str = ""
     frequencies: CpufreqTable | Missing = NOT_READ
     baselines: Baselines | None = None
     interfaces: tuple[InterfaceRow, ...] = ()

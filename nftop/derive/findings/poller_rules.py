@@ -467,9 +467,9 @@ register(
 )
 
 
-def sources_apart(inputs: FindingInputs) -> Measured:
+def sources_disagree(inputs: FindingInputs) -> Measured:
     """1 if perf and a sensor server disagreed in several readings, else 0."""
-    message, server = inputs.frame.apart, inputs.frame.sources.get("pcm")
+    message, server = inputs.frame.disagreement, inputs.frame.sources.get("pcm")
     counts = server is not None and server.reason is Reason.PRESENT
     values = {0: float(message != "")} if counts else dict[int, Reading]()
     return Measured(
@@ -485,7 +485,7 @@ register(
         title="perf and a sensor server disagree",
         metrics=("ipc", "memory.read_bytes_per_s"),
         scope="host",
-        measure=sources_apart,
+        measure=sources_disagree,
         limit=0.5,
         clear=0.5,
         text="{message}",

@@ -38,7 +38,7 @@ from nftop.render.incidents.page import (
 from nftop.session.feed import Feed
 from nftop.store.history.rings import SENT
 from nftop.ui.change_control import ChangeControl
-from nftop.ui.keys import FINDINGS, INCIDENT, KeyRow, Mode, bindings
+from nftop.ui.key_bindings import FINDINGS, INCIDENT, KeyRow, Mode, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.editor_opener import EditorOpener
@@ -476,9 +476,8 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
         finding = self.finding
         rule = None if finding is None else rule_called(finding.rule)
         if finding is None or rule is None or rule.when:
-            self.show_message(
-                "no finding is selected" if finding is None else "its rule has no limit"
-            )
+            why = "no finding is selected" if finding is None else "its rule has no limit"
+            self.show_message(why)
             return
         names = self._names(finding, for_all=for_all)
         self._limited = rule, names
