@@ -118,14 +118,14 @@ class FocusFrames:
                 if self._required and self._is_unknown(frame, target):
                     return
                 uncounted = 0 if frame.focus is not None else uncounted + 1
-                self._say(self._problem(frame, uncounted))
+                self._report_once(self._problem(frame, uncounted))
                 yield frame
 
     def is_absent(self) -> bool:
         """Whether no network function of the target's name has polled so far, which is reported."""
         if self._target is None or self._appeared:
             return False
-        self._say(self._no_such_nf())
+        self._report_once(self._no_such_nf())
         return True
 
     def _is_unknown(self, frame: Frame, target: FocusTarget) -> bool:
@@ -148,7 +148,7 @@ class FocusFrames:
         names = ", ".join(sorted(nf.name for nf in self._nfs)) or "none"
         return f"--focus {name}: not one network function of this name polls; there is {names}"
 
-    def _say(self, problem: str) -> None:
+    def _report_once(self, problem: str) -> None:
         if problem and problem != self._reported:
             self._reported = problem
             self._report(problem)

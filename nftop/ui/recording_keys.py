@@ -39,7 +39,7 @@ class RecordingKeys:
     """
 
     def __init__(
-        self, session: SessionView, options: Options, report: Callable[[str], object]
+        self, session: SessionView, options: Options, report: Callable[[str], None]
     ) -> None:
         self._session = session
         self._report = report

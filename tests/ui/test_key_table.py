@@ -12,8 +12,8 @@ from textual.app import App
 from textual.keys import KEY_ALIASES
 from textual.screen import Screen
 
+from nftop.ui.key_bindings import MOVE, KeyRow, hints
 from nftop.ui.key_table import _DIALOGS, key_tables, titles
-from nftop.ui.keys import MOVE, KeyRow, hints
 from nftop.ui.screens.registry import screens
 
 PAGE = Path(__file__).parents[2] / "docs/keys.md"
@@ -38,20 +38,20 @@ def markdown() -> str:
     tables = key_tables()
     main = [dict.fromkeys(tables[row.id]) for row in screens()]
     shared = [key for key in main[0] if all(key in table for table in main)]
-    parts = [_HEAD, _section("All screens", shared)]
+    sections = [_HEAD, _section("All screens", shared)]
     for name, keys in tables.items():
         own = keys if name in _DIALOGS else [key for key in keys if key not in shared]
-        parts.append(_section(titles()[name], own))
+        sections.append(_section(titles()[name], own))
     kept = {key: text for rows in RESERVED.values() for key, text in rows}
     lines = [f"| `{key}` | {text} |" for key, text in kept.items()]
-    parts.append("\n".join(["## Reserved", "", "| key | for |", "|---|---|", *lines]))
-    return "\n\n".join(parts) + "\n"
+    sections.append("\n".join(["## Reserved", "", "| key | for |", "|---|---|", *lines]))
+    return "\n\n".join(sections) + "\n"
 
 
 _HEAD = """\
 # Keys
 
-Made from the key table (`nftop/ui/keys.py`) by `python -m tests.ui.test_key_table`; do not edit.
+Made from `nftop/ui/key_bindings.py` by `python -m tests.ui.test_key_table`; do not edit.
 A key means the same on every screen of the main window. No key needs Alt, Ctrl-A, Ctrl-B, Ctrl-S
 or Ctrl-Q. Ctrl-C quits everywhere, Ctrl-Z suspends."""
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn, TextIO, cast
 
 from nftop.cli.parsers import cat
-from nftop.export.output import USAGE, put, say_lines
+from nftop.export.output import USAGE, put, warn_lines
 from nftop.model.terminal_text import safe_line
 
 # argparse's message where only a command of a command is missing.
@@ -82,7 +82,7 @@ class Parser(argparse.ArgumentParser):
         error = f"{self.prog}: error: {safe_line(message)}"
         alone = message == _NO_COMMAND  # such as `nftop cat`: its commands are what is wanted
         hint = f"{error}\n{self.prog} --help lists the options"
-        say_lines(f"{self.format_help()}{error}" if alone else hint)
+        warn_lines(f"{self.format_help()}{error}" if alone else hint)
         sys.exit(USAGE)
 
 

@@ -18,7 +18,7 @@ Durations are sums of the time between ticks:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from nftop.derive.nf.departures import DepartureState, NfSighting, step_departur
 from nftop.derive.nf.recent import RECENT, Recent
 from nftop.derive.occupants import POLLERS
 from nftop.model.column import Bools, Column, Floats
-from nftop.model.frame import HOST, Finding, Frame
+from nftop.model.frame import Finding, Frame
 from nftop.model.missing import Reason
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
 from nftop.model.struct import dataclass, field, replace
@@ -335,44 +335,22 @@ def _aligned(before: Watched, keys: tuple[FindingKey, ...]) -> Watched:
     if before.keys == keys:
         return before
     known = {key: index for index, key in enumerate(before.keys)}
-    places = np.array([known.get(key, -1) for key in keys], dtype=np.intp)
-    new = places < 0
-    if not len(before.keys):
-        places = np.zeros(len(keys), np.intp)
-        before = _blank(1)
+    rows = [known.get(key, -1) for key in keys]  # -1: the blank one behind the others
+
+    def aligned(values: NDArray[Any]) -> NDArray[Any]:
+        return np.append(values, values.dtype.type(0))[rows]
+
     return Watched(
-        keys=keys,
-        since_ns=np.where(new, 0, before.since_ns[places]),
-        began_ns=np.where(new, 0, before.began_ns[places]),
-        held_s=np.where(new, 0.0, before.held_s[places]),
-        ticks=np.where(new, 0, before.ticks[places]),
-        away_s=np.where(new, 0.0, before.away_s[places]),
-        unknown_s=np.where(new, 0.0, before.unknown_s[places]),
-        active=~new & before.active[places],
-        texts=tuple(
-            _NO_TEXT if is_new else before.texts[index]
-            for index, is_new in zip(places.tolist(), new.tolist(), strict=True)
-        ),
-    )
-
-
-def _blank(places: int) -> Watched:
-    whole, some = np.zeros(places, np.int64), np.zeros(places)
-    keys = (FindingKey(HOST, None),) * places
-    active = np.zeros(places, np.bool_)
-    return Watched(keys, whole, whole, some, whole, some, some, active, (_NO_TEXT,) * places)
+        keys, aligned(before.since_ns), aligned(before.began_ns), aligned(before.held_s),
+        aligned(before.ticks), aligned(before.away_s), aligned(before.unknown_s),
+        aligned(before.active), tuple((*before.texts, _NO_TEXT)[row] for row in rows),
+    )  # fmt: skip
 
 
 def _texts(
-    rule: Rule,
-    limits: _Limits,
-    measured: Measured,
-    old: Watched,
-    active: Bools,
-    *,
-    far: Bools,
-    within: Bools,
-) -> tuple[FindingText, ...]:
+    rule: Rule, limits: _Limits, measured: Measured, old: Watched, active: Bools,
+    *, far: Bools, within: Bools,
+) -> tuple[FindingText, ...]:  # fmt: skip
     """Texts of findings; those without a value keep theirs."""
     texts = [_NO_TEXT] * len(active)
     for index in np.flatnonzero(active).tolist():
@@ -410,14 +388,9 @@ def _current(rule: Rule, limits: _Limits, measured: Measured, index: int) -> str
 
 
 def _findings(
-    rule: Rule,
-    limits: _Limits,
-    now: Watched,
-    measured: Measured,
-    *,
-    nfs: Sequence[_Nfs],
-    settings: RuleSettings,
-) -> list[Finding]:
+    rule: Rule, limits: _Limits, now: Watched, measured: Measured,
+    *, nfs: Sequence[_Nfs], settings: RuleSettings,
+) -> list[Finding]:  # fmt: skip
     clear = np.broadcast_to(limits.clear, len(now.keys))
 
     def is_muted(row: int) -> bool:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from nftop.derive.findings.engine import limit_for
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.rule import rule_of
 from nftop.derive.incidents.causes import Cause
+from nftop.derive.incidents.parties import Parties
 from nftop.derive.nf.recent import Recent, RecentRates, arriving_of
-from nftop.model.change import Change, Noticed, group_path, value_text
+from nftop.model.change import Change, Noticed, value_text
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import EvidenceLink, Incident, RuledOut, Victim
 from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.rdt.rdt import group_path
 from nftop.model.rule_settings import setting_names
 from nftop.model.usual import NEAR
 
@@ -114,14 +116,17 @@ def ruled_out(inputs: FindingInputs, incident: Incident, began_ns: int) -> tuple
         rule = rule_of(rule_id)
         return 0.0 if rule is None else limit_for(rule, nfs, inputs.settings)
 
+    host = Parties(frame)
+    siblings = host.siblings(cpus)
     # Arriving packets are what these two are about.
     of_load = incident.kind in ("load", "stopped")
     checks = [] if of_load else [_load(frame, incident.victims, recent, began_ns)]
     if incident.kind != "cpu":
-        checks.append(_below("wait", _most(frame, "wait_ratio", cpus), limit("poller-waits")))
-        checks.append(_below("steal", _most(frame, "steal_ratio", cpus), _STOLEN))
+        checks.append(_below("wait", host.values("wait_ratio", cpus), limit("poller-waits")))
+        checks.append(_below("steal", host.values("steal_ratio", cpus), _STOLEN))
     if incident.kind != "sibling":
-        checks.append(_below("siblings", _foreign_sibling(frame, cpus), limit("busy-sibling")))
+        busy = host.values("cpu_time_ratio", siblings) if siblings else (0.0,)
+        checks.append(_below("siblings", busy, limit("busy-sibling")))
     if incident.kind != "ddio":
         checks.append(_ddio(frame, cpus, limit("ddio-misses")))
     return tuple(checks)
@@ -144,29 +149,12 @@ def _load(frame: Frame, victims: Sequence[Victim], recent: Recent, began_ns: int
         return RuledOut("arriving load", None, "none before it" if none_before else why)
     # Fewer packets at one NF do not hide more at another.
     largest = max(known)
-    return RuledOut(
-        "arriving load",
-        largest <= NEAR,
-        f"{largest:+.0%}".replace("-0%", "0%").replace("+0%", "0%"),
-    )
+    text = f"{largest:+.0%}".replace("-0%", "0%").replace("+0%", "0%")
+    return RuledOut("arriving load", largest <= NEAR, text)
 
 
-def _most(frame: Frame, metric: str, cpus: Sequence[Cpu]) -> float | None:
-    column, rows = frame.cpus.columns[metric], frame.cpus.topology.row_of
-    values: list[Reading] = [column[rows[cpu]] for cpu in cpus if cpu in rows]
-    known = [item for item in values if not isinstance(item, Missing)]
-    return max(known) if known else None
-
-
-def _foreign_sibling(frame: Frame, cpus: Sequence[Cpu]) -> float | None:
-    infos, rows = frame.topology.cpus, frame.topology.row_of
-    own = set(cpus)
-    others = {other for cpu in cpus if cpu in rows for other in infos[rows[cpu]].siblings} - own
-    return _most(frame, "cpu_time_ratio", tuple(sorted(others))) if others else 0.0
-
-
-def _below(name: str, value: float | None, limit: float) -> RuledOut:
-    if value is None:
+def _below(name: str, values: Iterable[float], limit: float) -> RuledOut:
+    if (value := max(values, default=None)) is None:
         return RuledOut(name, None, "not counted")
     return RuledOut(name, value <= limit, f"{value:.0%}")
 

@@ -18,12 +18,7 @@ from nftop.derive.findings.engine import FINDINGS
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange
 from nftop.derive.frame import FRAME
-from nftop.derive.incidents.causes import (
-    EFFECT_BEFORE_S,
-    CauseInputs,
-    causes_of,
-    losses_of,
-)
+from nftop.derive.incidents.causes import EFFECT_BEFORE_S, CauseInputs, causes_of, losses_of
 from nftop.derive.incidents.evidence import chain_of, ruled_out
 from nftop.derive.incidents.parties import Cause, CauseKey, Parties
 from nftop.derive.incidents.victims import (
@@ -43,12 +38,13 @@ from nftop.derive.incidents.victims import (
 from nftop.derive.nf.recent import RECENT, Recent, RecentRates
 from nftop.derive.occupants import POLLERS
 from nftop.derive.threads import THREADS
-from nftop.model.frame import Finding, Frame, NfRow, Subject
+from nftop.model.frame import Finding, Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
 from nftop.model.missing import Missing, Reason, number_or
 from nftop.model.sample import ThreadTable
 from nftop.model.struct import dataclass, field, replace
+from nftop.model.subject import Subject
 
 RETURNS_S = 15.0
 MOST_OPEN, MOST_PAST = 64, 64
@@ -116,9 +112,8 @@ def step_incidents(
     frame = inputs.frame
     if frame.monotonic_ns < state.monotonic_ns:
         state = IncidentState()
-    causes = _worst_causes(
-        _with_lasting_effects(state, causes_of(CauseInputs(inputs, parties)), inputs), state, frame
-    )
+    every = causes_of(CauseInputs(inputs, parties))
+    causes = _worst_causes(_with_remaining_effects(state, every, inputs), state, frame)
     followed = dict(state.followed)
     past = list(state.past)
     seen_ids = set[str]()
@@ -166,7 +161,7 @@ def _worst_causes(causes: Sequence[Cause], state: IncidentState, frame: Frame) -
     return [causes[number] for number in sorted(kept)]
 
 
-def _with_lasting_effects(
+def _with_remaining_effects(
     state: IncidentState, causes: Sequence[Cause], inputs: FindingInputs
 ) -> list[Cause]:
     """Causes of this tick; those that are over keep effects which have yet to clear."""
@@ -193,8 +188,8 @@ def _with_lasting_effects(
                 own.append(_begun_later(finding, cause, over, state.past, frame))
         if own:
             result.append(replace(cause, findings=tuple(own)))
-    lasting = [_over(item, kept[item.incident.id]) for item in over if item.incident.id in kept]
-    return _priced_once(lasting, result) if lasting else result
+    ended = [_ended(item, kept[item.incident.id]) for item in over if item.incident.id in kept]
+    return _priced_once(ended, result) if ended else result
 
 
 def _was_effect(item: Followed, cause: Cause, finding: Finding) -> bool:
@@ -251,7 +246,7 @@ def _begun_later(
     return replace(finding, since_ns=since_ns, began_ns=began_ns)
 
 
-def _over(item: Followed, findings: Sequence[Finding]) -> Cause:
+def _ended(item: Followed, findings: Sequence[Finding]) -> Cause:
     """The cause of an incident whose effects have yet to clear."""
     old = item.incident
     keys = tuple(victim.party.key for victim in old.victims)
@@ -262,12 +257,12 @@ def _over(item: Followed, findings: Sequence[Finding]) -> Cause:
     )  # fmt: skip
 
 
-def _priced_once(lasting: Sequence[Cause], others: Iterable[Cause]) -> list[Cause]:
+def _priced_once(ended: Sequence[Cause], others: Iterable[Cause]) -> list[Cause]:
     """Causes that are over have the price of their victims, except what another cause has."""
     others = list(others)
     taken = {key for cause in others if cause.key.kind != "nf" for key in cause.priced}
     result = []
-    for cause in lasting:
+    for cause in ended:
         keys = tuple(key for key in cause.priced if key not in taken)
         taken |= set(keys)
         result.append(replace(cause, priced=keys))
@@ -328,7 +323,7 @@ def _follow(
     frame = inputs.frame
     old = None if known is None else known.incident
     if old is not None:
-        cause = _lasting(cause, old)
+        cause = _with_earlier_culprit(cause, old)
     id_, first = _begin(known, cause)
     began_ns = first.began_ns if known is None else known.began_ns
     nfs = {nf.key: nf for nf in frame.nfs}
@@ -336,42 +331,22 @@ def _follow(
     before = _before(known, victims, nfs, inputs.recent, began_ns)
     priced = [nf for nf in victims if nf.key in cause.priced]
     price = price_of(priced, before)
-    drops = (
-        known.drops if known
-        else dropped_before(priced, inputs.recent, began_ns, counted_ns, frame)
-    )  # fmt: skip
+    drops = known.drops if known else dropped_before(priced, inputs, began_ns, counted_ns)
     drops = count_drops(drops, priced, frame)
     severity, names, muted = _of_findings(cause, old, price)
     harmed = _victims(victims, before, severity)
     traced = [nfs[item.party.key] for item in harmed]
     worst, worst_ns = worst_of(old, price, frame.wall_ns)
+    # A loss that is not muted is never hidden with its cause.
     incident = Incident(
-        id=id_,
-        kind=cause.kind,
-        severity=severity,
-        title=cause.title,
-        culprit=cause.culprit,
-        victims=harmed,
-        price=price,
-        since_ns=first.since_ns,
-        began_ns=first.began_ns,
-        likely=cause.likely,
-        basis=cause.basis,
-        worst=worst,
-        worst_ns=worst_ns,
-        dropped=drops.total,
-        uncounted=tuple(drops.uncounted.values()),
-        findings=names,
-        group=cause.group,
-        l3=cause.l3,
-        watch=cause.watch,
-        memory=cause.memory,
-        traces=follow_traces(old.traces if old else (), traced, inputs.recent, first, frame),
-        # A loss that is not muted is never hidden with its cause.
-        muted=muted,
-        is_bound=first.is_bound,
-        counted_from_ns=first.counted_from_ns,
-    )
+        id=id_, kind=cause.kind, severity=severity, title=cause.title, culprit=cause.culprit,
+        victims=harmed, price=price, since_ns=first.since_ns, began_ns=first.began_ns,
+        likely=cause.likely, basis=cause.basis, worst=worst, worst_ns=worst_ns,
+        dropped=drops.total, uncounted=tuple(drops.uncounted.values()), findings=names,
+        group=cause.group, l3=cause.l3, watch=cause.watch, memory=cause.memory,
+        traces=follow_traces(old.traces if old else (), traced, inputs, first), muted=muted,
+        is_bound=first.is_bound, counted_from_ns=first.counted_from_ns,
+    )  # fmt: skip
     incident = _with_evidence(incident, cause, old, inputs, began_ns)
     # Its worst tick, or the last one with its cause where nothing is lost.
     is_worst = worst_ns == frame.wall_ns or not (any(cost_of_price(worst)) or _is_ending(cause))
@@ -391,7 +366,7 @@ def _follow(
 def _victims(
     nfs: Iterable[NfRow], before: Mapping[str, Before], severity: Severity
 ) -> tuple[Victim, ...]:
-    """Those that lose most first; what is lost during information is lost to another incident."""
+    """Those that lose most first. An INFO incident shows no losses of its victims."""
     victims = sorted((victim_of(nf, before[nf.key]) for nf in nfs), key=loss_of, reverse=True)
     if severity is Severity.INFO:
         victims = [replace(item, change=_NO_HARM, drops_per_s=_NO_HARM) for item in victims]
@@ -468,8 +443,8 @@ def _is_ending(cause: Cause) -> bool:
     return cause.is_over or all(item.is_ending for item in cause.findings)
 
 
-def _lasting(cause: Cause, old: Incident) -> Cause:
-    """A cause that is ending, or whose culprit is known less exactly than before, as it was."""
+def _with_earlier_culprit(cause: Cause, old: Incident) -> Cause:
+    """Keep the earlier culprit and title if the cause is ending or its culprit less exact now."""
     if not _is_ending(cause) and _exactness(cause.culprit) >= _exactness(old.culprit):
         return cause
     nfs = {item.party.key for item in old.victims}
@@ -520,7 +495,7 @@ def _run(state: IncidentState, tick: FoldTick) -> tuple[IncidentState, Incidents
     table = None if reading is None or isinstance(reading.value, Missing) else reading.value
     facts = {item.pid: item for item in table.culprits} if isinstance(table, ThreadTable) else {}
     uses = table.uses if isinstance(table, ThreadTable) else ()
-    parties = Parties(frame, tick.output(THREADS), tick.output(POLLERS), facts, uses)
+    parties = Parties(frame, tick.output(THREADS), facts, uses)
     return step_incidents(state, inputs, parties)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.nf.recent import (
     PacketCost,
     Recent,
@@ -39,7 +40,6 @@ def nf_party(nf: NfRow) -> Party:
 _NO_BEFORE = Missing(Reason.WARMING, "nothing is known of it from before")
 _NO_ARRIVING = Missing(Reason.SOURCE, "no victim counts the packets that arrive")
 _NO_DROPS = Missing(Reason.SOURCE, "no victim counts drops")
-_UNDRAWN = Missing(Reason.SOURCE)
 # A source that is late by less is not late.
 _LEAST_LAG_S = 0.5
 _BETWEEN = "its readings do not cover all of the time"
@@ -180,15 +180,15 @@ def _settle(uncounted: dict[str, Uncounted], nf: NfRow, lag_s: float, passed_s: 
 
 
 def dropped_before(
-    nfs: Iterable[NfRow], recent: Recent, began_ns: int, counted_ns: Mapping[str, int], frame: Frame
+    nfs: Iterable[NfRow], inputs: FindingInputs, began_ns: int, counted_ns: Mapping[str, int]
 ) -> DropCount:
     """From the begin of an incident to the tick before this one, in no other incident."""
-    until_ns = frame.monotonic_ns - round(frame.elapsed_s * 1e9)
+    until_ns = inputs.frame.monotonic_ns - round(inputs.frame.elapsed_s * 1e9)
     total: Reading = _NO_DROPS
     lag_s = dict[str, float]()
     for nf in nfs:
         first_ns = max(began_ns, counted_ns.get(nf.key, -1) + 1)
-        points = _points_until(recent, nf, until_ns)
+        points = _points_until(inputs, nf, until_ns)
         for before, point in pairwise(points):
             if point.monotonic_ns < first_ns:
                 continue
@@ -203,8 +203,8 @@ def dropped_before(
     return DropCount(total, lag_s)
 
 
-def _points_until(recent: Recent, nf: NfRow, until_ns: int) -> list[RecentPoint]:
-    points = recent.get(nf.key, RecentRates()).points
+def _points_until(inputs: FindingInputs, nf: NfRow, until_ns: int) -> list[RecentPoint]:
+    points = inputs.recent.get(nf.key, RecentRates()).points
     return [point for point in points if point.monotonic_ns <= until_ns]
 
 
@@ -225,17 +225,17 @@ class Begin(NamedTuple):
 
 
 def follow_traces(
-    old: Sequence[VictimTrace], victims: Sequence[NfRow], recent: Recent, begin: Begin,
-    frame: Frame,
-) -> tuple[VictimTrace, ...]:  # fmt: skip
+    old: Sequence[VictimTrace], victims: Sequence[NfRow], inputs: FindingInputs, begin: Begin
+) -> tuple[VictimTrace, ...]:
     """Traces of victims with this tick. New ones begin with what is known from before."""
+    now_ns = inputs.frame.monotonic_ns
     known = {trace.key: trace for trace in old}
     for nf in victims:
         if nf.key not in known and len(known) < _MOST_TRACES:
-            known[nf.key] = _begun(nf, _points_until(recent, nf, frame.monotonic_ns - 1), begin)
-    now = {nf.key: throughput_of(nf)[1] for nf in victims}
+            known[nf.key] = _begun(nf, _points_until(inputs, nf, now_ns - 1), begin)
+    now = {nf.key: number_or(throughput_of(nf)[1], math.nan) for nf in victims}
     return tuple(
-        _with_value(trace, frame.monotonic_ns, now[trace.key]) if trace.key in now else trace
+        _with_value(trace, now_ns, now[trace.key]) if trace.key in now else trace
         for trace in known.values()
     )
 
@@ -247,13 +247,12 @@ def _begun(nf: NfRow, points: Iterable[RecentPoint], begin: Begin) -> VictimTrac
         sent=throughput_of(nf)[0].startswith("tx"),
     )  # fmt: skip
     for point in points:
-        value = _UNDRAWN if math.isnan(point.throughput) else point.throughput
-        trace = _with_value(trace, point.monotonic_ns, value)
+        trace = _with_value(trace, point.monotonic_ns, point.throughput)
     return trace
 
 
-def _with_value(trace: VictimTrace, monotonic_ns: int, value: Reading) -> VictimTrace:
-    number = None if isinstance(value, Missing) else value
+def _with_value(trace: VictimTrace, monotonic_ns: int, value: float) -> VictimTrace:
+    number = None if math.isnan(value) else value
     since_ns = monotonic_ns - trace.began_ns
     at = int(since_ns // round(trace.onset_step_s * 1e9))
     if at < 0:

@@ -64,7 +64,7 @@ def printer(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float],
         return lambda value: cell(value, unit, width, bound=bound)
     form, before = _FORMS[unit], BOUND if bound else ""
     suffix = form.suffix.replace("%", "%%")
-    steps = tuple((limit, f"{before}%.{places}f{suffix}") for limit, places in form.steps)
+    steps = tuple((limit, f"{before}%.{decimals}f{suffix}") for limit, decimals in form.steps)
     factor, limit = form.factor, form.steps[-1][0]
     least = 10.0 ** -form.steps[0][1]  # less could print as zero
     zero = cell(0.0, unit, width, bound=bound)

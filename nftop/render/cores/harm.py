@@ -24,7 +24,7 @@ from nftop.model.usual import NEAR, USUAL_METRICS, UsualTable
 from nftop.render.base.bars import METRICS as BAR_METRICS
 from nftop.render.base.graph import trend_texts
 from nftop.render.base.line import Span, Tone
-from nftop.render.cache.way_cells import ClassLook, looks_of
+from nftop.render.cache.way_cells import ClassStyle, styles_of
 from nftop.render.incidents.line import container_text
 
 # Rows with this much harm or more are sick; changes up to `NEAR` of what is usual are not.
@@ -132,7 +132,7 @@ class RowFacts:
         harm: float64 (n,), see `cpu_harm`; None: not known.
         culprits: CPUs of culprits.
         losing: CPUs of network functions that drop packets.
-        looks: hue and letter of each class, by its group.
+        styles: hue and letter of each class, by its group.
         merged: by the first CPU of a culprit that is no poller, all of its CPUs: they are one row.
         names: of culprits that are no network function, by CPU: container, else process.
         before: values of victims' CPUs before their incident.
@@ -143,7 +143,7 @@ class RowFacts:
     culprits: frozenset[Cpu] = frozenset()
     losing: frozenset[Cpu] = frozenset()
     merged: Mapping[Cpu, tuple[Cpu, ...]] = field(default_factory=dict)
-    looks: Mapping[str, ClassLook] = field(default_factory=dict)
+    styles: Mapping[str, ClassStyle] = field(default_factory=dict)
     names: Mapping[Cpu, str] = field(default_factory=dict)
     before: BeforeValues = field(default_factory=dict)
 
@@ -156,11 +156,13 @@ _BEFORE_S = 60.0
 
 def row_facts(frame: Frame, trends: RowTrends, before: BeforeValues) -> RowFacts:
     """Facts of all rows of a frame."""
-    looks = looks_of(frame.groups)
+    styles = styles_of(frame.groups)
     harm = cpu_harm(frame, trends)
     names = culprit_names(frame)
     losing = frozenset(cpu for nf in frame.nfs if drops_of(nf) for cpu in nf.cpus)
-    return RowFacts(trends, harm, culprits(frame), losing, looks=looks, names=names, before=before)
+    return RowFacts(
+        trends, harm, culprits(frame), losing, styles=styles, names=names, before=before
+    )
 
 
 def culprit_names(frame: Frame, past: Sequence[Incident] = ()) -> dict[Cpu, str]:
@@ -448,12 +450,12 @@ def cpu_harm(frame: Frame, trends: RowTrends) -> Floats:
     if trends.cpu_change is not None:
         change = np.nan_to_num(trends.cpu_change)
         score += np.where(change > NEAR, SICK + np.minimum(change, 1.0), 0.0)
-    worst = np.zeros(len(cpus))
+    of_incidents = np.zeros(len(cpus))
     for item in frame.incidents:
         for victim in item.victims:
             rows = _rows(victim.party.cpus, row_of)
-            worst[rows] = np.maximum(worst[rows], _of(item.severity))
-    score += worst
+            of_incidents[rows] = np.maximum(of_incidents[rows], _of(item.severity))
+    score += of_incidents
     score = np.round(score, 1)
     for item in frame.incidents:
         if item.culprit is not None and item.severity > Severity.INFO:

@@ -34,7 +34,7 @@ from nftop.render.base.format import duration_text, since_text
 from nftop.render.base.graph import line_rows
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.text import cells, fit, printable
-from nftop.render.cache.way_cells import looks_of
+from nftop.render.cache.way_cells import styles_of
 from nftop.render.incidents.line import (
     GLYPHS,
     TONES,
@@ -237,9 +237,9 @@ def _culprit(view: IncidentView, width: int) -> Iterator[Line]:
 
 def _class_mark(view: IncidentView, party: Party) -> Span:
     """The hue of its cache class; blank without one."""
-    looks = {class_name(name): look for name, look in looks_of(view.frame.groups).items()}
-    look = looks.get(party.group)
-    return Span("  ", Tone.PLAIN) if look is None else Span("■ ", look.hue)
+    styles = {class_name(name): style for name, style in styles_of(view.frame.groups).items()}
+    style = styles.get(party.group)
+    return Span("  ", Tone.PLAIN) if style is None else Span("■ ", style.hue)
 
 
 def _party_facts(party: Party) -> list[str]:

@@ -78,7 +78,7 @@ MARKS: tuple[tuple[str, str], ...] = (
 )
 
 
-def power_parts(
+def power_sections(
     frame: Frame,
     status: ViewStatus,
     row: int | None,
@@ -131,7 +131,7 @@ def package_lines(
         lines += _packages(frame.packages, shown, past, points, interval_s)
     else:
         lines.append(line(Span("the topology names no package", Tone.MUTED)))
-    lines += alert_lines(frame.apart, width=width)
+    lines += alert_lines(frame.disagreement, width=width)
     lines += placement_lines(frame, width)
     lines += host_lines(frame, width)
     own = frame.sources.get("power")
@@ -225,9 +225,9 @@ def _absences(
          if not isinstance(reading, Missing) or reading.message not in reported]
         for group in (of_packages, named)
     ]  # fmt: skip
-    places = len(frame.packages)
+    count = len(frame.packages)
     return list(
-        chain(reason_lines(news[0], places, width), reason_lines(news[1], locations=0, width=width))
+        chain(reason_lines(news[0], count, width), reason_lines(news[1], locations=0, width=width))
     )
 
 

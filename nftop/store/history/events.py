@@ -6,7 +6,6 @@ frames fills it; screens read it. A replay fills it in any order.
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -22,7 +21,7 @@ from nftop.model.frame import Frame
 from nftop.model.incident import Incident
 from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.struct import replace
-from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
+from nftop.model.timeline import EventKind, EventState, Strip, TimelineEvent, TimeSeries
 from nftop.store.format.records import EXPERIMENT
 from nftop.store.history.experiments import RecordedExperiment, with_step
 
@@ -35,6 +34,7 @@ _MOST_STEPS = 2000
 # A tool writes group by group: changes so near to each other are one event.
 TOGETHER_NS = 3_000_000_000
 _NO_NF = Missing(Reason.SOURCE, "no network function was found")
+_NOTED: Mapping[str, EventKind] = {"marker": "marker", "finding": "finding", "change": "change"}
 TOTALS = ("drops_per_s", "sent_packets_per_s", "memory_bytes_per_s")
 
 
@@ -139,21 +139,13 @@ class EventHistory:
                 if len(self._steps) > _MOST_STEPS:
                     plans = ["plan" in of for _, of in self._steps[:2]]
                     del self._steps[1 if plans == [True, False] else 0]
-            if kind == "marker":
-                event = TimelineEvent(
-                    "marker", f"marker@{wall_ns}", wall_ns, wall_ns, EventState.MOMENT, text=text
-                )
-                self._events[event.key] = event
-            elif kind == "finding":
-                key = f"finding@{wall_ns}:{text}"
-                self._events[key] = TimelineEvent(
-                    "finding", key, wall_ns, wall_ns, EventState.MOMENT, text=text
-                )
-            elif kind == "change" and wall_ns not in self._changes_seen:
-                key = f"change@{wall_ns}"
-                self._add_change(
-                    TimelineEvent("change", key, wall_ns, wall_ns, EventState.MOMENT, text=text)
-                )
+            if (noted := _NOTED.get(kind)) is not None:
+                key = f"{kind}@{wall_ns}" + (f":{text}" if noted == "finding" else "")
+                event = TimelineEvent(noted, key, wall_ns, wall_ns, EventState.MOMENT, text=text)
+                if noted != "change":
+                    self._events[key] = event
+                elif wall_ns not in self._changes_seen:
+                    self._add_change(event)
             self._forget()
 
     def experiment(self, wall_ns: int) -> RecordedExperiment | None:
@@ -161,7 +153,9 @@ class EventHistory:
         with self._lock:
             steps = [detail for at_ns, detail in self._steps if at_ns <= wall_ns]
             taken, known = self._experiment
-            if len(taken) > len(steps) or any(map(operator.is_not, taken, steps)):
+            if len(taken) > len(steps) or any(
+                one is not other for one, other in zip(taken, steps, strict=False)
+            ):
                 taken, known = [], None
             for detail in steps[len(taken) :]:
                 known = with_step(known, detail)

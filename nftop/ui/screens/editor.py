@@ -32,7 +32,7 @@ from nftop.render.editor.rows import clicked_way
 from nftop.render.frame.header import alert_lines, badge_lines
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.editor_model import AppliedOutcome, EditorModel, drift_of, has_masks
-from nftop.ui.keys import EDITOR, KeyRow, bindings
+from nftop.ui.key_bindings import EDITOR, KeyRow, bindings
 from nftop.ui.messages import WrongAnswerError
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
@@ -83,7 +83,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings(EDITOR)
     KEYS: ClassVar[tuple[KeyRow, ...]] = EDITOR
     PANEL: ClassVar[str] = "editor"
-    ASKS: ClassVar[bool] = True
+    HAS_PROMPT: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
         # The selection stays until a question is answered.
-        return not ((self.asking or self._question) and action == "act")
+        return not ((self.prompting or self._question) and action == "act")
 
     def on_host_read(self, message: HostRead) -> None:
         if message.number < self._read_last:
@@ -205,7 +205,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             self.paint()
 
     def click(self, action: str, argument: int | str) -> None:
-        if self.asking or self._question:
+        if self.prompting or self._question:
             return
         if isinstance(argument, int):
             self.action_act(action, argument)
@@ -213,7 +213,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             self._model.pick(*clicked_way(argument), toggle=action == "toggle_at")
             self.paint()
 
-    def say(self, message: str) -> None:
+    def show_message(self, message: str) -> None:
         self._message = message
         if self._model is not None:
             self._model.message = message
@@ -258,7 +258,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         if names:
             self.ask("profile", f"profile to take into the draft ({names})")
         else:
-            self.say(NO_PROFILES.format(self._gate.program))
+            self.show_message(NO_PROFILES.format(self._gate.program))
 
     def _preview(self) -> None:
         model = self._model
@@ -391,7 +391,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             what = "command" if len(commands) == 1 else f"{len(commands)} commands"
             self.copy(commands, what)
         else:
-            self.say("no command to copy: the draft has no changes")
+            self.show_message("no command to copy: the draft has no changes")
 
     def _read(self) -> None:
         self._requested += 1

@@ -34,7 +34,7 @@ from nftop.render.fleet_rows import FleetOrder, FleetRow, fleet_rows, matches
 from nftop.session.fleet import LEAST_FLEET_S, MOST_FLEET_S, FleetFeed, RemoteAttempt
 from nftop.store.user.fleet_hosts import FleetHosts
 from nftop.ui.change_control import ChangeControl
-from nftop.ui.keys import FLEET, FLEET_PAGE, MOST, KeyRow, bindings
+from nftop.ui.key_bindings import FLEET, FLEET_PAGE, MOST, KeyRow, bindings
 from nftop.ui.messages import FeedEnded, Wheel, WrongAnswerError
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
@@ -184,7 +184,7 @@ class FleetScreen(BannerScreen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
         # Keys that open prompts are letters: inside a prompt they are typed.
-        return not (self.asking and str(next(iter(parameters), "")).startswith("ask_"))
+        return not (self.prompting and str(next(iter(parameters), "")).startswith("ask_"))
 
     # Messages
 
@@ -219,7 +219,7 @@ class FleetScreen(BannerScreen[None]):
             return
         self._attempt = None
         if message.problem:
-            self.say(f"{message.opened.host.name}: {message.problem}")
+            self.show_message(f"{message.opened.host.name}: {message.problem}")
         else:
             self.app.post_message(HostOpened(message.opened))
 

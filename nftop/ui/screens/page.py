@@ -18,8 +18,8 @@ from nftop.render.base.line import Line, crop, paragraph, selected
 from nftop.render.pages.doctor import doctor_lines
 from nftop.render.pages.help import help_lines, perf_lines
 from nftop.ui.change_control import ChangeControl
+from nftop.ui.key_bindings import DOCTOR, HELP, PAGE, KeyRow, bindings
 from nftop.ui.key_table import help_content
-from nftop.ui.keys import DOCTOR, HELP, PAGE, KeyRow, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.registry import screen_keys
@@ -36,7 +36,7 @@ class PageScreen(BannerScreen[int | None]):
     KEYS: ClassVar[tuple[KeyRow, ...]] = PAGE
     TABLE: ClassVar[str] = "page"  # of `key_tables`
     PANEL: ClassVar[str] = "page"
-    ASKS: ClassVar[bool] = True
+    HAS_PROMPT: ClassVar[bool] = True
     # Whether keys of the main window's screens close it, and lead there.
     LEADS: ClassVar[bool] = True
     follows = True
@@ -82,7 +82,7 @@ class PageScreen(BannerScreen[int | None]):
         self._scroll(-3)
 
     def on_key(self, event: events.Key) -> None:
-        if not self.asking and event.key == self._toggle:
+        if not self.prompting and event.key == self._toggle:
             event.stop()
             event.prevent_default()
             self.dismiss()
@@ -249,7 +249,7 @@ class PerfScreen(PageScreen):
         if commands:
             self.copy(commands, "command" if len(commands) == 1 else f"{len(commands)} commands")
         else:
-            self.say("there is no command to copy")
+            self.show_message("there is no command to copy")
 
 
 class HostExamined(Message):

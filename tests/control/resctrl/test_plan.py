@@ -22,11 +22,9 @@ from nftop.model.change import (
     SetIoWays,
     SetSchemata,
     State,
-    group_path,
-    parts,
 )
 from nftop.model.ids import Cpu
-from nftop.model.rdt.rdt import NO_IO_ALLOC, UNLIMITED_MBPS
+from nftop.model.rdt.rdt import NO_IO_ALLOC, UNLIMITED_MBPS, group_path, split_path
 from tests.control.hosts import lab_host
 
 RULES = Rules(
@@ -224,7 +222,7 @@ def test_nothing_to_do_is_no_change() -> None:
 )
 def test_a_cell_is_a_text_and_back(group: str, monitor: str, where: str) -> None:
     assert group_path(group, monitor) == where
-    assert parts(where) == (group, monitor)
+    assert split_path(where) == (group, monitor)
 
 
 def test_code_shares_ways_with_the_data_of_others(snapshot: SnapshotAssertion) -> None:

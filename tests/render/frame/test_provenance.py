@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from nftop.model.missing import Missing, Reason
+from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.frame.provenance import reason_lines
 
 
 def test_a_reason_is_of_the_places_where_each_label_has_it() -> None:
     why = Missing(Reason.HARDWARE, "no box")
-    named = [
+    named: list[tuple[str, Reading, str]] = [
         ("A", why, "s0"), ("A", 1.0, "s1"),
         ("B", 1.0, "s0"), ("B", why, "s1"),
         ("C", why, "s0"), ("C", why, "s1"),

@@ -225,7 +225,7 @@ def graph_axis(one: Incident, trend: VictimTrend) -> tuple[str, str, str]:
     return head, rows[at].split("└")[1], rows[at + 1]
 
 
-def test_the_graph_says_what_it_draws_and_marks_begin_and_end() -> None:
+def test_the_graph_reports_what_it_draws_and_marks_begin_and_end() -> None:
     values = np.linspace(42e6, 38e6, 120).astype(np.float32)
     now = VictimTrend("fwd", values, 300.0, WALL_NS - 300 * SECOND_NS)
     head, marks, ends = graph_axis(incident(), now)  # it began 120 s ago

@@ -6,6 +6,7 @@ import errno
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -14,7 +15,7 @@ from nftop.model.check import Check
 from nftop.model.ids import Cpu
 from nftop.model.missing import Reason
 from nftop.model.perf_tool import PerfTask, PerfTool
-from nftop.render.base.line import line
+from nftop.render.base.line import Line, line
 from nftop.ui.options import Options
 from nftop.ui.screens.main import MainScreen
 from nftop.ui.screens.page import DoctorScreen, PageScreen, PerfScreen
@@ -100,13 +101,16 @@ async def test_search_on_a_page() -> None:
         assert pages(run) == 1
 
 
+def paged(texts: Sequence[str], _width: int) -> list[Line]:
+    return [line(text) for text in texts]
+
+
 async def test_search_within_the_last_screenful_goes_on() -> None:
     """Its lines are all in view: the page can't scroll to the second of them."""
     lines = [f"line {at}" for at in range(40)]
     lines[36] = lines[38] = "wanted"
     async with running(*QUIET, size=(80, 24)) as run:
-        page = PageScreen(lambda: lambda _width: [line(text) for text in lines],
-                          run.app._options, run.app.changes)  # fmt: skip
+        page = PageScreen(lambda: partial(paged, lines), run.app._options, run.app.changes)
         run.app.push_screen(page)
         await run.until(lambda: run.app.screen is page)
         await run.press("slash", *"wanted", "enter")
@@ -141,7 +145,7 @@ async def test_what_another_thread_reports_is_shown_on_a_paused_screen_and_on_a_
             await run.press("escape")
 
 
-async def test_where_nothing_can_be_explained_it_says_of_which_screen(
+async def test_where_nothing_can_be_explained_it_reports_of_which_screen(
     snapshot: SnapshotAssertion,
 ) -> None:
     async with running(bare(), size=(80, 24)) as run:

@@ -44,7 +44,6 @@ from nftop.model.struct import dataclass, field, replace
 # Counter (`rx`, `tx`, `bytes`, `missed`, `queue`, `queue_missed`, `total`, `busy`), port or lcore,
 # and the port's name and queue: a port number may be reused for another device.
 DpdkCounter: TypeAlias = tuple[str, int, str, int]
-Rates: TypeAlias = Mapping[DpdkCounter, Reading]
 
 # Ratio of sent to received packets from which an application is a generator.
 _GENERATOR_RATIO = 1000
@@ -205,8 +204,8 @@ def _latencies(app: DpdkApp) -> dict[str, Reading]:
     latency = app.problem or app.latency
     if isinstance(latency, Missing):
         return {metric.id: latency for metric in LATENCY_METRICS}
-    parts = latency.mean_ns, latency.least_ns, latency.most_ns, latency.jitter_ns
-    return {metric.id: float(ns) for metric, ns in zip(LATENCY_METRICS, parts, strict=True)}
+    times_ns = latency.mean_ns, latency.least_ns, latency.most_ns, latency.jitter_ns
+    return {metric.id: float(ns) for metric, ns in zip(LATENCY_METRICS, times_ns, strict=True)}
 
 
 def _latency_ages(app: DpdkApp) -> dict[str, float]:
@@ -260,8 +259,8 @@ def _port(rates: _AppRates, port: DpdkPort) -> NfPort:
 
 def _no_busy(app: DpdkApp) -> Missing:
     advice = busy_advice(app)
-    parts = (advice.why, advice.fix, "the kernel sees every poller as always busy")
-    return Missing(Reason.SOURCE, "; ".join(filter(None, parts)))
+    times_ns = (advice.why, advice.fix, "the kernel sees every poller as always busy")
+    return Missing(Reason.SOURCE, "; ".join(filter(None, times_ns)))
 
 
 def _queues(attribution: Attribution, rates: _AppRates) -> tuple[NfQueue, ...]:
@@ -438,7 +437,7 @@ def _cores(
                 busy_ratio=busy,
                 awake_busy_ratio=busy,  # one that slept is not rated at all
                 nf_cycles_per_s=cycles,
-                loose=poller.loose,
+                unpinned=poller.unpinned,
                 missed_packets_per_s=_missed_of(poller, attribution, rates, generates=generates),
             )
         )

@@ -230,8 +230,8 @@ def test_the_main_lcore_polls_too_in_l3fwd() -> None:
 
 def test_a_lcore_that_may_move_is_where_it_ran_last_but_costs_no_cpu() -> None:
     def at(second: int) -> Sample:
-        loose = replace(thread(run_ns=second * S), allowed=(Cpu(1), Cpu(2)), last_cpu=Cpu(2))
-        return tick(second, forwarding(second), workers=(loose,))
+        unpinned = replace(thread(run_ns=second * S), allowed=(Cpu(1), Cpu(2)), last_cpu=Cpu(2))
+        return tick(second, forwarding(second), workers=(unpinned,))
 
     frame = fold(START, at(1), at(2))[-1]
     assert frame.cpus.thread == (None, None, "rte-worker-1", None)
@@ -258,7 +258,7 @@ def test_a_program_that_spins_is_no_network_function() -> None:
     assert polling_cpus(frame) == frozenset()
 
 
-def test_a_queue_map_that_does_not_fit_says_so(snapshot: SnapshotAssertion) -> None:
+def test_a_queue_map_that_does_not_fit_reports_it(snapshot: SnapshotAssertion) -> None:
     frame = two_worker_frame(parse_queue_map(["nfa:(0,0,1),(0,7,2)"]))
     how = frame.nfs[0].attribution
     assert how == snapshot

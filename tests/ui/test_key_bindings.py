@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.model.frame import Frame
 from nftop.model.missing import Missing, Reason
 from nftop.render.base.line import Line, Tone
-from nftop.ui.keys import hints
+from nftop.ui.key_bindings import hints
 from nftop.ui.options import Options
 from nftop.ui.screens.registry import main_keys, screen_keys, screens
 from nftop.ui.widgets import lines
@@ -360,7 +360,7 @@ async def test_a_fault_in_the_feed_is_a_sentence_on_the_screen(snapshot: Snapsho
         assert _selected(run) == 1
 
 
-async def test_a_feed_that_ends_says_so() -> None:
+async def test_a_feed_that_ends_reports_it() -> None:
     async with running(frame(8)) as run:
         run.feed.stop()
         for _ in range(50):
@@ -425,7 +425,7 @@ async def test_a_page_or_its_matching_lines_are_copied() -> None:
         assert "equation" in run.app.clipboard and "Sources" not in run.app.clipboard
 
 
-async def test_keys_that_have_nothing_to_do_say_so(snapshot: SnapshotAssertion) -> None:
+async def test_keys_that_have_nothing_to_do_report_it(snapshot: SnapshotAssertion) -> None:
     async with running(frame(8)) as run:
         for key in ("n", "N"):
             assert "no search yet: /" in await run.press(key)
