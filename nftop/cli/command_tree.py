@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from nftop.cli.parsers.cat import file_name
 from nftop.cli.parsers.common import Parser
+from nftop.export.tables.tables import TABLES
 from nftop.model.struct import dataclass
+from nftop.render.pages.explain import known_metrics, known_rules
+from nftop.sim import processor, scenario
+from nftop.uarch.table import uarch_names
 
 _USAGE, _WIDTH = "usage: ", 78
+# Values of options and arguments that parsers check later, by where argparse stores them.
+_VALUES: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType(
+    {
+        "scenario": scenario.names,
+        "simulated_host": processor.names,
+        "on": lambda: ("finding", *(f"finding={rule}" for rule in known_rules())),
+        "table": lambda: TABLES,
+        "uarch": uarch_names,
+        "metric": lambda: (*known_metrics(), *known_rules()),
+    }
+)
+_LISTS: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType(
+    {"on": known_rules, "table": lambda: TABLES}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +37,7 @@ class OptionSpec:
 
     Attributes:
         value: its value's name in help texts, "" if it takes none.
-        choices: its values, empty if they are not listed.
+        choices: its values, empty if they are not listed. more: further ones, behind a comma.
         is_file: the value is a file or folder.
         group: title of its group, "" for the parser's own.
     """
@@ -29,6 +48,7 @@ class OptionSpec:
     is_file: bool
     text: str
     group: str = ""
+    more: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +131,7 @@ def _option(action: argparse.Action, text: str, group: str) -> OptionSpec:
     if action.nargs != 0:
         listed = f"{{{','.join(choices)}}}" if choices else action.dest.upper()
         value = str(action.metavar or listed)
+        choices = choices or tuple(_VALUES.get(action.dest, tuple)())
     return OptionSpec(
         flags=tuple(action.option_strings),
         value=value,
@@ -118,4 +139,5 @@ def _option(action: argparse.Action, text: str, group: str) -> OptionSpec:
         is_file=action.type is file_name,
         text=text,
         group=group,
+        more=tuple(_LISTS.get(action.dest, tuple)()),
     )

@@ -72,7 +72,9 @@ def test_a_change_and_an_incident_are_rows(frames: tuple[Frame, ...]) -> None:
     known, begun = incident_row(frames[2]), incident_row(after_a_jump(frames[2]))
     assert [known[name] for name in BOUNDS] == [False, False]
     assert [begun[name] for name in BOUNDS] == [True, True]
-    (result,) = map(json.loads, written("jsonl", "findings", [after_a_jump(frames[2])]).splitlines())
+    (result,) = map(
+        json.loads, written("jsonl", "findings", [after_a_jump(frames[2])]).splitlines()
+    )
     assert result["since_is_bound"] is True
     # A later tick still knows the change, which is not new then.
     later = replace(frames[2], wall_ns=frames[2].wall_ns + 1)
