@@ -22,8 +22,8 @@ class _Dialect:
 
     Attributes:
         head: name of the script's begin. before: the words before the cursor; `previous` is the last of them.
-        offer: the command that offers words, from the words. offer_list: the same from those of a
-            list with commas, and from those that follow a comma.
+        offer: the command that offers words, from the words.
+        offer_list: the same from first words of a list with commas, and from those behind a comma.
         describe: the same from pairs of word and description.
         files: the command that offers files, `more_files` besides what is offered already.
     """
