@@ -21,7 +21,8 @@ class _Dialect:
     """What bash and zsh have different.
 
     Attributes:
-        head: name of the script's begin. before: the words before the cursor; `previous` is the last of them.
+        head: file of the script's begin.
+        before: the words before the cursor; `previous` is the last of them.
         offer: the command that offers words, from the words.
         offer_list: the same from first words of a list with commas, and from those behind a comma.
         describe: the same from pairs of word and description.
