@@ -229,6 +229,24 @@ def test_undo_of_the_newest_change_is_final_after_one_yes(
     assert wording(desk.text) == snapshot
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_history_has_by_which_change_one_was_undone(desk: Desk, lost: bool) -> None:  # noqa: FBT001
+    desk.run("cat set --group vpp --l3 0=3 --l3 1=3 --yes")
+    desk.run("cat set --group ovs --l3 0=f --yes")
+    desk.run("undo --yes")
+    if lost:  # another program has a word in half of the first
+        desk.host.lab.echo("L3:0=1", "/vpp/schemata")
+    desk.run("undo --past --yes")
+    desk.run("history --json")
+    rows = [json.loads(text) for text in desk.text.splitlines() if text.startswith("{")]
+    assert [row["undone_by"] for row in rows] == [4, 3, None, None]
+    assert [row["undone_in_part"] for row in rows] == [lost, False, False, False]
+    desk.run("history")
+    lines = desk.text.splitlines()
+    assert f"(undone{' in part' * lost} by 4)" in lines[0] and "(undone by 3)" in lines[1]
+    assert not any("undone" in text for text in lines[2:])
+
+
 def test_undo_of_an_older_change_asks_whether_to_keep_it(
     desk: Desk, snapshot: SnapshotAssertion
 ) -> None:
