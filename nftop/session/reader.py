@@ -16,10 +16,10 @@ from nftop.model.recording_loss import RecordingLoss
 from nftop.model.rule_settings import RuleSettings
 from nftop.model.struct import dataclass, replace
 from nftop.session.feed import FeedError
-from nftop.session.markers import finding_begins
+from nftop.session.markers import finding_begins, noted_begin
 from nftop.store.format.records import BASELINE, Header, Marker, Tick, baselines_of
 from nftop.store.reading.bytes import Readable
-from nftop.store.reading.scan import Scan, add_loss
+from nftop.store.reading.scan import Scan, ScanItem, add_loss
 from nftop.store.reading.seek import SeekPosition, last_before
 from nftop.uarch.table import GENERIC, load, names
 
@@ -34,7 +34,7 @@ _BEFORE_NS, _RECENT_NS = 60_000_000_000, 900_000_000_000
 # where they take more than so many bytes, as far as that is known.
 _KEPT, _KEPT_BYTES = 120, 128 << 20
 _FRAME_BYTES_PER_CPU = 1500  # measured, 512 CPUs with every source
-_MANY_REMARKS = 64
+_MANY_REMARKS, _MANY_FINDINGS = 64, 2000
 _GOES_BACK = "time goes back here: what follows is another session, and numbers start anew"
 _ANOTHER = "another recording begins here, and numbers start anew"
 
@@ -104,6 +104,7 @@ class Tape:
         self._earlier: EarlierFindings | None = None
         self._began_ns: int | None = None
         self._next: Tick | None = None
+        self._ahead: deque[ScanItem] = deque()  # what was read behind `_next`
         self._remarks: deque[str] = deque(maxlen=_MANY_REMARKS)
         self._lost: list[RecordingLoss] = []
         self._warmed: int | None = None
@@ -237,6 +238,7 @@ class Tape:
         self._back = 0
         self._remarks.clear()
         self._lost.clear()
+        self._ahead.clear()
         whole = state is not None and state.before is not None
         self._warmed = 0 if position.point.number and not whole else None
         first_ns = position.point.wall_ns
@@ -260,7 +262,7 @@ class Tape:
 
     def _peek(self) -> Tick | None:
         while self._next is None:
-            item = self._scan.next()
+            item = self._ahead.popleft() if self._ahead else self._scan.next()
             self._data.passed(self._scan.passed)
             if item is None:
                 return None
@@ -320,9 +322,9 @@ class Tape:
         """Fold a tick; None if its numbers are invalid, which counts as a loss."""
         if self._state is None or self.header is None:
             raise AssertionError("a tick without a header")
-        sample, self._next = tick.sample, None
+        before, sample, self._next = self._with_begins(self._state, tick), tick.sample, None
         try:
-            before = self._state if self.rules is None else replace(self._state, rules=self.rules)
+            before = before if self.rules is None else replace(before, rules=self.rules)
             state, frame = step(before, sample)
             if self.header.cpus is not None:
                 frame = only_cpus(frame, frozenset(self.header.cpus))
@@ -356,6 +358,32 @@ class Tape:
         self._newest_ns = sample.wall_ns
         self.on_frame(frame)
         return shown
+
+    def _with_begins(self, state: FoldState, tick: Tick) -> FoldState:
+        """The state before a tick, with the begins of findings that are noted right behind it.
+
+        What the first tick of a recording meets may have begun before if the session had.
+        """
+        noted: dict[tuple[str, str], tuple[int, int]] = {}
+        while not self._ahead or noted_begin(self._ahead[-1]) is not None:
+            if (item := self._scan.next()) is None:
+                break
+            self._ahead.append(item)
+            noted |= filter(None, [noted_begin(item)])
+        stage = state.stages.get(FINDINGS.name)
+        known = stage if isinstance(stage, FindingState) else FindingState()
+        earlier = known.earlier
+        if state.before is None and tick.number and not earlier.from_ns:
+            first_ns = tick.sample.wall_ns
+            earlier = EarlierFindings(first_ns, first_ns + WARM_UP_NS)
+        if noted:
+            known_now = [*earlier.noted.items(), *noted.items()]
+            earlier = replace(earlier, noted=dict(known_now[-_MANY_FINDINGS:]))
+        if earlier is known.earlier:
+            return state
+        return replace(
+            state, stages={**state.stages, FINDINGS.name: replace(known, earlier=earlier)}
+        )
 
     def _keep(self, shown: ReplayedTick) -> None:
         self._kept.append(shown)
