@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
 
 from nftop.cli.parsers.cat import file_name
 from nftop.cli.parsers.common import Parser
@@ -16,19 +15,12 @@ from nftop.uarch.table import uarch_names
 
 _USAGE, _WIDTH = "usage: ", 78
 # Values of options and arguments that parsers check later, by where argparse stores them.
-_VALUES: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType(
-    {
-        "scenario": scenario.names,
-        "simulated_host": processor.names,
-        "on": lambda: ("finding", *(f"finding={rule}" for rule in known_rules())),
-        "table": lambda: TABLES,
-        "uarch": uarch_names,
-        "metric": lambda: (*known_metrics(), *known_rules()),
-    }
-)
-_LISTS: Mapping[str, Callable[[], Iterable[str]]] = MappingProxyType(
-    {"on": known_rules, "table": lambda: TABLES}
-)
+_VALUES: Mapping[str, Callable[[], Iterable[str]]] = {
+    "scenario": scenario.names, "simulated_host": processor.names, "uarch": uarch_names,
+    "metric": lambda: (*known_metrics(), *known_rules()), "table": lambda: TABLES,
+    "on": lambda: ("finding", *(f"finding={rule}" for rule in known_rules())),
+}  # fmt: skip
+_LISTS: Mapping[str, Callable[[], Iterable[str]]] = {"on": known_rules, "table": lambda: TABLES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +99,9 @@ def _spec(
                 inner = others[below] if below in others else action.choices[choice.dest]
                 commands.append(_spec(inner, below, choice.help or "", others))
     return CommandSpec(
-        path=path,
-        text=text,
-        usage=_usage(parser),
-        description=parser.description or "",
-        epilog=parser.epilog or "",
-        options=tuple(options),
-        commands=tuple(commands),
-    )
+        path=path, text=text, usage=_usage(parser), description=parser.description or "",
+        epilog=parser.epilog or "", options=tuple(options), commands=tuple(commands),
+    )  # fmt: skip
 
 
 def _usage(parser: argparse.ArgumentParser) -> str:
@@ -133,11 +120,7 @@ def _option(action: argparse.Action, text: str, group: str) -> OptionSpec:
         value = str(action.metavar or listed)
         choices = choices or tuple(_VALUES.get(action.dest, tuple)())
     return OptionSpec(
-        flags=tuple(action.option_strings),
-        value=value,
-        choices=choices,
-        is_file=action.type is file_name,
-        text=text,
-        group=group,
+        flags=tuple(action.option_strings), value=value, choices=choices,
+        is_file=action.type is file_name, text=text, group=group,
         more=tuple(_LISTS.get(action.dest, tuple)()),
-    )
+    )  # fmt: skip

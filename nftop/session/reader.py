@@ -30,6 +30,9 @@ WARM_UP_NS = 10_000_000_000
 # where findings began not long before, a first position folds so much, and a report more.
 START_NS, REPORT_NS = 210_000_000_000, 960_000_000_000
 _BEFORE_NS, _RECENT_NS = 60_000_000_000, 900_000_000_000
+# A jump on screen folds so much where findings began in its last half minute, if that takes about
+# a second: of so few CPUs, with ticks so far apart.
+_SEEK_NS, _FEW_CPUS, _APART_NS = 90_000_000_000, 128, 900_000_000
 # Frames that are kept to step back to: folding them anew would start without their past; fewer
 # where they take more than so many bytes, as far as that is known.
 _KEPT, _KEPT_BYTES = 120, 128 << 20
@@ -189,7 +192,7 @@ class Tape:
         return reached
 
     def go(
-        self, wall_ns: int, *, nearest: bool = False, fold_ns: int = 0
+        self, wall_ns: int, *, nearest: bool = False, fold_ns: int = _SEEK_NS
     ) -> tuple[ReplayedTick, ...]:
         """To the last tick at or before this time, or to the first: it, behind the one before.
 
@@ -197,6 +200,9 @@ class Tape:
         Empty where there is no tick at all. If findings began before, up to `fold_ns` are folded
         from a minute before they did.
         """
+        seen = self._kept[-1] if self._kept else None
+        slow = seen and (len(seen.frame.cpus) > _FEW_CPUS or seen.interval_ns < _APART_NS)
+        fold_ns = 0 if slow and fold_ns == _SEEK_NS else fold_ns
         position = last_before(self._data, lambda point: point.wall_ns > wall_ns)
         if position is None:
             return ()
@@ -342,15 +348,10 @@ class Tape:
             frame = replace(frame, lost=tuple(self._lost))
             self._lost.clear()
         shown = ReplayedTick(
-            tick.number,
-            sample.wall_ns,
-            sample.monotonic_ns,
-            sample.interval_ns,
-            frame,
-            self._warmed,
-            tuple(self._remarks),
+            tick.number, sample.wall_ns, sample.monotonic_ns, sample.interval_ns, frame,
+            self._warmed, tuple(self._remarks),
             tick.fresh_bytes + len(frame.cpus) * _FRAME_BYTES_PER_CPU,
-        )
+        )  # fmt: skip
         self._remarks.clear()
         if self._warmed is not None:
             self._warmed += 1
@@ -400,6 +401,7 @@ def _fresh(header: Header) -> FoldState:
 
 def _warm_from(wall_ns: int, begins: Sequence[int], fold_ns: int) -> int:
     """Wall time from which a jump folds: from before findings that began not long before."""
-    near = [since_ns for since_ns in begins if wall_ns - since_ns <= _RECENT_NS]
+    span_ns = _RECENT_NS if fold_ns >= START_NS else fold_ns - _BEFORE_NS
+    near = [since_ns for since_ns in begins if wall_ns - since_ns <= span_ns]
     first_ns = max(min(near) - _BEFORE_NS, wall_ns - fold_ns) if near else wall_ns
     return min(first_ns, wall_ns - WARM_UP_NS)

@@ -37,7 +37,7 @@ from tests.bench.scenes import Clocked
 from tests.command import called
 from tests.recordings import everything, header_of, joined, same, taken
 from tests.samples import S
-from tests.session.replays import Clock, all_of
+from tests.session.replays import Clock, all_of, replaying
 from tests.session.test_live import FakeClock, live, take
 from tests.store.reading.test_scan import Bytes
 
@@ -174,6 +174,26 @@ def test_after_a_jump_incidents_begin_as_in_the_whole_recording(
     frame = Tape(Bytes(file.read_bytes())).go(seen[tick].wall_ns)[-1].frame
     assert begins(frame) == begins(seen[tick])
     assert len(frame.incidents) > 2 and not any(item.is_bound for item in frame.incidents)
+
+
+def test_a_jump_on_screen_has_the_values_before_an_incident_that_just_began(
+    noisy: tuple[Path, Path, tuple[Frame, ...]],
+) -> None:
+    """Deep within it they would take as many ticks as it has: there they are unknown."""
+    file, _, seen = noisy
+    for tick, is_known in ((80, True), (149, False)):
+        feed = replaying(file.read_bytes(), paused=True)
+        frames = feed.frames()
+        feed.step(1)
+        next(frames)
+        feed.seek(seen[tick].wall_ns)
+        frame = next(item for item in frames if item.wall_ns == seen[tick].wall_ns)
+        (here,), (there,) = ([item for item in one.incidents if item.kind == "neighbour"]
+                             for one in (frame, seen[tick]))  # fmt: skip
+        known = [not isinstance(item.before, Missing) for item in here.victims]
+        assert known and set(known) == {is_known}
+        assert (here.victims == there.victims) == is_known
+        feed.stop()
 
 
 def test_report_list_and_replay_have_one_begin_of_an_incident(

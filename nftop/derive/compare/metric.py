@@ -347,7 +347,7 @@ def _is_elsewhere(older: Floats, base: Floats) -> bool:
 
 
 def percent(ratio: float) -> str:
-    """A change in at most 7 cells: `-12.0%`, `-0.04%`, `<0.01%` of either sign, `x50`, `0%` of none.
+    """A change in at most 7 cells: `-12.0%`, `-0.04%`, `<0.01%` of either sign, `x50`, `0%`.
 
     A ratio is at least -1.
     """

@@ -327,11 +327,9 @@ def _changes(frame: Frame) -> list[list[Any]]:
     ]
 
 
-_FINDING = (
-    *fields_of("text", "rule metric where text"),
-    Field("since", "time"),
-    Field("since_is_bound", "bool"),
-)
+_FINDING = (*fields_of("text", "rule metric where text"), Field("since", "time"),
+            Field("since_is_bound", "bool"))  # fmt: skip
+_OF_FINDING = "rule metric where text since_ns is_bound"
 
 
 def _of_frames(
@@ -359,10 +357,7 @@ TABLES: Mapping[str, ExportTable] = MappingProxyType(
         "devices": _of_frames(_DEVICE, lambda frame: map(_device, frame.devices)),
         "findings": _of_frames(
             _FINDING,
-            lambda frame: (
-                [*picked(item, "rule metric where text since_ns is_bound").values()]
-                for item in frame.findings
-            ),
+            lambda frame: ([*picked(item, _OF_FINDING).values()] for item in frame.findings),
         ),
         "incidents": _of_frames(_INCIDENT, lambda frame: map(_incident, frame.incidents)),
         "changes": _of_frames(_CHANGE, _changes),

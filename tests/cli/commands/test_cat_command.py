@@ -230,7 +230,7 @@ def test_undo_of_the_newest_change_is_final_after_one_yes(
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_the_history_has_by_which_change_one_was_undone(desk: Desk, lost: bool) -> None:  # noqa: FBT001
+def test_the_history_has_by_which_change_one_was_undone(desk: Desk, lost: bool) -> None:
     desk.run("cat set --group vpp --l3 0=3 --l3 1=3 --yes")
     desk.run("cat set --group ovs --l3 0=f --yes")
     desk.run("undo --yes")
