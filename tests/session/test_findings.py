@@ -188,11 +188,11 @@ def test_a_jump_on_screen_has_the_values_before_an_incident_that_just_began(
         next(frames)
         feed.seek(seen[tick].wall_ns)
         frame = next(item for item in frames if item.wall_ns == seen[tick].wall_ns)
-        (here,), (there,) = ([item for item in one.incidents if item.kind == "neighbour"]
+        (jumped,), (played,) = ([item for item in one.incidents if item.kind == "neighbour"]
                              for one in (frame, seen[tick]))  # fmt: skip
-        known = [not isinstance(item.before, Missing) for item in here.victims]
+        known = [not isinstance(item.before, Missing) for item in jumped.victims]
         assert known and set(known) == {is_known}
-        assert (here.victims == there.victims) == is_known
+        assert (jumped.victims == played.victims) == is_known
         feed.stop()
 
 
