@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from nftop.cli.parsers.cat import file_name
 from nftop.cli.parsers.common import Parser
+from nftop.export.tables.tables import TABLES
 from nftop.model.struct import dataclass
+from nftop.render.pages.explain import known_metrics, known_rules
+from nftop.sim import processor, scenario
+from nftop.uarch.table import uarch_names
 
 _USAGE, _WIDTH = "usage: ", 78
+# Values of options and arguments that parsers check later, by where argparse stores them.
+_VALUES: Mapping[str, Callable[[], Iterable[str]]] = {
+    "scenario": scenario.names, "simulated_host": processor.names, "uarch": uarch_names,
+    "metric": lambda: (*known_metrics(), *known_rules()), "table": lambda: TABLES,
+    "on": lambda: ("finding", *(f"finding={rule}" for rule in known_rules())),
+}  # fmt: skip
+_LISTS: Mapping[str, Callable[[], Iterable[str]]] = {"on": known_rules, "table": lambda: TABLES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +29,7 @@ class OptionSpec:
 
     Attributes:
         value: its value's name in help texts, "" if it takes none.
-        choices: its values, empty if they are not listed.
+        choices: its values, empty if they are not listed. more: further ones, behind a comma.
         is_file: the value is a file or folder.
         group: title of its group, "" for the parser's own.
     """
@@ -29,6 +40,7 @@ class OptionSpec:
     is_file: bool
     text: str
     group: str = ""
+    more: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +99,9 @@ def _spec(
                 inner = others[below] if below in others else action.choices[choice.dest]
                 commands.append(_spec(inner, below, choice.help or "", others))
     return CommandSpec(
-        path=path,
-        text=text,
-        usage=_usage(parser),
-        description=parser.description or "",
-        epilog=parser.epilog or "",
-        options=tuple(options),
-        commands=tuple(commands),
-    )
+        path=path, text=text, usage=_usage(parser), description=parser.description or "",
+        epilog=parser.epilog or "", options=tuple(options), commands=tuple(commands),
+    )  # fmt: skip
 
 
 def _usage(parser: argparse.ArgumentParser) -> str:
@@ -111,11 +118,9 @@ def _option(action: argparse.Action, text: str, group: str) -> OptionSpec:
     if action.nargs != 0:
         listed = f"{{{','.join(choices)}}}" if choices else action.dest.upper()
         value = str(action.metavar or listed)
+        choices = choices or tuple(_VALUES.get(action.dest, tuple)())
     return OptionSpec(
-        flags=tuple(action.option_strings),
-        value=value,
-        choices=choices,
-        is_file=action.type is file_name,
-        text=text,
-        group=group,
-    )
+        flags=tuple(action.option_strings), value=value, choices=choices,
+        is_file=action.type is file_name, text=text, group=group,
+        more=tuple(_LISTS.get(action.dest, tuple)()),
+    )  # fmt: skip

@@ -288,13 +288,8 @@ def _fill_tma(tma: argparse.ArgumentParser) -> None:
     tma.add_argument("--json", action="store_true", help="one JSON object, schema nftop.tma/1")
     tma.add_argument("--events", action="store_true",
                      help="print the perf command that counts the events")  # fmt: skip
-    tma.add_argument(
-        "file",
-        metavar="FILE",
-        type=cat.file_name,
-        nargs="?",
-        help="the counts; - is standard input",
-    )
+    tma.add_argument("file", metavar="FILE", type=cat.file_name, nargs="?",
+                     help="the counts; - is standard input")  # fmt: skip
 
 
 def _add_shell(commands: cat.Commands) -> None:

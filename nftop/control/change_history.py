@@ -61,6 +61,15 @@ def in_effect(history: Iterable[Entry]) -> tuple[Entry, ...]:
     return tuple(entry for entry in entries if entry.number not in undone and not entry.undoes)
 
 
+def undone_by(history: Iterable[Entry]) -> Mapping[int, tuple[int, bool]]:
+    """By number of a change the last kept change that undid it, and whether only in part."""
+    return {
+        number: (entry.number, number in entry.leaves)
+        for entry in kept(history)
+        for number in entry.undoes
+    }
+
+
 def tried(history: Iterable[Entry]) -> frozenset[int]:
     """Numbers of changes that were undone in part, as reported to the operator."""
     entries = tuple(history)

@@ -16,7 +16,7 @@ from nftop.model.struct import replace
 from nftop.store.format.records import Marker
 from nftop.store.history.events import EventHistory
 from nftop.store.reading.bytes import Readable
-from nftop.store.reading.scan import Scan
+from nftop.store.reading.scan import Scan, ScanItem
 from nftop.store.reading.seek import SeekPosition, last_before, next_position
 from nftop.store.reading.seekpoint import SIZE
 
@@ -91,14 +91,22 @@ def finding_begins(
     for _ in range(_FRAMES_BACK):
         # A finding is noted when it has lasted for some seconds, and may be in the next frame.
         for item in sorted(_markers_of(data, positions), key=lambda item: -item.wall_ns):
-            if item.kind == "finding":
-                match item.detail:
-                    case {"rule": str(rule), "where": str(where), "since_ns": int(since_ns)}:
-                        if 0 < since_ns <= min(item.wall_ns, wall_ns):
-                            began_ns = item.monotonic_ns - (item.wall_ns - since_ns)
-                            begins.setdefault((rule, where), (since_ns, began_ns))
+            noted = noted_begin(item)
+            if noted is not None and noted[1][0] <= wall_ns:
+                begins.setdefault(*noted)
         positions = _earlier(data, positions)
     return begins, not positions
+
+
+def noted_begin(item: ScanItem) -> tuple[tuple[str, str], tuple[int, int]] | None:
+    """Rule and subject of a noted finding, with its begin as `finding_begins` has it; else None."""
+    if isinstance(item, Marker) and item.kind == "finding":
+        match item.detail:
+            case {"rule": str(rule), "where": str(where), "since_ns": int(since_ns)}:
+                if 0 < since_ns <= item.wall_ns:
+                    began_ns = item.monotonic_ns - (item.wall_ns - since_ns)
+                    return (rule, where), (since_ns, began_ns)
+    return None
 
 
 def _earlier(data: Readable, positions: list[SeekPosition]) -> list[SeekPosition]:

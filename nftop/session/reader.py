@@ -16,10 +16,10 @@ from nftop.model.recording_loss import RecordingLoss
 from nftop.model.rule_settings import RuleSettings
 from nftop.model.struct import dataclass, replace
 from nftop.session.feed import FeedError
-from nftop.session.markers import finding_begins
+from nftop.session.markers import finding_begins, noted_begin
 from nftop.store.format.records import BASELINE, Header, Marker, Tick, baselines_of
 from nftop.store.reading.bytes import Readable
-from nftop.store.reading.scan import Scan, add_loss
+from nftop.store.reading.scan import Scan, ScanItem, add_loss
 from nftop.store.reading.seek import SeekPosition, last_before
 from nftop.uarch.table import GENERIC, load, names
 
@@ -30,11 +30,14 @@ WARM_UP_NS = 10_000_000_000
 # where findings began not long before, a first position folds so much, and a report more.
 START_NS, REPORT_NS = 210_000_000_000, 960_000_000_000
 _BEFORE_NS, _RECENT_NS = 60_000_000_000, 900_000_000_000
+# A jump on screen folds so much where findings began in its last half minute, if that takes about
+# a second: of so few CPUs, with ticks so far apart.
+_SEEK_NS, _FEW_CPUS, _APART_NS = 90_000_000_000, 128, 900_000_000
 # Frames that are kept to step back to: folding them anew would start without their past; fewer
 # where they take more than so many bytes, as far as that is known.
 _KEPT, _KEPT_BYTES = 120, 128 << 20
 _FRAME_BYTES_PER_CPU = 1500  # measured, 512 CPUs with every source
-_MANY_REMARKS = 64
+_MANY_REMARKS, _MANY_FINDINGS = 64, 2000
 _GOES_BACK = "time goes back here: what follows is another session, and numbers start anew"
 _ANOTHER = "another recording begins here, and numbers start anew"
 
@@ -104,6 +107,7 @@ class Tape:
         self._earlier: EarlierFindings | None = None
         self._began_ns: int | None = None
         self._next: Tick | None = None
+        self._ahead: deque[ScanItem] = deque()  # what was read behind `_next`
         self._remarks: deque[str] = deque(maxlen=_MANY_REMARKS)
         self._lost: list[RecordingLoss] = []
         self._warmed: int | None = None
@@ -188,7 +192,7 @@ class Tape:
         return reached
 
     def go(
-        self, wall_ns: int, *, nearest: bool = False, fold_ns: int = 0
+        self, wall_ns: int, *, nearest: bool = False, fold_ns: int = _SEEK_NS
     ) -> tuple[ReplayedTick, ...]:
         """To the last tick at or before this time, or to the first: it, behind the one before.
 
@@ -196,6 +200,9 @@ class Tape:
         Empty where there is no tick at all. If findings began before, up to `fold_ns` are folded
         from a minute before they did.
         """
+        seen = self._kept[-1] if self._kept else None
+        slow = seen and (len(seen.frame.cpus) > _FEW_CPUS or seen.interval_ns < _APART_NS)
+        fold_ns = 0 if slow and fold_ns == _SEEK_NS else fold_ns
         position = last_before(self._data, lambda point: point.wall_ns > wall_ns)
         if position is None:
             return ()
@@ -237,6 +244,7 @@ class Tape:
         self._back = 0
         self._remarks.clear()
         self._lost.clear()
+        self._ahead.clear()
         whole = state is not None and state.before is not None
         self._warmed = 0 if position.point.number and not whole else None
         first_ns = position.point.wall_ns
@@ -260,7 +268,7 @@ class Tape:
 
     def _peek(self) -> Tick | None:
         while self._next is None:
-            item = self._scan.next()
+            item = self._ahead.popleft() if self._ahead else self._scan.next()
             self._data.passed(self._scan.passed)
             if item is None:
                 return None
@@ -320,9 +328,9 @@ class Tape:
         """Fold a tick; None if its numbers are invalid, which counts as a loss."""
         if self._state is None or self.header is None:
             raise AssertionError("a tick without a header")
-        sample, self._next = tick.sample, None
+        before, sample, self._next = self._with_begins(self._state, tick), tick.sample, None
         try:
-            before = self._state if self.rules is None else replace(self._state, rules=self.rules)
+            before = before if self.rules is None else replace(before, rules=self.rules)
             state, frame = step(before, sample)
             if self.header.cpus is not None:
                 frame = only_cpus(frame, frozenset(self.header.cpus))
@@ -340,15 +348,10 @@ class Tape:
             frame = replace(frame, lost=tuple(self._lost))
             self._lost.clear()
         shown = ReplayedTick(
-            tick.number,
-            sample.wall_ns,
-            sample.monotonic_ns,
-            sample.interval_ns,
-            frame,
-            self._warmed,
-            tuple(self._remarks),
+            tick.number, sample.wall_ns, sample.monotonic_ns, sample.interval_ns, frame,
+            self._warmed, tuple(self._remarks),
             tick.fresh_bytes + len(frame.cpus) * _FRAME_BYTES_PER_CPU,
-        )
+        )  # fmt: skip
         self._remarks.clear()
         if self._warmed is not None:
             self._warmed += 1
@@ -356,6 +359,32 @@ class Tape:
         self._newest_ns = sample.wall_ns
         self.on_frame(frame)
         return shown
+
+    def _with_begins(self, state: FoldState, tick: Tick) -> FoldState:
+        """The state before a tick, with the begins of findings that are noted right behind it.
+
+        What the first tick of a recording meets may have begun before if the session had.
+        """
+        noted: dict[tuple[str, str], tuple[int, int]] = {}
+        while not self._ahead or noted_begin(self._ahead[-1]) is not None:
+            if (item := self._scan.next()) is None:
+                break
+            self._ahead.append(item)
+            noted |= filter(None, [noted_begin(item)])
+        stage = state.stages.get(FINDINGS.name)
+        known = stage if isinstance(stage, FindingState) else FindingState()
+        earlier = known.earlier
+        if state.before is None and tick.number and not earlier.from_ns:
+            first_ns = tick.sample.wall_ns
+            earlier = EarlierFindings(first_ns, first_ns + WARM_UP_NS)
+        if noted:
+            known_now = [*earlier.noted.items(), *noted.items()]
+            earlier = replace(earlier, noted=dict(known_now[-_MANY_FINDINGS:]))
+        if earlier is known.earlier:
+            return state
+        return replace(
+            state, stages={**state.stages, FINDINGS.name: replace(known, earlier=earlier)}
+        )
 
     def _keep(self, shown: ReplayedTick) -> None:
         self._kept.append(shown)
@@ -372,6 +401,7 @@ def _fresh(header: Header) -> FoldState:
 
 def _warm_from(wall_ns: int, begins: Sequence[int], fold_ns: int) -> int:
     """Wall time from which a jump folds: from before findings that began not long before."""
-    near = [since_ns for since_ns in begins if wall_ns - since_ns <= _RECENT_NS]
+    span_ns = _RECENT_NS if fold_ns >= START_NS else fold_ns - _BEFORE_NS
+    near = [since_ns for since_ns in begins if wall_ns - since_ns <= span_ns]
     first_ns = max(min(near) - _BEFORE_NS, wall_ns - fold_ns) if near else wall_ns
     return min(first_ns, wall_ns - WARM_UP_NS)

@@ -68,6 +68,7 @@ class EditorModel:
         self.draft = drafts.begin(base, rules, program)
         self.applied: Draft | None = None
         self.profiles = profiles or {}
+        self._numbers: Mapping[str, int] = {}  # the hardware's class by group, as far as known
         self.message = ""
         self._where = where
         self._rows: tuple[MaskRow, ...] = ()
@@ -141,6 +142,7 @@ class EditorModel:
     def see(self, frame: Frame) -> None:
         """Take a new frame: update the rows and detect changes by others."""
         editor = self.editor_state(frame)
+        self._numbers = {row.name: row.clos for row in frame.groups if row.clos is not None}
         io_row = editor.io_row
         self._rows = (*([] if io_row is None else [io_row]), *rows_of(editor, frame))
         # A frame read before the base says nothing new.
@@ -243,7 +245,7 @@ class EditorModel:
         if listing is None:
             self.message = f"no profile {name!r}; known: {', '.join(self.profiles)}"
             return
-        result = fit(listing, self.draft.target, self.draft.rules)
+        result = fit(listing, self.draft.target, self.draft.rules, self._numbers)
         wrong = [problem for problem in result.problems if problem.fatal]
         if wrong:
             more = f" and {len(wrong) - 1} more" * (len(wrong) > 1)

@@ -30,14 +30,15 @@ from nftop.session.reader import START_NS, Tape
 from nftop.session.replay import Replay
 from nftop.session.report_data import ReportData, collect
 from nftop.store.format.records import Marker
+from nftop.store.history.flight import FlightRecorder
 from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import FileSink
 from tests.bench.scenes import Clocked
 from tests.command import called
 from tests.frames import about
-from tests.recordings import everything, header_of, same
+from tests.recordings import everything, header_of, joined, same, taken
 from tests.samples import S
-from tests.session.replays import Clock, all_of
+from tests.session.replays import Clock, all_of, replaying
 from tests.session.test_live import FakeClock, live, take
 from tests.store.reading.test_scan import Bytes
 
@@ -176,6 +177,26 @@ def test_after_a_jump_incidents_begin_as_in_the_whole_recording(
     assert len(frame.incidents) > 2 and not any(item.is_bound for item in frame.incidents)
 
 
+def test_a_jump_on_screen_has_the_values_before_an_incident_that_just_began(
+    noisy: tuple[Path, Path, tuple[Frame, ...]],
+) -> None:
+    """Deep within it they would take as many ticks as it has: there they are unknown."""
+    file, _, seen = noisy
+    for tick, is_known in ((80, True), (149, False)):
+        feed = replaying(file.read_bytes(), paused=True)
+        frames = feed.frames()
+        feed.step(1)
+        next(frames)
+        feed.seek(seen[tick].wall_ns)
+        frame = next(item for item in frames if item.wall_ns == seen[tick].wall_ns)
+        (jumped,), (played,) = ([item for item in one.incidents if item.kind == "neighbour"]
+                             for one in (frame, seen[tick]))  # fmt: skip
+        known = [not isinstance(item.before, Missing) for item in jumped.victims]
+        assert known and set(known) == {is_known}
+        assert (jumped.victims == played.victims) == is_known
+        feed.stop()
+
+
 def test_report_list_and_replay_have_one_begin_of_an_incident(
     noisy: tuple[Path, Path, tuple[Frame, ...]],
 ) -> None:
@@ -300,3 +321,32 @@ def test_markers_are_listed_from_a_file_and_a_pipe(
     assert done.returncode == 4 and "lost" in done.stderr
     done = called("replay", "/etc/passwd", "--list")
     assert done.returncode == 4 and "no recording" in done.stderr
+
+
+def test_a_recording_kept_with_its_past_has_the_begins_of_the_session(tmp_path: Path) -> None:
+    """Of half seconds the past has every other sample, so that it has a later first tick."""
+    clocked, flight, file = Clocked(8), FlightRecorder(), tmp_path / "a.nftop"
+    recorder = Recorder(header_of(clocked), flight=flight)
+    frames: list[Frame] = []
+    for number in range(24):
+        clocked.now_ns -= S // 2  # `sample` is a second later
+        state, sample = clocked.state, replace(clocked.sample(), interval_ns=S // 2)
+        frames.append(clocked.fold(sample))
+        recorder.take(sample, state)
+        for finding in begun(frames[-2].findings if number else (), frames[-1].findings):
+            recorder.record_finding(finding, sample.wall_ns, sample.monotonic_ns)
+        if number == 20:
+            recorder.start(FileSink(file))
+    recorder.close()
+    played = all_of(file.read_bytes())
+    begins = [[(item.id, item.since_ns, item.is_bound) for item in frame.incidents]
+              for frame in (frames[-1], played[-1])]  # fmt: skip
+    assert begins[0] and begins[1] == begins[0]
+
+
+def test_what_the_first_tick_of_a_recording_meets_may_have_begun_before() -> None:
+    whole = taken(20, frame=10)
+    later = joined(whole.chunks[10:])
+    for data, is_bound in ((whole.data, False), (later, True)):
+        frame = all_of(data)[-1]
+        assert {item.is_bound for item in frame.incidents} == {is_bound}

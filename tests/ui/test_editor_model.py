@@ -179,6 +179,15 @@ def test_a_profile_is_taken_into_the_draft_or_not_at_all(snapshot: SnapshotAsser
         assert model.message == snapshot
 
 
+def test_a_profile_by_number_names_the_group_that_has_it() -> None:
+    model = new_model()
+    (group,) = {row.name for row in FRAMES[False].groups if row.clos == 1}
+    model.profiles = {"one": parse("alloc-class-set: llc:1=0x7f0\n")}
+    model.see(FRAMES[False])
+    model.answers["profile"]("one")
+    assert f"COS1 of the hardware is group {group}" in model.message
+
+
 def test_the_ways_of_io_are_a_row_that_keys_change(snapshot: SnapshotAssertion) -> None:
     model, frame = new_model(cdp="io"), FRAMES["io"]
     model.see(frame)

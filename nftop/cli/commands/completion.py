@@ -21,8 +21,10 @@ class _Dialect:
     """What bash and zsh have different.
 
     Attributes:
+        head: file of the script's begin.
         before: the words before the cursor; `previous` is the last of them.
         offer: the command that offers words, from the words.
+        offer_list: the same from first words of a list with commas, and from those behind a comma.
         describe: the same from pairs of word and description.
         files: the command that offers files, `more_files` besides what is offered already.
     """
@@ -32,6 +34,7 @@ class _Dialect:
     before: str
     previous: str
     offer: Callable[[Iterable[str]], str]
+    offer_list: Callable[[Iterable[str], Iterable[str]], str]
     describe: Callable[[Iterable[tuple[str, str]]], str]
     files: str
     more_files: str
@@ -65,11 +68,12 @@ def _script(tree: CommandSpec, shell: _Dialect) -> str:
         for option in command.options:
             if option.flags and (option.choices or option.is_file):
                 reply = shell.offer(option.choices) if option.choices else shell.files
+                reply = shell.offer_list(option.choices, option.more) if option.more else reply
                 flags = _pattern(f"{path}:{flag}" for flag in option.flags)
                 replies.append(f"        {flags}) {reply} ;;")
     # One walk through the words before the cursor, one table of what may follow.
     return _template("completion.sh.in").format(
-        head=shell.head.format(version=__version__), declarations=shell.declarations,
+        head=_template(shell.head).format(version=__version__), declarations=shell.declarations,
         before=shell.before, commands=_pattern(_paths(tree)), values=_pattern(_valued(tree)),
         previous=shell.previous, replies="\n".join(replies), words="\n".join(words),
         show=shell.show, files=_pattern(files), more_files=shell.more_files, tail=shell.tail,
@@ -94,6 +98,8 @@ def fish(tree: CommandSpec) -> str:
                 continue
             flags = " ".join(_fish_flag(flag) for flag in option.flags)
             values = f" -a {_fish(' '.join(option.choices))}" if option.choices else ""
+            if option.more:
+                values = f" -a {_fish(f'({_list_words(option.choices, option.more)})')}"
             takes = ("" if not option.value else " -r -F" if option.is_file else " -x") + values
             rules.append(f"{here} {flags}{takes} -d {_fish(_brief(option.text))}")
     return _template("completion.fish.in").format(
@@ -132,6 +138,11 @@ def _pattern(words: Iterable[str]) -> str:
     return "|".join(map(shlex.quote, words))
 
 
+def _list_words(words: Iterable[str], more: Iterable[str]) -> str:
+    """Call of the script's function that offers the words of a list with commas."""
+    return f"__nftop_list '{' '.join(words)}' '{' '.join(more)}'"
+
+
 def _compgen(words: Iterable[str]) -> str:
     return f'mapfile -t COMPREPLY < <(compgen -W {shlex.quote(" ".join(words))} -- "$cur")'
 
@@ -143,11 +154,12 @@ def _zsh_items(described: Iterable[tuple[str, str]]) -> str:
 
 
 _BASH = _Dialect(
-    head="# bash completion of nftop {version}, made by `nftop completion bash`",
-    declarations="local cur=${COMP_WORDS[COMP_CWORD]}; COMPREPLY=()",
-    before='"${COMP_WORDS[@]:1:COMP_CWORD-1}"',
-    previous="${COMP_WORDS[COMP_CWORD-1]}",
+    head="completion.bash.in",
+    declarations="local cur; local -a words; __nftop_words; COMPREPLY=()",
+    before='"${words[@]:1}"',
+    previous="${words[-1]}",
     offer=_compgen,
+    offer_list=_list_words,
     describe=lambda described: _compgen(word for word, _ in described),
     files='mapfile -t COMPREPLY < <(compgen -f -- "$cur")',
     more_files="[[ $cur == -* ]] || "
@@ -156,11 +168,12 @@ _BASH = _Dialect(
     tail="complete -o filenames -F _nftop nftop",
 )
 _ZSH = _Dialect(
-    head="#compdef nftop\n# zsh completion of nftop {version}, made by `nftop completion zsh`",
+    head="completion.zsh.in",
     declarations="local -a items",
     before='"${(@)words[2,CURRENT-1]}"',
     previous="${words[CURRENT-1]}",
     offer=lambda words: f"compadd -- {' '.join(map(shlex.quote, words))}",
+    offer_list=_list_words,
     describe=_zsh_items,
     files="_files",
     more_files="_files",

@@ -9,6 +9,7 @@ from nftop.cli.commands.apply import CODES, change, demand_privilege, ending
 from nftop.cli.compose.classes_host import wants_json
 from nftop.cli.compose.gates import journal_of, undo_gate
 from nftop.cli.confirmation import UNCHANGED, EndedError, confirm, interrupted, print_receipt
+from nftop.control.change_history import undone_by
 from nftop.control.guard_client import recover
 from nftop.control.journal import FileJournal, unfinished
 from nftop.control.journal_check import news
@@ -35,18 +36,22 @@ def history(options: argparse.Namespace) -> int:
         except DamagedJournalError as error:  # show what can be read
             entries, ended[0] = journal.known()[0], FAILURE
             _explain(error)
+        undone = undone_by(entries)
         if wants_json(options):
             cut_off = pending is not None and completed(pending, entries) is None
             rows = (*entries, *[pending] * cut_off)
             for row in filter(None, rows):
                 left = unfinished if pending is not None and row is rows[-1] else ""
-                data = change_json(row, simulated=is_simulated, unfinished=left)
+                by = undone.get(row.number)
+                data = change_json(row, simulated=is_simulated, unfinished=left, undone_by=by)
                 put(sys.stdout, data + "\n")
             return ended[0]
         for entry in entries:
-            undone = f" ({_undoing(entry)})" if entry.undoes else ""
-            undone += "" if entry.verified else " (unverified: no checksum)"
-            text = f"{entry.number:>4}  {entry.time}  {entry.operator}  {entry.outcome}{undone}"
+            notes = f" ({_undoing(entry)})" if entry.undoes else ""
+            if by := undone.get(entry.number):
+                notes += f" (undone{' in part' * by[1]} by {by[0]})"
+            notes += "" if entry.verified else " (unverified: no checksum)"
+            text = f"{entry.number:>4}  {entry.time}  {entry.operator}  {entry.outcome}{notes}"
             put(sys.stdout, printable(f"{text}  {entry.command}") + "\n")
         if not entries and not unfinished and ended[0] == OK:
             put(sys.stdout, "nothing was changed by nftop\n")

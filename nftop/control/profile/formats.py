@@ -31,6 +31,7 @@ from nftop.control.profile.profile import (
     MaskStatement,
     ProfileProblem,
     Statement,
+    TextSpan,
 )
 from nftop.model.bounded_toml import parse_toml
 from nftop.model.ids import format_cpu_list, parse_cpu_list
@@ -45,6 +46,7 @@ _LIMITS: Mapping[str, MbaUnit] = {
     "mba_percent": "percent", "mba_mbps": "MBps", "mba_gbps_8": "GBps/8",
 }  # fmt: skip
 _MOST = 1 << 64
+_GROUP = re.compile(r"""\s*group\s*=\s*((["'])([^"'\\]+)\2)\s*(?:#.*)?$""")
 
 
 class _WrongError(Exception):
@@ -78,7 +80,16 @@ def parse_toml_profile(text: str) -> Listing:
                 statements += _statements(group, key, value)
             except _WrongError as error:
                 problems.append(ProfileProblem(0, f"{group}: {error}"))
-    return Listing(tuple(statements), tuple(problems))
+    return Listing(tuple(statements), tuple(problems), names=_names(text))
+
+
+def _names(text: str) -> dict[str, TextSpan]:
+    """Where the name of each group is, of those that are written once."""
+    spans: dict[str, list[TextSpan]] = {}
+    for number, row in enumerate(text.splitlines(), 1):
+        if (known := _GROUP.match(row)) is not None:
+            spans.setdefault(known[3], []).append(TextSpan(number, *known.span(1)))
+    return {name: where[0] for name, where in spans.items() if len(where) == 1}
 
 
 def _statements(group: str, key: str, value: object) -> Iterator[Statement]:

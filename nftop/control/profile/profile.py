@@ -106,11 +106,13 @@ class Listing:
         statements: in order; a later one overrides an earlier one, as with pqos.
         problems: in the order of their lines.
         groups: group names of classes that are given by number.
+        names: where a group's name is written, quoted, if it is written once.
     """
 
     statements: tuple[Statement, ...]
     problems: tuple[ProfileProblem, ...] = ()
     groups: Mapping[int, str] = field(default_factory=dict)
+    names: Mapping[str, TextSpan] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeVar
@@ -127,7 +128,8 @@ def _name_groups(fitting: _Fitting, listing: Listing) -> None:
         is_now = f"; {group} of the hardware is group {class_name(of_number)}" * bool(of_number)
         if named:
             text = f"there is no group {group}, and nftop makes {OWN_PREFIX}NAME only{is_now}"
-            fitting.wrong(span, text)
+            where = listing.names.get(group) if of_number in existing else None
+            fitting.wrong(span, text, *([Edit(where, json.dumps(of_number))] if where else []))
         elif of_number in existing:
             edit = Edit(None, NAMED.format(class_id, of_number))
             fitting.wrong(span, f"class {class_id} has no group called {group}{is_now}", edit)

@@ -347,7 +347,7 @@ def _is_elsewhere(older: Floats, base: Floats) -> bool:
 
 
 def percent(ratio: float) -> str:
-    """A change in at most 7 cells: `-12.0%`, `x50`; a change other than 0 is never shown as 0.
+    """A change in at most 7 cells: `-12.0%`, `-0.04%`, `<0.01%` of either sign, `x50`, `0%`.
 
     A ratio is at least -1.
     """
@@ -356,7 +356,7 @@ def percent(ratio: float) -> str:
     text = f"{ratio:+.1%}" if ratio <= -1 else f"{max(ratio, -0.999):+.1%}"
     if text.strip("+-") != "0.0%":
         return text
-    return "0%" if ratio == 0 else f"{text[0]}0+%"
+    return "0%" if ratio == 0 else f"{ratio:+.2%}" if abs(ratio) >= 5e-5 else "<0.01%"
 
 
 def moved(before: Floats, after: Floats) -> float | None:

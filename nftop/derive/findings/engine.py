@@ -43,6 +43,8 @@ ENDS_AFTER_S = 3.0
 UNKNOWN_FOR_S = 10.0
 # A tick that is this late follows a gap, as in `fold`.
 _GAP_TICKS, _GAP_AT_LEAST_S = 2.5, 1.0
+# The samples of a recording's past are up to a second apart, and the first has no rates.
+_NOTED_WITHIN_NS = 2_500_000_000
 # As numbers: comparing with the enumeration is slower.
 _SETTLED = (np.uint8(Reason.IDLE), np.uint8(Reason.UNDEFINED))
 _SILENT = (np.uint8(Reason.STALE), np.uint8(Reason.ERROR))
@@ -96,6 +98,7 @@ class EarlierFindings:
         until_ns: wall time up to which begins are known.
         begins: wall time and CLOCK_MONOTONIC of the last begin by rule and subject, as recorded.
         is_whole: no earlier ones were left out.
+        noted: the same of those that the recording notes as it is played.
     """
 
     from_ns: int = 0
@@ -103,6 +106,7 @@ class EarlierFindings:
     until_ns: int = 0
     begins: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     is_whole: bool = True
+    noted: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,10 @@ def step_findings(
 
 def _with_begin(item: Finding, earlier: EarlierFindings) -> Finding:
     """A finding with its recorded begin: without one near its first tick it had not ended."""
+    since_ns, began_ns = earlier.noted.get((item.rule, item.where), (0, 0))
+    if 0 <= item.since_ns - since_ns <= _NOTED_WITHIN_NS:
+        from_ns = earlier.from_ns if since_ns < earlier.from_ns else 0
+        return replace(item, since_ns=since_ns, began_ns=began_ns, read_from_ns=from_ns)
     if not earlier.from_ns <= item.since_ns <= max(earlier.to_ns, earlier.until_ns):
         return item
     since_ns, began_ns = earlier.begins.get((item.rule, item.where), (0, 0))

@@ -54,10 +54,12 @@ def classes_json(table: ResctrlTable, *, simulated: bool = False, unfinished: st
     ).decode()
 
 
-def change_json(entry: Entry, *, simulated: bool = False, unfinished: str = "") -> str:
+def change_json(entry: Entry, *, simulated: bool = False, unfinished: str = "",
+                undone_by: tuple[int, bool] | None = None) -> str:  # fmt: skip
     """One object for one change of the history.
 
     `unfinished`: message on a pending change; its `outcome` is null unless it is complete.
+    `undone_by`: the number of the change that undid it, and whether only in part.
     """
     return json_bytes(
         {
@@ -68,6 +70,8 @@ def change_json(entry: Entry, *, simulated: bool = False, unfinished: str = "") 
             "outcome": entry.outcome,
             "unfinished": unfinished or None,
             **picked(entry, "verified undoes leaves left"),
+            "undone_by": undone_by and undone_by[0],
+            "undone_in_part": undone_by is not None and undone_by[1],
             "changes": [change_object(change) for change in entry.changes],
         }
     ).decode()

@@ -280,10 +280,11 @@ _INCIDENT = (
     *fields_of("int", "l3"),
     *fields_of("text", "victims basis"),
     Field("since", "time"),
-    *fields_of("bool", "muted"),
+    *fields_of("bool", "since_is_bound muted"),
     Field("drop_packets_per_s", "float", "/s"),
     Field("lost_packets_per_s", "float", "/s"),
     Field("dropped_packets", "float", "packets"),
+    Field("dropped_is_bound", "bool"),
     MISSING,
 )
 _CHANGE = (
@@ -306,8 +307,8 @@ def _incident(item: Incident) -> list[Any]:
         *((None, None) if culprit is None else (culprit.name, culprit.kind)),
         *(item.group or None, item.l3),
         " ".join(victim.party.name for victim in item.victims) or None,
-        *(item.basis or None, item.since_ns, item.muted),
-        *map(plain, readings.values()),
+        *(item.basis or None, item.since_ns, item.is_bound, item.muted),
+        *(*map(plain, readings.values()), item.is_dropped_bound),
         reasons_of(readings),
     ]
 
@@ -326,7 +327,9 @@ def _changes(frame: Frame) -> list[list[Any]]:
     ]
 
 
-_FINDING = (*fields_of("text", "rule metric where text"), Field("since", "time"))
+_FINDING = (*fields_of("text", "rule metric where text"), Field("since", "time"),
+            Field("since_is_bound", "bool"))  # fmt: skip
+_OF_FINDING = "rule metric where text since_ns is_bound"
 
 
 def _of_frames(
@@ -354,10 +357,7 @@ TABLES: Mapping[str, ExportTable] = MappingProxyType(
         "devices": _of_frames(_DEVICE, lambda frame: map(_device, frame.devices)),
         "findings": _of_frames(
             _FINDING,
-            lambda frame: (
-                [*picked(item, "rule metric where text since_ns").values()]
-                for item in frame.findings
-            ),
+            lambda frame: ([*picked(item, _OF_FINDING).values()] for item in frame.findings),
         ),
         "incidents": _of_frames(_INCIDENT, lambda frame: map(_incident, frame.incidents)),
         "changes": _of_frames(_CHANGE, _changes),

@@ -158,15 +158,10 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         else:
             group, l3 = self._begins
             self._model = EditorModel(
-                message.state,
-                message.rules,
-                self._gate.host.where,
-                self._gate.program,
-                read_at_ns=message.read_at_ns,
-                group=group,
-                l3=l3,
+                message.state, message.rules, self._gate.host.where, self._gate.program,
+                read_at_ns=message.read_at_ns, group=group, l3=l3,
                 profiles=self._options.profiles,
-            )
+            )  # fmt: skip
             if self._wanted:
                 self._model.begin_with(self._wanted)
         self.paint()

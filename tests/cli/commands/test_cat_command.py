@@ -235,6 +235,26 @@ def test_undo_of_the_newest_change_is_final_after_one_yes(
     assert wording(command_host.text) == snapshot
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_the_history_has_by_which_change_one_was_undone(
+    command_host: CommandHost, lost: bool
+) -> None:
+    command_host.run("cat set --group vpp --l3 0=3 --l3 1=3 --yes")
+    command_host.run("cat set --group ovs --l3 0=f --yes")
+    command_host.run("undo --yes")
+    if lost:  # another program has a word in half of the first
+        command_host.host.lab.echo("L3:0=1", "/vpp/schemata")
+    command_host.run("undo --past --yes")
+    command_host.run("history --json")
+    rows = [json.loads(text) for text in command_host.text.splitlines() if text.startswith("{")]
+    assert [row["undone_by"] for row in rows] == [4, 3, None, None]
+    assert [row["undone_in_part"] for row in rows] == [lost, False, False, False]
+    command_host.run("history")
+    lines = command_host.text.splitlines()
+    assert f"(undone{' in part' * lost} by 4)" in lines[0] and "(undone by 3)" in lines[1]
+    assert not any("undone" in text for text in lines[2:])
+
+
 def test_undo_of_an_older_change_prompts_whether_to_keep_it(
     command_host: CommandHost, snapshot: SnapshotAssertion
 ) -> None:

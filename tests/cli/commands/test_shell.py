@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nftop.derive.findings.rules import rule_called
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.cli.command_tree import command_tree
@@ -17,6 +18,10 @@ from nftop.cli.commands.completion import SHELLS
 from nftop.cli.commands.man import manual_page
 from nftop.cli.main import build_parser
 from nftop.cli.parsers.common import Parser
+from nftop.export.tables.tables import TABLES
+from nftop.render.pages.explain import known_rules, metrics_called
+from nftop.sim.scenario import load
+from nftop.uarch.table import load as load_uarch
 from tests.command import called
 
 TREE = command_tree(build_parser(), build_parser(demo=True))
@@ -36,6 +41,18 @@ CASES = [
     ("fleet ", {"dashboard", "alerts", "--prometheus"}, {"a file.nftop"}),
     ("cat try ", {"a file.nftop"}, {"set"}),
     ("report a.nftop -o ", {"a file.nftop"}, {"--format"}),
+    ("demo --scenario n", {"noisy"}, {"default", "--scenario"}),
+    ("demo --host ", {"gold-6230n", "e5-2699v4"}, {"noisy"}),
+    ("record --on f", {"finding", "finding=drops"}, {"drops"}),
+    ("export --table c", {"cpus", "changes"}, {"nfs"}),
+    ("tma --uarch S", {"SKX", "SPR"}, {"ICX"}),
+    ("explain noisy", {"noisy-neighbour"}, {"cpp"}),
+]
+# The end of a list with commas and what is offered for it, whole.
+LISTS = [
+    ("record --on finding=drops,poller-w", {"finding=drops,poller-waits"}),
+    ("record --on finding=poller-w", {"finding=poller-waits"}),
+    ("export --table cpus,nf", {"cpus,nfs"}),
 ]
 
 
@@ -78,8 +95,9 @@ def offered(shell: str, folder: Path, line: str) -> set[str]:
     path = script(shell, folder)
     words = ["nftop", *line.split(" ")]
     listed = " ".join(f"'{word}'" for word in words)
+    split = listed.replace("=", "' '='  '").replace("  ", " ")  # as bash does
     commands = {
-        "bash": f"source {path}; COMP_WORDS=({listed}); COMP_CWORD={len(words) - 1}; _nftop; "
+        "bash": f"source {path}; COMP_WORDS=({split}); COMP_CWORD={split.count(' ')}; _nftop; "
         'printf "%s\\n" "${COMPREPLY[@]}"',
         "zsh": "compdef() { :; }; _describe() { print -l -- ${(P)4%%:*}; }; "
         '_files() { print -l -- *; }; compadd() { print -l -- "${@[2,-1]}"; }; '
@@ -107,6 +125,35 @@ def test_a_shell_offers_what_may_come_next(
     wanted = {word for word in some if not word.startswith("-") or shell != "fish"}
     assert got >= wanted
     assert not got & none
+
+
+@pytest.mark.parametrize(("line", "offers"), LISTS)
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_offers_what_follows_a_comma(
+    shell: str, line: str, offers: set[str], tmp_path: Path
+) -> None:
+    got = offered(shell, tmp_path, line)
+    # bash replaces only what is behind the last `=`.
+    behind = {word.rpartition("=")[2] for word in offers}
+    assert got == (behind if shell == "bash" else offers)
+
+
+def test_values_of_options_are_those_that_commands_accept() -> None:
+    """Every option whose values are a closed set offers it, and only what its command accepts."""
+    of = {
+        (" ".join(command.path), option.flags or (option.value,)): option
+        for command in TREE.walk()
+        for option in command.options
+    }
+    assert of["nftop record", ("--on",)].choices[0] == "finding"
+    assert set(of["nftop record", ("--on",)].more) == set(known_rules())
+    for name in of["nftop demo", ("--scenario",)].choices:
+        assert load(name).name == name
+    for name in of["nftop explain", ("METRIC",)].choices:
+        assert metrics_called(name) or rule_called(name)
+    for name in of["nftop tma", ("--uarch",)].choices:
+        assert load_uarch(name).name == name
+    assert set(of["nftop export", ("--table",)].choices) == set(TABLES)
 
 
 @pytest.mark.parametrize("shell", SHELLS)

@@ -302,6 +302,21 @@ def test_the_offered_group_of_a_class_is_the_one_that_has_its_number() -> None:
     assert [edit.new for edit in problem.edits] == ["# nftop: COS 1 is group nftop.cos1"]
 
 
+def test_the_name_of_a_class_in_toml_is_replaced_by_the_group_that_has_its_number() -> None:
+    text = """schema = "nftop.profile/1"\n[[class]]\n  group = 'COS1' # of pqos\nl3 = "f"\n"""
+    state, rules = classes("vpp")
+    (problem,) = fit(formats.parse_toml_profile(text), state, rules, {"vpp": 1}).problems
+    fixed = mended(text, [problem])
+    assert fixed == text.replace("'COS1'", '"vpp"')
+    fitted = fit(formats.parse_toml_profile(fixed), state, rules, {"vpp": 1})
+    assert {action.group for action in fitted.actions} == {"vpp"} and not fitted.problems
+    # No group has that number, or the name is written twice: nothing is offered.
+    twice = f"{text}[[class]]\ngroup = 'COS1'\ncpus = '1'\n"
+    for written, numbers in ((text, {"vpp": 2}), (twice, {"vpp": 1})):
+        (problem,) = fit(formats.parse_toml_profile(written), state, rules, numbers).problems
+        assert not problem.edits
+
+
 def test_toml_has_values_by_domain_and_makes_what_is_missing() -> None:
     state, rules = small()
     state = {**state, Cell("schemata", ROOT, "L3", 1): "ff", Cell("schemata", ROOT, "MB", 0): "100"}

@@ -68,9 +68,35 @@ def test_a_change_and_an_incident_are_rows(frames: tuple[Frame, ...]) -> None:
     (incident,) = map(json.loads, written("jsonl", "incidents", frames).splitlines())
     assert (incident["severity"], incident["dropped_packets"]) == ("bad", 3.0)
     assert incident["missing"] == {"drop_packets_per_s": "source"}
+    # Begin and losses of a replay after a jump may be bounds.
+    known, begun = incident_row(frames[2]), incident_row(after_a_jump(frames[2]))
+    assert [known[name] for name in BOUNDS] == [False, False]
+    assert [begun[name] for name in BOUNDS] == [True, True]
+    (result,) = map(
+        json.loads, written("jsonl", "findings", [after_a_jump(frames[2])]).splitlines()
+    )
+    assert result["since_is_bound"] is True
     # A later tick still knows the change, which is not new then.
     later = replace(frames[2], wall_ns=frames[2].wall_ns + 1)
     assert written("jsonl", "changes", [later]) == ""
+
+
+BOUNDS = ("since_is_bound", "dropped_is_bound")
+
+
+def after_a_jump(frame: Frame) -> Frame:
+    (incident,), (result,) = frame.incidents, frame.findings
+    return replace(
+        frame,
+        incidents=(replace(incident, is_bound=True, counted_from_ns=1),),
+        findings=(replace(result, is_bound=True),),
+    )
+
+
+def incident_row(frame: Frame) -> dict[str, object]:
+    (row,) = map(json.loads, written("jsonl", "incidents", [frame]).splitlines())
+    assert isinstance(row, dict)
+    return row
 
 
 def written(form: str, name: str, frames: Sequence[Frame]) -> str:

@@ -101,6 +101,10 @@ async def test_search_on_a_page() -> None:
         assert pages(run) == 1
 
 
+def footer_has(run: Running, text: str) -> bool:
+    return text in run.footer
+
+
 def paged(texts: Sequence[str], _width: int) -> list[Line]:
     return [line(text) for text in texts]
 
@@ -141,7 +145,7 @@ async def test_what_another_thread_reports_is_shown_on_a_paused_screen_and_on_a_
             thread = threading.Thread(target=run.app._main._recording_keys._report, args=(text,))
             thread.start()
             thread.join(60)
-            await run.until(lambda text=text: text in run.footer)
+            await run.until(partial(footer_has, run, text))
             await run.press("escape")
 
 
