@@ -5,9 +5,23 @@ from __future__ import annotations
 import sys
 
 if sys.version_info >= (3, 14):
-    from compression.zstd import DecompressionParameter, ZstdCompressor, ZstdDecompressor, ZstdError
+    from compression.zstd import (
+        DecompressionParameter,
+        ZstdCompressor,
+        ZstdDecompressor,
+        ZstdError,
+        compress,
+        decompress,
+    )
 else:
-    from backports.zstd import DecompressionParameter, ZstdCompressor, ZstdDecompressor, ZstdError
+    from backports.zstd import (
+        DecompressionParameter,
+        ZstdCompressor,
+        ZstdDecompressor,
+        ZstdError,
+        compress,
+        decompress,
+    )
 
 __all__ = [
     "FRAME_END",
@@ -17,6 +31,8 @@ __all__ = [
     "ZstdDecompressor",
     "ZstdError",
     "block",
+    "compress",
+    "decompress",
     "decompressor",
     "frame_head",
 ]
