@@ -61,14 +61,12 @@ class BaselineTick:
     """What a baseline needs of one tick; the rows themselves would keep all of the tick in memory.
 
     Attributes:
-        row_of: row of each CPU in `columns`, which are those of `KEPT`, in `cpp_clock`
-            and in `saturated`.
-        shared: as in `CpuTable`.
+        row_of: row of each CPU in `columns` (of `KEPT`), `cpp_clock` and `saturated`.
         new: the sources with new readings.
     """
 
     wall_ns: int
-    row_of: Mapping[Cpu, int]
+    row_of: Mapping[int, int]
     columns: Block
     cpp_clock: tuple[Clock | None, ...]
     saturated: tuple[bool | None, ...]
@@ -104,20 +102,6 @@ def step_baselines(
     new = frozenset(
         name for name, at_ns in read_at_ns.items() if state.read_at_ns.get(name) != at_ns
     )
-    seen = (*state.seen[1 - MOST_TICKS :], _tick(cpus, nfs, new, wall_ns))
-    baselines = {nf.key: _baseline_of(state.kept, nf, nfs) for nf in nfs}
-    compared = tuple(
-        replace(nf, readings={**nf.readings, "cpp_vs_base": nf_vs_base(nf, baselines[nf.key])})
-        for nf in nfs
-    )
-    versus = _column(state.kept, cpus, nfs, baselines)
-    table = replace(cpus, columns=Block.of({**cpus.columns, "cpp_vs_base": versus}))
-    return replace(state, seen=seen, read_at_ns=read_at_ns), table, compared
-
-
-def _tick(
-    cpus: CpuTable, nfs: tuple[NfRow, ...], new: frozenset[str], wall_ns: int
-) -> BaselineTick:
     rows = tuple(
         BaselineNf(
             nf.key, nf.name, nf.kind, nf.pid, nf.cpus, nf.cpp_clock, nf.saturated,
@@ -126,10 +110,16 @@ def _tick(
         for nf in nfs
     )  # fmt: skip
     columns = Block.of({name: cpus.columns[name] for name in KEPT})
-    return BaselineTick(
-        wall_ns, cpus.topology.row_of, columns, cpus.cpp_clock, cpus.saturated, cpus.shared,
-        rows, new,
-    )  # fmt: skip
+    slim = cpus.topology.row_of, columns, cpus.cpp_clock, cpus.saturated, cpus.shared
+    seen = (*state.seen[1 - MOST_TICKS :], BaselineTick(wall_ns, *slim, rows, new))
+    baselines = {nf.key: _baseline_of(state.kept, nf, nfs) for nf in nfs}
+    compared = tuple(
+        replace(nf, readings={**nf.readings, "cpp_vs_base": nf_vs_base(nf, baselines[nf.key])})
+        for nf in nfs
+    )
+    versus = _column(state.kept, cpus, nfs, baselines)
+    table = replace(cpus, columns=Block.of({**cpus.columns, "cpp_vs_base": versus}))
+    return replace(state, seen=seen, read_at_ns=read_at_ns), table, compared
 
 
 def keep(state: BaselineState) -> Baselines:
