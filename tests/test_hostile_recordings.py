@@ -297,8 +297,8 @@ def test_a_long_history_of_many_rows_is_shorter(monkeypatch: pytest.MonkeyPatch)
     for tick in range(100):
         rows = few if tick < 50 else many
         ring.append(tick * 10**9, 10**9, rows, np.full((1, len(rows)), float(tick)))
-    assert ring._values.nbytes == 4 * 40 * 64
     track = ring.track(100 * 10**9)
+    assert track.values.nbytes == 4 * 40 * 64
     assert track.times_ns.tolist() == [tick * 10**9 for tick in range(60, 100)]
     assert ring.series("cpp", 0, 40, 40.0)[-1] == 99.0
 

@@ -140,10 +140,7 @@ def comparing(state: FoldState, kept: Baselines | None) -> FoldState:
 
 
 def checkpoint(state: FoldState) -> FoldState:
-    """The state as it is kept to fold on from it later: without the ticks that only `b` needs.
-
-    They are two thirds of its memory.
-    """
+    """The state as it is kept to fold on from it later: without the ticks that only `b` needs."""
     baseline = replace(state.baseline, seen=())
     return replace(state, stages={**state.stages, BASELINES.name: baseline})
 

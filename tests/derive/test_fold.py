@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from dataclasses import fields, replace
 
 import pytest
@@ -14,6 +16,9 @@ from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Reason
 from nftop.model.sample import DpdkApp, Sample
 from nftop.model.topology import Topology
+from nftop.store.history.events import EventHistory
+from nftop.store.history.rings import TickHistory
+from tests.bench.scenes import SECOND_NS, Clocked
 from tests.derive.scene import (
     MPPS_10,
     START,
@@ -219,3 +224,22 @@ def test_a_cpu_that_goes_offline_costs_no_other_its_numbers() -> None:
         codes = [int(column.reasons[3]) for column in of_frames]
         gone, back = int(Reason.UNDEFINED), int(Reason.WARMING)
         assert codes == [0, gone, gone, back, 0]
+
+
+def test_what_is_kept_between_ticks_is_small_and_does_not_grow() -> None:
+    """Python's blocks of memory with 512 CPUs; ten seconds a tick, so that all spans are full."""
+    clocked, history, events = Clocked(512), TickHistory(ticks=20), EventHistory()
+    blocks = {}
+    for tick_number in range(1, 101):
+        clocked.now_ns += 9 * SECOND_NS
+        frame = clocked.fold(clocked.sample())
+        history.append(frame)
+        events.append(frame)
+        if tick_number in (10, 60, 100):
+            del frame
+            gc.collect()
+            blocks[tick_number] = sys.getallocatedblocks()
+    # The ticks of the baseline, of recent rates and of what is usual; a frame has 6,000.
+    assert blocks[60] - blocks[10] < 50 * 500
+    # A number a tick would be 40, a row of each network function 3,600.
+    assert blocks[100] - blocks[60] < 1000

@@ -42,13 +42,36 @@ _NOT_THEN = Missing(Reason.SOURCE, "it was not there when the baseline was kept:
 _NO_CPP = Missing(Reason.SOURCE, "the baseline has no CPP of it")
 
 
+@dataclass(frozen=True, slots=True)
+class BaselineNf:
+    """What a baseline needs of an `NfRow`; `readings` are of `KEPT` and of missed packets."""
+
+    key: str
+    name: str
+    kind: str
+    pid: int
+    cpus: tuple[Cpu, ...]
+    cpp_clock: Clock | None
+    saturated: bool | None
+    readings: tuple[Reading, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class BaselineTick:
-    """Rows of one tick, of CPUs only the columns of `KEPT`, and the sources with new readings."""
+    """What a baseline needs of one tick; the rows themselves would keep all of the tick in memory.
+
+    Attributes:
+        row_of: row of each CPU in `columns` (of `KEPT`), `cpp_clock` and `saturated`.
+        new: the sources with new readings.
+    """
 
     wall_ns: int
-    cpus: CpuTable
-    nfs: tuple[NfRow, ...]
+    row_of: Mapping[int, int]
+    columns: Block
+    cpp_clock: tuple[Clock | None, ...]
+    saturated: tuple[bool | None, ...]
+    shared: Mapping[Cpu, Missing]
+    nfs: tuple[BaselineNf, ...]
     new: frozenset[str]
 
 
@@ -79,8 +102,16 @@ def step_baselines(
     new = frozenset(
         name for name, at_ns in read_at_ns.items() if state.read_at_ns.get(name) != at_ns
     )
-    slim = replace(cpus, columns=Block.of({n: cpus.columns[n] for n in KEPT}), origins={})
-    seen = (*state.seen, BaselineTick(wall_ns, slim, nfs, new))[-MOST_TICKS:]
+    rows = tuple(
+        BaselineNf(
+            nf.key, nf.name, nf.kind, nf.pid, nf.cpus, nf.cpp_clock, nf.saturated,
+            (*(_of_nf(nf, name) for name in KEPT), nf.readings[_MISSED]),
+        )
+        for nf in nfs
+    )  # fmt: skip
+    columns = Block.of({name: cpus.columns[name] for name in KEPT})
+    slim = cpus.topology.row_of, columns, cpus.cpp_clock, cpus.saturated, cpus.shared
+    seen = (*state.seen[1 - MOST_TICKS :], BaselineTick(wall_ns, *slim, rows, new))
     baselines = {nf.key: _baseline_of(state.kept, nf, nfs) for nf in nfs}
     compared = tuple(
         replace(nf, readings={**nf.readings, "cpp_vs_base": nf_vs_base(nf, baselines[nf.key])})
@@ -108,20 +139,20 @@ def keep(state: BaselineState) -> Baselines:
     )
 
 
-def _kept(seen: Sequence[BaselineTick], nf: NfRow) -> NfBaseline:
+def _kept(seen: Sequence[BaselineTick], nf: BaselineNf) -> NfBaseline:
     """Baseline of one network function, from the ticks since it last changed its CPUs."""
     sources = frozenset[str]().union(*(tick.new for tick in seen))
-    ticks: list[tuple[BaselineTick, NfRow]] = []
+    ticks: list[tuple[BaselineTick, BaselineNf]] = []
     for tick in reversed(seen):
         row = next((item for item in tick.nfs if item.key == nf.key), None)
         # The kernel (no pid) has the CPUs that receive packets at the moment.
         if row is None or (row.pid and row.cpus != nf.cpus):
             break
         is_new = nf.kind in tick.new or nf.kind not in sources
-        if is_new and not isinstance(_of_nf(row, "packets_per_s"), Missing):
+        if is_new and not isinstance(row.readings[0], Missing):
             ticks.insert(0, (tick, row))
     rows = [row for _, row in ticks]
-    numbers = {name: [_of_nf(row, name) for row in rows] for name in (*KEPT, _MISSED)}
+    numbers = {name: [row.readings[at] for row in rows] for at, name in enumerate((*KEPT, _MISSED))}
     return NfBaseline(
         key=nf.key,
         name=nf.name.encode("utf-8", "replace").decode(),
@@ -136,21 +167,20 @@ def _kept(seen: Sequence[BaselineTick], nf: NfRow) -> NfBaseline:
 
 
 def _core(ticks: Sequence[BaselineTick], cpu: Cpu) -> CoreBaseline:
-    baselines = [(tick.cpus, tick.cpus.topology.row_of.get(cpu)) for tick in ticks]
-    known = [(cpus, row) for cpus, row in baselines if row is not None]
-    clocks = [cpus.cpp_clock[row] for cpus, row in known]
+    known = [(tick, tick.row_of[cpu]) for tick in ticks if cpu in tick.row_of]
+    clocks = [tick.cpp_clock[row] for tick, row in known]
     last = next((clock for clock in reversed(clocks) if clock is not None), None)
     numbers: dict[str, list[Reading]] = {
-        name: [cpus.columns[name][row] for cpus, row in known] for name in KEPT
+        name: [tick.columns[name][row] for tick, row in known] for name in KEPT
     }
     # A shared CPU's IPC is of all threads that ran on it.
-    shared = [cpus.shared.get(cpu) for cpus, _ in known]
+    shared = [tick.shared.get(cpu) for tick, _ in known]
     numbers["ipc"] = [why or own for why, own in zip(shared, numbers["ipc"], strict=True)]
     return CoreBaseline(
         cpu=cpu,
         levels=_levels(numbers, clocks, last),
         clock=last,
-        saturated=_full([cpus.saturated[row] for cpus, row in known]),
+        saturated=_full([tick.saturated[row] for tick, row in known]),
     )
 
 

@@ -5,21 +5,15 @@ from __future__ import annotations
 import sys
 
 if sys.version_info >= (3, 14):
-    from compression.zstd import DecompressionParameter, ZstdCompressor, ZstdDecompressor, ZstdError
+    from compression import zstd
 else:
-    from backports.zstd import DecompressionParameter, ZstdCompressor, ZstdDecompressor, ZstdError
+    from backports import zstd
 
-__all__ = [
-    "FRAME_END",
-    "MAGIC",
-    "MOST_IN_BLOCK",
-    "ZstdCompressor",
-    "ZstdDecompressor",
-    "ZstdError",
-    "block",
-    "decompressor",
-    "frame_head",
-]
+DecompressionParameter = zstd.DecompressionParameter
+ZstdCompressor = zstd.ZstdCompressor
+ZstdDecompressor = zstd.ZstdDecompressor
+ZstdError = zstd.ZstdError
+compress, decompress = zstd.compress, zstd.decompress
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 # An empty last block: ends a frame after any whole block.

@@ -83,7 +83,8 @@ class FlightRecorder:
             if chunk.starts:
                 if self._segments:
                     self._extend(FRAME_END)
-                    self._segments[-1].ended = True
+                    gone = self._segments[-1]
+                    gone.ended, gone.data = True, gone.data[:]  # without room to grow
                 after = chunk.after
                 begun = _Segment(self._end, after.monotonic_ns, after.wall_ns, after)
                 self._segments.append(begun)

@@ -6,6 +6,7 @@ include frames that a screen was too slow to draw.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
@@ -38,6 +39,7 @@ from nftop.model.metrics.pcm import PCM_CPU_METRICS
 from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.missing import Missing, Reason, number_or
+from nftop.store.format.zstd import compress, decompress
 
 # What a network function sends; changes of classes are judged without it.
 SENT = "tx_packets_per_s"
@@ -154,11 +156,62 @@ class _Matrix(NamedTuple):
     values: NDArray[np.float32]
 
 
+# A block: so many bytes of a metric, 16 ticks of 512 CPUs, but at most so many ticks. Few bytes are
+# not packed, as that takes longer than it saves.
+_BLOCK_BYTES, _BLOCK_TICKS, _FEW_BYTES = 32 << 10, 64, 4 << 10
+_Packed: TypeAlias = bytes | NDArray[np.float32]
+
+
+class _Values:
+    """float32 values of at least the last `ticks` ticks; each whole block of ticks is packed.
+
+    Tick n is the one appended after n others. Packed losslessly: bytes of equal significance, then
+    ticks of a row, are neighbours, so that a value that stays or is absent takes next to nothing.
+    """
+
+    def __init__(self, metrics: int, rows: int, ticks: int) -> None:
+        self.count = 0
+        self.block_ticks = min(max(_BLOCK_BYTES // (4 * rows), 1), _BLOCK_TICKS)
+        self._open = np.full((metrics, self.block_ticks, rows), np.nan, np.float32)
+        self._whole: deque[list[_Packed]] = deque(maxlen=-(-ticks // self.block_ticks))
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Keep one tick: (metrics, rows)."""
+        self._open[:, self.count % self.block_ticks] = values
+        self.count += 1
+        if self.count % self.block_ticks == 0:
+            self._whole.append([self._packed(values) for values in self._open])
+
+    def of(self, metric: int, first: int, after: int) -> NDArray[np.float32]:
+        """Values of one metric of ticks first:after: (ticks, rows)."""
+        begin, last = first // self.block_ticks, after // self.block_ticks
+        blocks = [self._block(metric, number) for number in range(begin, last + 1)]
+        skipped = begin * self.block_ticks
+        return np.concatenate(blocks)[first - skipped : after - skipped]
+
+    def _block(self, metric: int, number: int) -> NDArray[np.float32]:
+        """Values of a block: (ticks, rows)."""
+        back = number - self.count // self.block_ticks
+        block = self._whole[back][metric] if back else self._open[metric]
+        if not isinstance(block, bytes):
+            return block
+        parts = np.frombuffer(decompress(block), np.uint8).reshape(4, -1)
+        values = np.ascontiguousarray(parts.T).view(np.float32)
+        return values.reshape(-1, self.block_ticks).T
+
+    @staticmethod
+    def _packed(values: NDArray[np.float32]) -> _Packed:
+        if values.nbytes < _FEW_BYTES:
+            return values.copy()
+        parts = np.ascontiguousarray(values.T).view(np.uint8).reshape(-1, 4).T
+        return compress(np.ascontiguousarray(parts).data, level=1)
+
+
 class Ring:
     """The last `ticks` ticks of some metrics by row. Safe between one writer and readers.
 
-    Rows are distinguished by a key, that of a CPU, say. Memory: ticks x metrics x rows x 4 bytes;
-    where that is more than MOST_BYTES there are fewer ticks, LEAST_TICKS at least.
+    Rows are distinguished by a key, that of a CPU, say. Memory: ticks x metrics x rows x 4 bytes at
+    most; where that is more than MOST_BYTES there are fewer ticks, LEAST_TICKS at least.
     """
 
     def __init__(self, metrics: Sequence[str], ticks: int) -> None:
@@ -166,11 +219,12 @@ class Ring:
         self.metrics = {metric: index for index, metric in enumerate(metrics)}
         self._lock = Lock()
         self._row_of: Mapping[Any, int] = {}
-        self._count = 0
         self._times_ns = np.zeros(ticks, np.int64)
         self._covers_ns = np.zeros(ticks, np.int64)
-        self._values = np.full((ticks, len(self.metrics), 1), np.nan, np.float32)
+        self._values = _Values(len(self.metrics), 1, ticks)
         self._matrices: dict[tuple[str, int, int], _Matrix] = {}
+        # Number of the first tick, and values, by metric and row, of the last `_column`.
+        self._columns: dict[tuple[int, int], tuple[int, NDArray[np.float64]]] = {}
 
     def append(
         self, time_ns: int, covers_ns: int, row_of: Mapping[Any, int], values: Floats
@@ -185,24 +239,22 @@ class Ring:
             # Rows stay the same object until they change, so this costs nothing per row.
             if row_of is not self._row_of and row_of != self._row_of:
                 self._move_rows(row_of)
-            newest = (self._count - 1) % len(self._times_ns)
-            if self._count and time_ns <= self._times_ns[newest]:
-                self._count = 0
+            size, count = len(self._times_ns), self._values.count
+            if count and time_ns <= self._times_ns[(count - 1) % size]:
+                self._values = _Values(len(self.metrics), len(row_of), size)
                 self._matrices.clear()
-            at = self._count % len(self._times_ns)
+                self._columns.clear()
+            at = self._values.count % size
             self._times_ns[at] = time_ns
             self._covers_ns[at] = covers_ns
-            self._values[at] = values
-            self._count += 1
+            self._values.append(values)
 
     @property
     def oldest_ns(self) -> int | None:
         """Time of the oldest tick; None without any."""
         with self._lock:
-            size = len(self._times_ns)
-            if not self._count:
-                return None
-            return int(self._times_ns[max(0, self._count - size) % size])
+            times = self._times()
+            return int(times[0]) if len(times) else None
 
     def series(
         self, metric: str, key: Hashable, points: int, span_s: float, until_ns: int | None = None
@@ -217,12 +269,12 @@ class Ring:
         step_ns = max(1, round(span_s * 1e9 / points))
         end_ns = -(-int(times[-1] if until_ns is None else until_ns) // step_ns) * step_ns
         edges = end_ns - step_ns * np.arange(points, -1, -1, dtype=np.int64)
-        first = np.searchsorted(times, edges[:-1], side="right")
-        after = np.searchsorted(times, edges[1:], side="right")
-        means = _means(values, first, after)
+        bounds = np.searchsorted(times, edges, side="right")
+        after = bounds[1:]
+        means = _means_of_rows(values[:, None], bounds)[0]
         spoken_for = _spoken_for(times, covers, after, edges)
         held = np.where(spoken_for, values[np.minimum(after, len(values) - 1)], np.nan)
-        return np.where(after > first, means, held).astype(np.float32)
+        return np.where(after > bounds[:-1], means, held).astype(np.float32)
 
     def matrix(
         self,
@@ -239,12 +291,10 @@ class Ring:
         """
         step_ns = max(1, round(span_s * 1e9 / points)) if points > 0 else 1
         with self._lock:
-            size = len(self._times_ns)
-            order = np.arange(max(0, self._count - size), self._count) % size
-            times = self._times_ns[order]
+            times = self._times()
+            first = self._values.count - len(times)
             if until_ns is not None:
-                order = order[: int(np.searchsorted(times, until_ns, side="right"))]
-                times = times[: len(order)]
+                times = times[: int(np.searchsorted(times, until_ns, side="right"))]
             if not len(times) or points < 1:
                 return np.full((len(keys), points), np.nan, np.float32)
             until_ns = int(times[-1]) if until_ns is None else until_ns
@@ -262,11 +312,11 @@ class Ring:
                 fresh = min(points, end - kept.newest + 1)
             edges = step_ns * np.arange(end - fresh, end + 1, dtype=np.int64)
             bounds = np.searchsorted(times, edges, side="right")
-            values = self._selected(metric, keys, order[bounds[0] : bounds[-1]])
+            values = self._selected(metric, keys, first + int(bounds[0]), first + int(bounds[-1]))
             result = _means_of_rows(values, bounds - bounds[0])
             if kept is not None and fresh < points:
-                first = end - kept.end
-                result = np.hstack((kept.values[:, first : first + points - fresh], result))
+                gone = end - kept.end
+                result = np.hstack((kept.values[:, gone : gone + points - fresh], result))
             if len(self._matrices) > _MATRICES:
                 self._matrices.clear()
             newest = -(-int(times[-1]) // step_ns)
@@ -274,64 +324,69 @@ class Ring:
         return result.copy()
 
     def _selected(
-        self, metric: str, keys: Sequence[Hashable], order: NDArray[np.int64]
+        self, metric: str, keys: Sequence[Hashable], first: int, after: int
     ) -> NDArray[np.float32]:
-        """Values (len(order), len(keys)) of the ticks at `order`; NaN for a key without a row."""
+        """Values (ticks, len(keys)) of ticks first:after; NaN for a key without a row."""
         rows = np.array([self._row_of.get(key, -1) for key in keys], np.int64)
-        values: HistorySeries = self._values[order[:, None], self.metrics[metric], rows]
+        values = self._values.of(self.metrics[metric], first, after)[:, rows]
         values[:, rows < 0] = np.nan
         return values
 
     def track(self, until_ns: int) -> Track:
         """All ticks up to CLOCK_MONOTONIC `until_ns`."""
         with self._lock:
-            size = len(self._times_ns)
-            order = np.arange(max(0, self._count - size), self._count) % size
-            order = order[self._times_ns[order] <= until_ns]
-            times, values = self._times_ns[order], self._values[order]
-            return Track(times, self.metrics, self._row_of, values)
+            times, after = self._times(), self._values.count
+            first, known = after - len(times), times <= until_ns
+            lines = [self._values.of(metric, first, after) for metric in self.metrics.values()]
+            return Track(times[known], self.metrics, self._row_of, np.stack(lines, axis=1)[known])
+
+    def _times(self) -> NDArray[np.int64]:
+        """When the ticks were that are kept, oldest first."""
+        return self._times_ns[self._order()]
+
+    def _order(self) -> NDArray[np.int64]:
+        size, count = len(self._times_ns), self._values.count
+        return np.arange(max(0, count - size), count) % size
 
     def _column(
         self, index: int, key: Hashable
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         with self._lock:
-            size = len(self._times_ns)
-            order = np.arange(max(0, self._count - size), self._count) % size
-            row = self._row_of.get(key)
+            row, order, count = self._row_of.get(key), self._order(), self._values.count
             if row is None:
-                order = order[:0]
-            values = self._values[order, index, row or 0].astype(np.float64)
-            return self._times_ns[order], self._covers_ns[order], values
+                return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+            first = count - len(order)
+            begin, values = self._columns.get((index, row), (first, np.zeros(0)))
+            new = self._values.of(index, max(begin + len(values), first), count)[:, row]
+            values = np.concatenate((values[first - begin :], new), dtype=np.float64)
+            if len(self._columns) > _MATRICES:
+                self._columns.clear()
+            self._columns[index, row] = first, values
+            return self._times_ns[order], self._covers_ns[order], values.copy()
 
     def _move_rows(self, row_of: Mapping[Any, int]) -> None:
         """Make room for another set of rows; those that stay keep their history."""
-        size, metrics, _ = self._values.shape
-        ticks = min(
-            self._ticks, max(LEAST_TICKS, MOST_BYTES // (4 * metrics * max(len(row_of), 1)))
-        )
-        order = np.arange(max(0, self._count - min(size, ticks)), self._count) % size
+        metrics, before = len(self.metrics), self._values
+        ticks = min(self._ticks, max(LEAST_TICKS, MOST_BYTES // (4 * metrics * len(row_of))))
+        order = self._order()[-ticks:]
         stay = row_of.keys() & self._row_of.keys()
         new, old = [row_of[cpu] for cpu in stay], [self._row_of[cpu] for cpu in stay]
-        values = np.full((ticks, metrics, len(row_of)), np.nan, np.float32)
-        values[: len(order), :, new] = self._values[order][:, :, old]
+        self._values = _Values(metrics, len(row_of), ticks)
+        # A block's ticks at a time: all of them unpacked would be ten times as much.
+        for first in range(before.count - len(order), before.count, _BLOCK_TICKS):
+            after = min(first + _BLOCK_TICKS, before.count)
+            values = np.full((after - first, metrics, len(row_of)), np.nan, np.float32)
+            for at in range(metrics):
+                values[:, at, new] = before.of(at, first, after)[:, old]
+            for tick in values:
+                self._values.append(tick)
         times, covers = np.zeros(ticks, np.int64), np.zeros(ticks, np.int64)
         times[: len(order)], covers[: len(order)] = self._times_ns[order], self._covers_ns[order]
-        self._values, self._times_ns, self._covers_ns = values, times, covers
-        self._row_of, self._count = row_of, len(order)
+        self._row_of, self._times_ns, self._covers_ns = row_of, times, covers
+        self._columns.clear()
 
 
-def _means(
-    values: NDArray[np.float64], first: NDArray[np.intp], after: NDArray[np.intp]
-) -> NDArray[np.float64]:
-    """Mean of values[first:after] without its NaNs, for every pair; NaN where there is none."""
-    known = np.isfinite(values)
-    sums = np.concatenate(([0.0], np.cumsum(np.where(known, values, 0.0))))
-    counts = np.concatenate(([0], np.cumsum(known)))
-    within = counts[after] - counts[first]
-    return np.where(within > 0, (sums[after] - sums[first]) / np.maximum(1, within), np.nan)
-
-
-def _means_of_rows(values: NDArray[np.float32], bounds: NDArray[np.intp]) -> NDArray[np.float32]:
+def _means_of_rows(values: NDArray[Any], bounds: NDArray[np.intp]) -> NDArray[np.float32]:
     """Means of values[a:b] without NaN for each two neighbours of `bounds`: float32 (rows, parts).
 
     `values` is (ticks, rows); NaN where there is none.
@@ -381,8 +436,8 @@ _UNREPORTED = Missing(Reason.SOURCE)
 class TickHistory:
     """A ring of `ticks` ticks of some per-CPU metrics, of all of packages and of `SampleRings`.
 
-    Safe between one writer and readers. Memory: ticks x metrics x CPUs x 4 bytes; 40 MB for 600
-    ticks of 512 CPUs. More than 1024 CPUs have fewer ticks (see `Ring`).
+    Safe between one writer and readers. Memory for 600 ticks of 512 CPUs: 5 MB on the simulated
+    host, 50 MB if nothing can be packed. More than 1024 CPUs have fewer ticks (see `Ring`).
     """
 
     def __init__(self, metrics: Sequence[str] = KEPT, ticks: int = 600) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.model.column import column
+from nftop.model.column import Floats, column
 from nftop.model.frame import Frame
 from nftop.model.ids import Cpu, Package
 from nftop.model.missing import Missing, Reason
@@ -214,3 +215,46 @@ def test_a_matrix_from_tick_to_tick_is_that_of_a_ring_that_computes_it_at_once(
             result = ring.matrix("x", keys, points, span_s, until_ns)
             np.testing.assert_allclose(result, expected, rtol=1e-6)
             result[:] = -1  # the caller's own
+
+
+def _values(rng: np.random.Generator, metrics: int, rows: int) -> Floats:
+    """One tick: of the rows a third stays, a third is absent or minus zero, a third is noise."""
+    values = np.full((metrics, rows), 0.1)
+    values[:, 1::3] = np.where(rng.random(values[:, 1::3].shape) < 0.5, np.nan, -0.0)
+    values[:, 2::3] = rng.normal(size=values[:, 2::3].shape)
+    return values
+
+
+@pytest.mark.parametrize("rows", [3, 90, 512])
+def test_packing_changes_no_bit_whatever_was_dropped_or_moved(rows: int) -> None:
+    rng, kept, ring = np.random.default_rng(rows), list[HistorySeries](), Ring(("x", "y"), 150)
+    row_of = {f"cpu{row}": row for row in range(rows)}
+    moved = {"new": 0} | {f"cpu{row}": rows - row for row in range(rows)}  # upside down
+    for tick in range(1, 380):
+        if tick == 200:  # all rows go on with their past
+            absent = np.full((2, 1), np.nan, np.float32)
+            kept = [np.hstack((absent, item[:, ::-1])) for item in kept]
+        now = row_of if tick < 200 else moved
+        values = _values(rng, 2, len(now))
+        kept.append(values.astype(np.float32))
+        ring.append(tick, 1, now, values)
+        if tick % 9 == 0 or tick in (199, 200, 201):
+            track, expected = ring.track(tick), np.array(kept[-150:])
+            assert track.values.tobytes() == expected.tobytes()
+            assert ring.oldest_ns == max(1, tick - 149)
+            points = len(expected)
+            line = ring.series("y", "cpu2", points, points / 1e9)
+            np.testing.assert_allclose(line, expected[:, 1, now["cpu2"]], atol=1e-6)
+    ring.append(1, 1, moved, kept[-1].astype(np.float64))
+    assert ring.track(9).values.tobytes() == kept[-1].tobytes(), "an earlier time starts anew"
+
+
+def test_values_that_stay_or_are_absent_take_little_memory() -> None:
+    rng, row_of = np.random.default_rng(1), {row: row for row in range(512)}
+    ring, raw_bytes = Ring([f"m{at}" for at in range(8)], 600), 4 * 600 * 8 * 512
+    tracemalloc.start()
+    for tick in range(1, 1200):
+        ring.append(tick, 1, row_of, _values(rng, 8, 512))
+    held_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held_bytes < 0.5 * raw_bytes, "half of them are noise"
