@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import zip_longest
-from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 from rich.color import ColorSystem
 from rich.segment import Segment
@@ -32,6 +32,7 @@ from nftop.render.cores.harm import RowFacts
 from nftop.render.cores.rows import CpuRows, CpuView, Cursor
 from nftop.render.cores.table import NO_FACTS, body_lines, header_line
 from nftop.store.history.rings import TickHistory
+from nftop.ui.last_results import LastResults
 from nftop.ui.messages import WHEEL_LINES, Clicked, Wheel
 from nftop.ui.theme import looks
 
@@ -447,38 +448,3 @@ class MainLayout:
         self.table.show([], 0)
         self.panels.show(indented(body) if indent else body, room)
         self.detail.show([], 0)
-
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-_KEPT = 2  # of the frame on screen, and of the one before, which a way back shows again
-
-
-class LastResults(Generic[_P, _R]):
-    """A function that keeps its last two results, by the identity of its arguments.
-
-    Numbers, texts and tuples may be equal instead. A key press draws the frame again that is on
-    screen already: what it does not change isn't computed again.
-    """
-
-    def __init__(self, work: Callable[_P, _R]) -> None:
-        self._work = work
-        self._kept: list[tuple[tuple[object, ...], _R]] = []
-
-    def __call__(self, *args: _P.args, **named: _P.kwargs) -> _R:
-        of = (*args, *named.values())
-        for at, (known, result) in enumerate(self._kept):
-            if _same(known, of):
-                if at:
-                    self._kept.insert(0, self._kept.pop(at))
-                return result
-        result = self._work(*args, **named)
-        self._kept = [(of, result), *self._kept[: _KEPT - 1]]
-        return result
-
-
-def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    return len(one) == len(other) and all(
-        a is b or (isinstance(a, (int, str, tuple)) and type(a) is type(b) and a == b)
-        for a, b in zip(one, other, strict=True)
-    )

@@ -14,7 +14,8 @@ from textual.strip import Strip
 
 from nftop.render.base.line import Line, Span, Tone, crop, line
 from nftop.render.base.text import printable
-from nftop.ui.widgets.lines import Ink, LastResults, LineStrip, _regions
+from nftop.ui.last_results import LastResults
+from nftop.ui.widgets.lines import Ink, LineStrip, _regions
 from tests.ui.emulator import Screen, cells
 
 WIDTH = 24
