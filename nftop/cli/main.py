@@ -58,7 +58,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         )
     }
     | {"history": "commands.undo.history", "recover": "commands.undo.recovery"}
-    | {"config": "config.show"}
+    | {"config": "config.show", "cat show": "commands.cat_show.cat_show"}
     | {name: f"commands.record.{name}" for name in record.NAMES}
 )
 # Commands that work with another host's sensor server.
@@ -112,7 +112,8 @@ def _run(arguments: Sequence[str]) -> int:
         raise OutputError(OSError(errno.EBADF, "standard output is closed"))
     if options.command in SHELL_NAMES:
         options.parser, options.demo_parser = build_parser(), build_parser(demo=True)
-    module, _, name = COMMANDS[options.command].rpartition(".")
+    key = "cat show" if cat.shows(options) else options.command
+    module, _, name = COMMANDS[key].rpartition(".")
     code: int = getattr(import_module(f"nftop.cli.{module}"), name)(options)
     return code
 
@@ -122,7 +123,7 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
     begins = arguments[:1] == ["demo"]  # then no option of this host's is before it
     parser = build_parser(demo=begins)
     if begins:
-        options, rest = argparse.Namespace(command="demo"), []
+        options, rest = argparse.Namespace(command="demo"), list[str]()
     else:
         options, rest = parser.parse_known_args(arguments)
     from nftop.cli import config  # noqa: PLC0415 - help and errors have ended nftop before

@@ -22,6 +22,24 @@ MASKS = {
     "l2": "L2", "l2code": "L2CODE", "l2data": "L2DATA",
 }  # fmt: skip
 UNLIMITED = "unlimited"
+
+
+class UsageError(Exception):
+    """An invalid command line; the text says why."""
+
+
+class GoneError(Exception):
+    """Something named does not exist on this host; the text says what."""
+
+
+class EndedError(Exception):
+    """Ends a command with a message and an exit code."""
+
+    def __init__(self, sentence: str, code: int) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
 _EPILOG = """\
 A change is shown first, with its effects and writes. It is applied after a `y`, and reverted
 automatically unless a second `y` confirms it in time. --yes answers both. Undoing only the newest
@@ -52,6 +70,12 @@ def add_command(
     parser: argparse.ArgumentParser = commands.add_parser(name, help=text, epilog=epilog, **more)
     parser.set_defaults(command=name)
     return parser
+
+
+def shows(options: argparse.Namespace) -> bool:
+    """Whether it is `cat show` or `cat io show`, which change nothing."""
+    deed = getattr(options, "io_deed", getattr(options, "deed", ""))
+    return options.command == "cat" and deed == "show"
 
 
 def add_commands(commands: Commands) -> None:
