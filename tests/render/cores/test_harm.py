@@ -115,7 +115,7 @@ def test_the_change_is_against_the_median_and_only_where_it_is_judged() -> None:
     values = np.array([[210.0] * 9 + [231.0]] * 2, np.float32)
     usual = np.array([210.0, 210.0])
     columns = trend_columns(values, usual, comparable=np.array([True, False]), costs=True)
-    trends = TrendTable(("sick", "silent"), columns, costs=True)
+    trends = TrendTable({"sick": 0, "silent": 1}, columns)
     sick, silent = trends["sick"], trends["silent"]
     assert sick.change == pytest.approx(0.10)
     assert sick.spans[-1].tone is Tone.WARN and sick.spans[0].tone is Tone.MUTED
@@ -140,7 +140,7 @@ def test_without_history_nothing_is_usual() -> None:
     base = frame(8)
 
     def past(_metric: str, keys: object, points: int, _span_s: float) -> np.ndarray:
-        assert isinstance(keys, list)
+        assert isinstance(keys, tuple)
         return np.full((len(keys), points), np.nan, np.float32)
 
     trends = trends_of(base, past, past)
