@@ -7,8 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 
-from nftop.cli.compose.classes_host import INTERRUPTED
-from nftop.cli.parsers.cat import EndedError
+from nftop.cli.parsers.cat import INTERRUPTED, EndedError
 from nftop.control.gate_protocols import Gate, PendingChange
 from nftop.export.output import FAILURE, USAGE, put
 from nftop.model.change import Proposal, Receipt

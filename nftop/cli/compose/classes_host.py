@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import re
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nftop.cli.parsers.cat import EndedError, GoneError, UsageError
+from nftop.cli.parsers.cat import INTERRUPTED, EndedError, GoneError, UsageError
 from nftop.export.output import FAILURE, OK, USAGE, put, say
 from nftop.model.error_text import describe_error
 from nftop.model.missing import Missing
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from nftop.sources.simulated import SimulatedHost
 
 BADGE = "SIMULATED"
-INTERRUPTED = 128 + signal.SIGINT  # the exit code of Ctrl-C
 
 
 def table_of(options: argparse.Namespace, *, metered: bool = False) -> ResctrlTable | Missing:

@@ -24,6 +24,9 @@ MASKS = {
 UNLIMITED = "unlimited"
 
 
+INTERRUPTED = 130  # the exit code of Ctrl-C: 128 + SIGINT
+
+
 class UsageError(Exception):
     """An invalid command line; the text says why."""
 
