@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import groupby
-from operator import is_
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -309,7 +308,7 @@ _last_pollers: list[_Pollers] = []  # of the last table: they stay from tick to 
 def _pollers(cpus: CpuTable) -> _Pollers:
     last = _last_pollers[0] if _last_pollers else None
     of = cpus.topology, cpus.nf, cpus.saturated
-    if last is not None and all(map(is_, last[:3], of)):
+    if last is not None and all(was is now for was, now in zip(last[:3], of, strict=True)):
         return last
     rows = [row for row, nf in enumerate(cpus.nf) if nf is not None]
     polled = tuple(cpus.topology.cpus[row].cpu for row in rows)

@@ -14,7 +14,6 @@ from itertools import accumulate, zip_longest
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rich.color import ColorSystem
-from rich.control import Control
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -443,9 +442,9 @@ class LineScreen(Screen[_S]):
         if driver is None or not self._is_settled(driver):
             return False
         texts = [text for widget, old in changes for text in widget.updates(old, app.console)]
-        cursor = Control.move_to(*app.cursor_position).segment.text
+        x, y = self.outer_size.clamp_offset(app.cursor_position)
         app._begin_update()  # noqa: SLF001 - as above
-        driver.write("".join((*texts, cursor)))
+        driver.write(f"{''.join(texts)}\x1b[{y + 1};{x + 1}H")
         app._end_update()  # noqa: SLF001 - as above
         driver.flush()
         app.post_display_hook()
