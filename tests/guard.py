@@ -112,13 +112,13 @@ MAY: Mapping[str, str] = {
     "ui/screens/registry.py": "pkgutil.iter_modules importlib.import_module",
     "model/sample_bounds.py": "getattr",
     # Tables of the package that are no code.
-    "model/data_files.py": "importlib.resources.files read_bytes",
+    "model/data_files.py": "pathlib.Path sys.modules read_bytes iterdir",
     # Attributes of a class body, to create a Struct with them.
     "model/struct.py": "__dict__",
     # Whether a descriptor is of procfs: fstatfs(2) has no wrapper.
     "model/procfs.py": "ctypes.* os.strerror",
     "cli/parsers/cat_actions.py": "getattr",
-    "cli/compose/classes_host.py": "pathlib.Path",
+    "cli/compose/classes_host.py": "pathlib.Path sys.stdout",
     # The one code that writes to the host, and looks whether a thread is still the same.
     "control/resctrl/writer.py": "os.open os.close os.write os.O_* os.statvfs pathlib.Path open "
     "mkdir rmdir",
@@ -156,8 +156,9 @@ MAY: Mapping[str, str] = {
     "sys.stdout sys.stderr",
     "cli/commands/footprint.py": "shutil.get_terminal_size sys.stdout sys.stderr",
     "cli/commands/undo.py": "sys.stdout",
-    "cli/commands/apply.py": "pathlib.Path sys.stdout",
-    "cli/confirmation.py": "signal.SIGINT sys.stdin sys.stdout",
+    "cli/commands/apply.py": "sys.stdout",
+    "cli/commands/cat_show.py": "sys.stdout",
+    "cli/confirmation.py": "sys.stdin sys.stdout",
     # A file that the operator named, and that was not there.
     # Recordings: new files only, in the user's folders, and the oldest of a rotation go.
     "store": "backports.zstd.* compression.zstd.* zlib.crc32 sys.version_info",
@@ -223,7 +224,7 @@ MAY: Mapping[str, str] = {
     # Settings of rules, kept by an object that the command gives to the screens.
     "ui/screens/incident.py": "save",
     # Standard output, and how nftop ends.
-    "cli/parsers/common.py": "os.environ os.get_terminal_size sys.__stdout__ sys.exit",
+    "cli/parsers/common.py": "os.environ os.get_terminal_size sys.__stdout__ sys.exit getattr",
     "cli/main.py": "os.environ signal.SIG* sys.stdout "
     # The function of a command, by the table of commands.
     "importlib.import_module getattr",

@@ -48,6 +48,7 @@ READERS = CHANGERS | {
     "cli/commands/sweep.py",
     "cli/confirmation.py",
     "cli/compose/classes_host.py",
+    "cli/commands/cat_show.py",
     "cli/commands/doctor.py",
     "export/json/changes.py",
     "cli/commands/undo.py",

@@ -17,7 +17,7 @@ _USAGE, _WIDTH = "usage: ", 78
 # Values of options and arguments that parsers check later, by where argparse stores them.
 _VALUES: Mapping[str, Callable[[], Iterable[str]]] = {
     "scenario": scenario.names, "simulated_host": processor.names, "uarch": uarch_names,
-    "metric": lambda: (*known_metrics(), *known_rules()), "table": lambda: TABLES,
+    "names": lambda: (*known_metrics(), *known_rules()), "table": lambda: TABLES,
     "on": lambda: ("finding", *(f"finding={rule}" for rule in known_rules())),
 }  # fmt: skip
 _LISTS: Mapping[str, Callable[[], Iterable[str]]] = {"on": known_rules, "table": lambda: TABLES}

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nftop.export.output import OK, USAGE, fail, put, warn
 from nftop.model.terminal_text import safe_line
 from nftop.store.user.config_dir import MOST_CONFIG_BYTES, config_folder, read_text, toml_text
-from nftop.store.user.fleet_hosts import FLEET, FleetHosts, hosts_text, read_hosts
 
 if TYPE_CHECKING:
+    from nftop.store.user.fleet_hosts import FleetHosts
     from nftop.store.user.rules import RulesFile
 
 MAX_BYTES = MOST_CONFIG_BYTES
@@ -57,7 +57,7 @@ KEYS: tuple[ConfigKey, ...] = (
     ConfigKey("pqos", "--pqos", "text", '"auto"', hardware=True),
 )
 # Tables that have readers of their own: `store.user.rules`, `store.user.fleet_hosts`.
-TABLES = ("rules", FLEET)
+TABLES = ("rules", "fleet")
 _BY_NAME = {key.name: key for key in KEYS}
 
 
@@ -162,6 +162,8 @@ def open_rules(*, for_session: bool = False) -> RulesFile:
 
 def open_fleet_hosts() -> FleetHosts:
     """The operator's hosts of a fleet. Raises ConfigError."""
+    from nftop.store.user.fleet_hosts import read_hosts  # noqa: PLC0415 - seldom
+
     try:
         return read_hosts(os.environ, *files(os.environ))
     except ValueError as error:
@@ -171,6 +173,7 @@ def open_fleet_hosts() -> FleetHosts:
 def show(options: argparse.Namespace) -> int:
     """The command `config`: the files have been read and checked with the command line."""
     from nftop.store.user.chosen_columns import columns_file, columns_text  # noqa: PLC0415 - seldom
+    from nftop.store.user.fleet_hosts import hosts_text  # noqa: PLC0415 - seldom
     from nftop.store.user.rules import rules_text  # noqa: PLC0415 - it imports all rules
 
     try:

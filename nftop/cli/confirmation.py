@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
 import time
 from collections.abc import Iterator
 
+from nftop.cli.parsers.cat import INTERRUPTED, EndedError
 from nftop.control.gate_protocols import Gate, PendingChange
 from nftop.export.output import FAILURE, USAGE, put
 from nftop.model.change import Proposal, Receipt
@@ -15,17 +15,8 @@ from nftop.render.base.text import printable
 from nftop.render.editor.change import preview
 from nftop.sources.runtime.readiness import wait_readable
 
-INTERRUPTED = 128 + signal.SIGINT  # the exit code of Ctrl-C
 UNCHANGED = "nothing was changed"
 ENDED = "the simulated host ended with this command"
-
-
-class EndedError(Exception):
-    """Ends a command with a message and an exit code."""
-
-    def __init__(self, sentence: str, code: int) -> None:
-        super().__init__(sentence)
-        self.code = code
 
 
 def show(gate: Gate, proposal: Proposal) -> None:

@@ -14,9 +14,10 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from types import MappingProxyType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from nftop import __version__
 from nftop.cli import first_frame
@@ -31,8 +32,10 @@ from nftop.cli.parsers.common import (
 )
 from nftop.export.output import FAILURE, OutputError, before_text, discard_stdout, fail, warn
 from nftop.model.error_text import describe_error, exhausted
-from nftop.model.loopback import PORT, Loopback, parse_loopback
 from nftop.model.nf.queue_map import parse_queue_map
+
+if TYPE_CHECKING:
+    from nftop.model.loopback import Loopback
 
 # Commands that print what is made from the parsers.
 SHELL_NAMES = ("completion", "man")
@@ -55,7 +58,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         )
     }
     | {"history": "commands.undo.history", "recover": "commands.undo.recovery"}
-    | {"config": "config.show"}
+    | {"config": "config.show", "cat show": "commands.cat_show.cat_show"}
     | {name: f"commands.record.{name}" for name in record.NAMES}
 )
 # Commands that work with another host's sensor server.
@@ -109,15 +112,20 @@ def _run(arguments: Sequence[str]) -> int:
         raise OutputError(OSError(errno.EBADF, "standard output is closed"))
     if options.command in SHELL_NAMES:
         options.parser, options.demo_parser = build_parser(), build_parser(demo=True)
-    module, _, name = COMMANDS[options.command].rpartition(".")
+    key = "cat show" if cat.shows(options) else options.command
+    module, _, name = COMMANDS[key].rpartition(".")
     code: int = getattr(import_module(f"nftop.cli.{module}"), name)(options)
     return code
 
 
 def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
-    parser = build_parser()
     arguments = record.with_times(arguments)
-    options, rest = parser.parse_known_args(arguments)
+    begins = arguments[:1] == ["demo"]  # then no option of this host's is before it
+    parser = build_parser(demo=begins)
+    if begins:
+        options, rest = argparse.Namespace(command="demo"), list[str]()
+    else:
+        options, rest = parser.parse_known_args(arguments)
     from nftop.cli import config  # noqa: PLC0415 - help and errors have ended nftop before
 
     try:
@@ -132,7 +140,7 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
     if options.command == "demo":
         # The rest is a command line of its own, for the simulated host.
         word = arguments.index("demo")
-        parser = build_parser(demo=True)
+        parser = parser if begins else build_parser(demo=True)
         arguments = [*arguments[:word], *arguments[word + 1 :]]
         settings = [setting for setting in settings if not setting.key.hardware]
     elif rest:
@@ -188,23 +196,12 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
         _add_pmu(parser)
         _add_pqos(parser)
     help_text = "which sources work here, and how to enable others"
-    doctor = cat.add_command(commands, "doctor", help_text)
-    doctor.add_argument("--json", action="store_true", help="one JSON object")
-    explain = cat.add_command(commands, "explain", "meaning and source of a metric or finding")
-    explain.add_argument("names", nargs="*", metavar="METRIC",
-                         help="such as cpp, busy_ratio or low-ipc")  # fmt: skip
-    explain.add_argument("--all", action="store_true", help="every metric and finding")
-    explain.add_argument(
-        "--uarch", metavar="NAME", default=None,
-        help="formulas and events of this CPU, such as SKX, or all (default: this host's)",
-    )  # fmt: skip
-    explain.add_argument(
-        "--references", action="store_true",
-        help="measurements of papers: all, or those of a METRIC or workload",
-    )  # fmt: skip
-    explain.add_argument("--json", action="store_true", help="with --references: JSON Lines")
-    shown = cat.add_command(commands, "config", "settings of the configuration files")
-    shown.add_argument("--show", action="store_true", required=True, help="every key, as TOML")
+    fill = partial(cat.add_json, text="one JSON object")
+    cat.add_command(commands, "doctor", help_text, fill=fill)
+    help_text = "meaning and source of a metric or finding"
+    cat.add_command(commands, "explain", help_text, fill=_fill_explain)
+    help_text = "settings of the configuration files"
+    cat.add_command(commands, "config", help_text, fill=_fill_config)
     _add_serve(commands)
     _add_fleet(commands)
     cat.add_commands(commands)
@@ -217,6 +214,25 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
         _add_tma(commands)
         _add_shell(commands)
     return parser
+
+
+def _fill_explain(explain: argparse.ArgumentParser) -> None:
+    explain.add_argument("names", nargs="*", metavar="METRIC",
+                         help="such as cpp, busy_ratio or low-ipc")  # fmt: skip
+    explain.add_argument("--all", action="store_true", help="every metric and finding")
+    explain.add_argument(
+        "--uarch", metavar="NAME", default=None,
+        help="formulas and events of this CPU, such as SKX, or all (default: this host's)",
+    )  # fmt: skip
+    explain.add_argument(
+        "--references", action="store_true",
+        help="measurements of papers: all, or those of a METRIC or workload",
+    )  # fmt: skip
+    explain.add_argument("--json", action="store_true", help="with --references: JSON Lines")
+
+
+def _fill_config(shown: argparse.ArgumentParser) -> None:
+    shown.add_argument("--show", action="store_true", required=True, help="every key, as TOML")
 
 
 def _add_screen(parser: argparse.ArgumentParser) -> None:
@@ -293,10 +309,17 @@ def _fill_tma(tma: argparse.ArgumentParser) -> None:
 
 
 def _add_shell(commands: cat.Commands) -> None:
-    completion = cat.add_command(commands, "completion", "completion script of a shell")
+    cat.add_command(commands, "completion", "completion script of a shell", fill=_fill_completion)
+    text = "manual pages: nftop man | man -l -"
+    cat.add_command(commands, "man", text, fill=_fill_man)
+
+
+def _fill_completion(completion: argparse.ArgumentParser) -> None:
     completion.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL",
                             help="bash, zsh or fish")  # fmt: skip
-    man = cat.add_command(commands, "man", "manual pages: nftop man | man -l -")
+
+
+def _fill_man(man: argparse.ArgumentParser) -> None:
     man.add_argument("page", nargs="?", metavar="COMMAND", help="default: nftop itself")
     man.add_argument("--list", dest="listed", action="store_true", help="only names of all pages")
 
@@ -313,6 +336,8 @@ def _add_serve(commands: cat.Commands) -> None:
 
 
 def _fill_serve(serve: argparse.ArgumentParser) -> None:
+    from nftop.model.loopback import PORT  # noqa: PLC0415 - only here
+
     serve.add_argument(
         "--listen", metavar="ADDRESS:PORT", type=_loopback, default=f"127.0.0.1:{PORT}",
         help=f"loopback address (default 127.0.0.1:{PORT}; port 0: any free port)",
@@ -398,6 +423,8 @@ def _host_name(text: str) -> str:
 
 
 def _loopback(text: str) -> Loopback:
+    from nftop.model.loopback import parse_loopback  # noqa: PLC0415 - only here
+
     try:
         return parse_loopback(text)
     except ValueError as error:

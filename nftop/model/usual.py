@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nftop.model.column import Floats
 from nftop.model.struct import dataclass, field
@@ -18,6 +19,29 @@ USUAL_SPAN_S = 600.0
 NEAR = 0.03
 # Values inside an open incident are not usual for so long; then they are, and no others.
 NEW_NORMAL_AFTER_S = 1800.0
+
+
+_MANY = 64  # keys whose rows take longer to look up than to remember
+
+
+class KeyRows:
+    """Rows of keys in a mapping; those of the last tuple of keys are known, by its identity."""
+
+    def __init__(self) -> None:
+        self._last: tuple[object, object, NDArray[np.intp]] | None = None
+
+    def __call__(self, row_of: Mapping[Any, int], keys: Sequence[Hashable]) -> NDArray[np.intp]:
+        """intp (len(keys),), -1 for a key without a row."""
+        last = self._last
+        if last is not None and last[0] is row_of and last[1] is keys:
+            return last[2]
+        rows = np.array([row_of.get(key, -1) for key in keys], np.intp)
+        if isinstance(keys, tuple) and len(keys) >= _MANY:
+            self._last = row_of, keys, rows
+        return rows
+
+
+_ROWS = KeyRows()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +72,7 @@ class UsualTable:
 
     def all_of(self, keys: Sequence[Hashable]) -> Floats:
         """float64 (metrics, len(keys)), NaN where unknown."""
-        rows = np.array([self.row_of.get(key, -1) for key in keys], np.intp)
+        rows = _ROWS(self.row_of, keys)
         if not self.values.shape[1]:
             return np.full((len(USUAL_METRICS), len(rows)), np.nan)
         return np.where(rows >= 0, self.values[:, rows], np.nan)

@@ -5,17 +5,34 @@ Operations are validated elsewhere: `numbered` takes the state after a valid ope
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from nftop.model.change import Cell, State
 from nftop.model.ids import Cpu
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import MB, ROOT, SHAREABLE, IoWays, Limits, group_path, split_path
-from nftop.model.struct import dataclass
-from nftop.sim.layout import Layout
-from nftop.sim.model import Model
-from nftop.sim.payloads import thread_table
-from nftop.sim.scenario import ScenarioGroup
+from nftop.model.rdt.rdt import (
+    MB,
+    ROOT,
+    SHAREABLE,
+    CacheDomain,
+    Event,
+    GroupCache,
+    IoWays,
+    Limits,
+    Metered,
+    MonitoringGroup,
+    ResctrlGroup,
+    ResctrlTable,
+    group_path,
+    split_path,
+)
+from nftop.model.struct import dataclass, replace
+from nftop.model.threads import ThreadRow
+from nftop.model.topology import L3Cache
+from nftop.sim.layout import Layout, build
+from nftop.sim.scenario import Scenario, ScenarioGroup, load
 
 ALL_PERCENT = 100
 L3 = "L3"
@@ -131,25 +148,27 @@ def io_ways(ways: int) -> Cbm:
     return Cbm(0b11 << ways - 2, ways)
 
 
-def first_classes(model: Model) -> SimulatedClasses:
-    """Initial cache classes of the scenario."""
-    groups, limits = model.scenario.groups, model.scenario.processor.limits
+def first_classes(
+    scenario: Scenario, layout: Layout, threads: Iterable[ThreadRow]
+) -> SimulatedClasses:
+    """Initial cache classes of the scenario; all threads are in the root group."""
+    groups, limits = scenario.groups, scenario.processor.limits
     state: dict[Cell, str] = {}
-    for index, (group, cpus) in enumerate(zip(groups, _cpus(groups, model.layout), strict=True)):
+    for index, (group, cpus) in enumerate(zip(groups, _cpus(groups, layout), strict=True)):
         if group.name != ROOT:
             state[Cell("group", group.name)] = str(_FIRST_INODE + index)
         state[Cell("mode", group.name)] = SHAREABLE
         state |= {Cell("cpu", "", number=cpu): group_path(group.name) for cpu in cpus}
-        for column, cache in enumerate(model.layout.topology.l3):
+        for column, cache in enumerate(layout.topology.l3):
             mask = group.ways[min(column, len(group.ways) - 1)]
             state[Cell("schemata", group.name, L3, cache.id)] = f"{mask.bits:x}"
             if limits.mba_least is not None:
                 state[Cell("schemata", group.name, MB, cache.id)] = str(group.mba_percent)
     if limits.io_alloc is not None:
         state[Cell("io_alloc", "", L3)] = ENABLED if limits.io_alloc else DISABLED
-    working = {cpu for placed in model.layout.placed for cpu in placed.cpus}
+    working = {cpu for placed in layout.placed for cpu in placed.cpus}
     on_cpu = {}
-    for row in thread_table(model, 0, 0).threads:
+    for row in threads:
         name = f"{row.tid}@{row.start_ticks}"
         state[Cell("task", "", name)] = ROOT
         if row.allowed[0] in working:
@@ -160,9 +179,97 @@ def first_classes(model: Model) -> SimulatedClasses:
         rmids={group.name: index for index, group in enumerate(groups)},
         next_inode=_FIRST_INODE + len(groups),
         on_cpu=on_cpu,
-        ways=model.scenario.processor.ways,
+        ways=scenario.processor.ways,
         limits=limits,
-        io_bits=io_ways(model.scenario.processor.ways).bits,
+        io_bits=io_ways(scenario.processor.ways).bits,
+    )
+
+
+_NO_MBA = Missing(Reason.HARDWARE, "the simulated processor has no limits on memory bandwidth")
+# Values of a group in a cache, which has this column.
+Meter: TypeAlias = Callable[[str, int], Mapping[Event, int]]
+
+
+def first_table(scenario: str, processor: str, cpus: int | None) -> ResctrlTable:
+    """Initial cache classes of a host; nothing is metered, for which the model is not built.
+
+    Arguments and errors as `sources.simulated.simulated_host`.
+    """
+    played = load(scenario, processor)
+    layout = build(played, played.processor.cpus if cpus is None else cpus)
+    return class_table(first_classes(played, layout, ()), layout.topology.l3, lambda *_: {})
+
+
+def class_table(
+    classes: SimulatedClasses, caches: Sequence[L3Cache], metered: Meter
+) -> ResctrlTable:
+    """The classes as source `resctrl` reads them."""
+
+    def in_cache(group: str, column: int, cache: L3Cache) -> GroupCache:
+        limit = classes.mba_percent(group, cache.id)
+        return GroupCache(
+            l3=cache.id,
+            cbm=classes.mask(group, cache.id),
+            code=None,
+            mba=_NO_MBA if limit is None else limit,
+            values=metered(group, column),
+        )
+
+    def monitor(group: str, name: str) -> MonitoringGroup:
+        where = group_path(group, name)
+        every = tuple(Metered(cache.id, metered(where, at)) for at, cache in enumerate(caches))
+        return MonitoringGroup(
+            name,
+            classes.inode(where),
+            classes.rmids[where],
+            classes.cpus(where),
+            every,
+            classes.tasks(where),
+        )
+
+    return ResctrlTable(
+        groups=tuple(
+            ResctrlGroup(
+                name=group,
+                inode=classes.inode(group),
+                clos=classes.clos[group],
+                cpus=classes.cpus(group),
+                mode=SHAREABLE,
+                caches=tuple(in_cache(group, at, cache) for at, cache in enumerate(caches)),
+                rmid=classes.rmids[group],
+                tasks=classes.tasks(group),
+                monitors=tuple(monitor(group, name) for name in classes.monitors(group)),
+            )
+            for group in classes.groups
+        ),
+        domains=tuple(_domain(classes, cache) for cache in caches),
+        limits=replace(
+            classes.limits,
+            closids=(classes.limits.closids or 0) - bool(classes.io_alloc),
+            io_alloc=classes.io_alloc,
+        ),
+    )
+
+
+def _domain(classes: SimulatedClasses, cache: L3Cache) -> CacheDomain:
+    io = classes.io(cache.id)
+    masks = [classes.mask(group, cache.id) for group in classes.groups]
+    return CacheDomain(
+        l3=cache.id,
+        ways=classes.ways,
+        size_bytes=cache.size_bytes,
+        io=io,
+        usage=_usage(masks, classes.io_bits | io.cbm.bits, classes.ways),
+        read_on=cache.cpus[0],
+    )
+
+
+def _usage(masks: Sequence[Cbm], io_bits: int, ways: int) -> str:
+    """`bit_usage` of a cache whose groups are all shareable."""
+    io = Cbm(io_bits, ways)
+    letters = {(False, False): "0", (True, False): "S", (False, True): "H", (True, True): "X"}
+    return "".join(
+        letters[any(mask.has(way) for mask in masks), io.has(way)] for way in reversed(range(ways))
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any
 
+from nftop.model.data_files import data_file
 from nftop.model.rdt.rdt import Limits
 from nftop.model.struct import dataclass
 
@@ -80,8 +80,7 @@ class Processor:
 
 @functools.cache
 def _tables() -> Mapping[str, Mapping[str, Any]]:
-    text = (resources.files(__package__) / "processors.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return tomllib.loads(data_file(__package__, "processors.toml").decode())
 
 
 def names() -> tuple[str, ...]:

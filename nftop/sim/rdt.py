@@ -50,36 +50,28 @@ any wait for memory (`workloads.least_cost`): an assumption.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
 
 from nftop.model.column import Bools, Floats
 from nftop.model.ids import Cpu
-from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import (
     EVENTS,
-    SHAREABLE,
-    CacheDomain,
     Event,
-    GroupCache,
-    Metered,
-    MonitoringGroup,
-    ResctrlGroup,
     ResctrlTable,
-    group_path,
     split_path,
 )
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass, replace
-from nftop.model.topology import L3Cache
 from nftop.sim import workloads
-from nftop.sim.classes import ALL_PERCENT, SimulatedClasses, first_classes
+from nftop.sim.classes import ALL_PERCENT, SimulatedClasses, class_table, first_classes
 from nftop.sim.frequency import CoreFrequencies
 from nftop.sim.layout import Layout
 from nftop.sim.model import SETTLE_S, Model, altered, phase_starts_ns, without
+from nftop.sim.payloads import thread_table
 from nftop.sim.rates import GOLDEN, Now, least_cost, phases, rates_of, slowed_by_limit
 from nftop.sim.workloads import INDEX
 
@@ -316,7 +308,8 @@ class Rdt:
 
 def rdt_of(model: Model) -> Rdt:
     """The resctrl of a simulated host, with the classes of its scenario."""
-    classes = first_classes(model)
+    threads = thread_table(model, 0, 0).threads
+    classes = first_classes(model.scenario, model.layout, threads)
     limits = limits_of(model.layout, classes)
     nows = [replace(now, limits=limits) for now in phases(model.scenario)]
     filled_phases = [filled(model.layout, classes, now) for now in nows]
@@ -437,12 +430,9 @@ def value(rdt: Rdt, where: str, l3: int, event: Event, t_ns: int) -> int:
     return int(chosen(rdt, at, t_ns)[index, cache])
 
 
-_NO_MBA = Missing(Reason.HARDWARE, "the simulated processor has no limits on memory bandwidth")
-
-
 def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
     at = rdt.model.stretch(t_ns)
-    classes, caches = rdt.stretches[at].classes, rdt.model.layout.topology.l3
+    classes = rdt.stretches[at].classes
     occupancy, traffic = _occupancy_bytes(rdt, at, t_ns), _traffic_bytes(rdt, at, t_ns)
     rows = {where: row for row, where in enumerate(classes.paths)}
 
@@ -451,72 +441,7 @@ def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
         used = int(occupancy[rows[where], column])
         return {"llc_occupancy": used, "mbm_total_bytes": moved, "mbm_local_bytes": moved}
 
-    def in_cache(group: str, column: int, cache: L3Cache) -> GroupCache:
-        limit = classes.mba_percent(group, cache.id)
-        return GroupCache(
-            l3=cache.id,
-            cbm=classes.mask(group, cache.id),
-            code=None,
-            mba=_NO_MBA if limit is None else limit,
-            values=metered(group, column),
-        )
-
-    def monitor(group: str, name: str) -> MonitoringGroup:
-        where = group_path(group, name)
-        every = tuple(Metered(cache.id, metered(where, at)) for at, cache in enumerate(caches))
-        return MonitoringGroup(
-            name,
-            classes.inode(where),
-            classes.rmids[where],
-            classes.cpus(where),
-            every,
-            classes.tasks(where),
-        )
-
-    return ResctrlTable(
-        groups=tuple(
-            ResctrlGroup(
-                name=group,
-                inode=classes.inode(group),
-                clos=classes.clos[group],
-                cpus=classes.cpus(group),
-                mode=SHAREABLE,
-                caches=tuple(in_cache(group, at, cache) for at, cache in enumerate(caches)),
-                rmid=classes.rmids[group],
-                tasks=classes.tasks(group),
-                monitors=tuple(monitor(group, name) for name in classes.monitors(group)),
-            )
-            for group in classes.groups
-        ),
-        domains=tuple(_domain(classes, cache) for cache in caches),
-        limits=replace(
-            classes.limits,
-            closids=(classes.limits.closids or 0) - bool(classes.io_alloc),
-            io_alloc=classes.io_alloc,
-        ),
-    )
-
-
-def _domain(classes: SimulatedClasses, cache: L3Cache) -> CacheDomain:
-    io = classes.io(cache.id)
-    masks = [classes.mask(group, cache.id) for group in classes.groups]
-    return CacheDomain(
-        l3=cache.id,
-        ways=classes.ways,
-        size_bytes=cache.size_bytes,
-        io=io,
-        usage=_usage(masks, classes.io_bits | io.cbm.bits, classes.ways),
-        read_on=cache.cpus[0],
-    )
-
-
-def _usage(masks: Sequence[Cbm], io_bits: int, ways: int) -> str:
-    """`bit_usage` of a cache whose groups are all shareable."""
-    io = Cbm(io_bits, ways)
-    letters = {(False, False): "0", (True, False): "S", (False, True): "H", (True, True): "X"}
-    return "".join(
-        letters[any(mask.has(way) for mask in masks), io.has(way)] for way in reversed(range(ways))
-    )
+    return class_table(classes, rdt.model.layout.topology.l3, metered)
 
 
 def _occupancy_bytes(rdt: Rdt, at: int, t_ns: int) -> Floats:

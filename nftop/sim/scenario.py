@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
 
+from nftop.model.data_files import data_file, data_names
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass, field, replace
@@ -25,7 +25,7 @@ Cores: TypeAlias = Literal["usual", "high"]
 _UNLIMITED_PERCENT = 100
 # Most ways of a simulated processor's last-level cache, and classes of cache allocation.
 _MOST_WAYS, _MOST_CLASSES = 20, 16
-_FILES = resources.files(__package__) / "scenarios"
+_FOLDER = "scenarios"
 
 _Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 _Ratio: TypeAlias = Annotated[float, Meta(ge=0.0, le=1.0)]
@@ -196,8 +196,8 @@ class _ScenarioFile:
 
 
 def names() -> tuple[str, ...]:
-    names = (entry.name for entry in _FILES.iterdir())
-    return tuple(sorted(name[:-5] for name in names if name.endswith(".toml")))
+    files = data_names(__package__, _FOLDER)
+    return tuple(sorted(name[:-5] for name in files if name.endswith(".toml")))
 
 
 def load(name: str, host: str = "") -> Scenario:
@@ -208,7 +208,7 @@ def load(name: str, host: str = "") -> Scenario:
 def _text(name: str) -> str:
     if name not in names():
         raise ValueError(f"no scenario is called {name!r}; there are {', '.join(names())}")
-    return (_FILES / f"{name}.toml").read_text(encoding="utf-8")
+    return data_file(__package__, f"{_FOLDER}/{name}.toml").decode()
 
 
 def parse(name: str, text: str, host: str = "") -> Scenario:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from nftop.model.column import Floats
+from nftop.model.data_files import data_file
 from nftop.model.struct import dataclass, replace
+
+if TYPE_CHECKING:
+    from nftop.model.column import Floats
 
 # Quantities of a CPU, one column each. Those after `cycles` are per cycle of the thread; `core_`
 # ones are of the physical core and depend on its sibling.
@@ -100,8 +100,7 @@ class Workload:
 @functools.cache
 def tables() -> Mapping[str, Any]:
     """`workloads.toml`: workloads by name, and `core_hz`."""
-    text = (resources.files(__package__) / "workloads.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return tomllib.loads(data_file(__package__, "workloads.toml").decode())
 
 
 def core_hz() -> float:
@@ -211,6 +210,8 @@ def per_cycle(work: Workload) -> Floats:
     """
     lines = work.bytes_per_cycle / _LINE_BYTES / 2  # as many are read as written
     values = _pipeline(work) | _stalls(work, lines) | _traffic(work, lines)
+    import numpy as np  # noqa: PLC0415 - `cat show` needs none of it
+
     vector = np.zeros(len(QUANTITIES))
     for name, value in values.items():
         vector[INDEX[name]] = value

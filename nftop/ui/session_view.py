@@ -48,7 +48,7 @@ from nftop.session.feed import Feed, PastControl, Player, TimeControl
 from nftop.store.history.events import STRIP_NS, EventHistory
 from nftop.store.history.rings import HistorySeries, TickHistory
 from nftop.ui.key_bindings import MOST
-from nftop.ui.widgets.lines import LastResults
+from nftop.ui.last_results import LastResults
 
 _BEFORE_STEPS = 6  # of the minute before an incident
 # Graphs before so much of the live history are drawn from the frames of the past.

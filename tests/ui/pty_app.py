@@ -56,6 +56,8 @@ class StoppingQueue(Queue[str | None]):
 def main(scene: str, ticks: int, drawn_by: str = "") -> None:
     if drawn_by == "segments":
         setattr(lines, "LineStrip", of_segments)  # noqa: B010 - for this process
+        # Textual alone writes to the terminal.
+        setattr(lines.LineScreen, "_is_settled", lambda *_: False)  # noqa: B010 - likewise
     if drawn_by == "stops":
         setattr(_writer_thread, "Queue", StoppingQueue)  # noqa: B010 - for this process
     feed = StepFeed()

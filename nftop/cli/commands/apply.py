@@ -5,16 +5,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias, TypeVar
 
-from nftop.cli.compose.classes_host import wants_json
+from nftop.cli.compose.classes_host import BADGE, ending
 from nftop.cli.confirmation import (
     ENDED,
-    INTERRUPTED,
     UNCHANGED,
-    EndedError,
     apply_question,
     confirm,
     interrupted,
@@ -22,24 +19,19 @@ from nftop.cli.confirmation import (
     settle,
     show,
 )
-from nftop.cli.parsers.cat_actions import GoneError, UsageError
-from nftop.control.backend import AbsentError
+from nftop.cli.parsers.cat import EndedError, GoneError
 from nftop.control.change_history import in_effect
 from nftop.control.gate import missing_privilege
 from nftop.control.gate_protocols import Gate
-from nftop.control.journal import DEFAULT as JOURNAL
 from nftop.control.journal import Journal, unfinished
-from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.wording import GUARD_GOES_ON, GUARD_REVERTS
-from nftop.export.output import FAILURE, OK, USAGE, put, warn
+from nftop.export.output import FAILURE, OK, put
 from nftop.model.change import Outcome, Proposal, Receipt
 from nftop.model.error_text import describe_error
 from nftop.model.struct import replace
-from nftop.render.base.text import printable
 
 # The host is not, or is not known to be, in the requested state.
 OTHER = 5
-BADGE = "SIMULATED"
 CODES: Mapping[Outcome, int] = {
     "kept": OK, "applied": OTHER, "reverted": OTHER, "conflict": OTHER, "differs": OTHER,
     "overwritten": OTHER, "partial": OTHER, "locked": FAILURE, "refused": FAILURE, "failed": OTHER,
@@ -144,34 +136,6 @@ def _kept_at_once(gate: Gate, proposal: Proposal, undoes: tuple[int, ...]) -> Re
         return gate.apply(proposal, keep_within_s=None, undoes=undoes).receipt
 
 
-@contextlib.contextmanager
-def ending(options: argparse.Namespace, meaning: str = "") -> Iterator[list[int]]:
-    """Print why a command ends early; the list has the exit code. `meaning`: message on Ctrl-C."""
-    ended = [OK]
-    why = ""
-    if options.scenario is not None and not wants_json(options) and not _for_a_file(options):
-        put(sys.stdout, f"{BADGE}: nothing of this machine is shown or changed\n")
-    try:
-        yield ended
-    except EndedError as error:
-        why, ended[0] = str(error), error.code
-    except UsageError as error:
-        why, ended[0] = str(error), USAGE
-    except PermissionError as error:
-        what = error.filename if isinstance(error.filename, str) else ""
-        ours = not what or Path(what).is_relative_to(JOURNAL)
-        reason = "the journal of changes is root's" if ours else f"{what} can't be read or written"
-        why, ended[0] = f"{reason}: run it with sudo", FAILURE
-    except BrokenPipeError:
-        raise
-    except (AbsentError, DamagedJournalError, GoneError, OSError) as error:
-        why, ended[0] = describe_error(error), FAILURE
-    except KeyboardInterrupt:
-        why, ended[0] = meaning, INTERRUPTED
-    if why:
-        warn(f"nftop: {printable(why)}")
-
-
 def demand_privilege(options: argparse.Namespace) -> None:
     """Raise EndedError without the privilege."""
     if needs(options):
@@ -181,8 +145,3 @@ def demand_privilege(options: argparse.Namespace) -> None:
 def needs(options: argparse.Namespace) -> str:
     """Message on the missing privilege; the simulated host needs none."""
     return "" if options.scenario is not None else missing_privilege()
-
-
-def _for_a_file(options: argparse.Namespace) -> bool:
-    """Whether standard output is a profile, which has its badge in a comment."""
-    return getattr(options, "subcommand", "") == "export" and options.output is None

@@ -1,4 +1,4 @@
-"""`nftop cat`: show and change cache classes, import and export profiles."""
+"""`nftop cat`: change cache classes, import and export profiles; `cat_show` shows them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from nftop.cli.commands.apply import BADGE, Planned, change, ending
+from nftop.cli.commands.apply import Planned, change
 from nftop.cli.compose.classes_host import (
+    BADGE,
+    ending,
     known_numbers,
     processes,
     resolve_group,
-    table_of,
-    wants_json,
 )
 from nftop.cli.compose.gates import classes_gate
-from nftop.cli.confirmation import EndedError, agreed
+from nftop.cli.confirmation import agreed
+from nftop.cli.parsers.cat import EndedError, UsageError
 from nftop.cli.parsers.cat_actions import (
     TrialWish,
-    UsageError,
     actions,
     command,
     io_wish,
@@ -30,15 +30,12 @@ from nftop.cli.parsers.cat_actions import (
 )
 from nftop.control.gate import BackendClassGate, BackendGate
 from nftop.control.gate_protocols import ClassGate
-from nftop.control.journal import FileJournal
-from nftop.control.journal_check import news
 from nftop.control.profile.formats import PARSERS, WRITERS, form_of
 from nftop.control.profile.profile import ProfileProblem, mended
 from nftop.control.profile.validate import Fitted, export_profile, fit
 from nftop.control.wording import counted
 from nftop.export.output import FAILURE, put
 from nftop.model.change import Proposal
-from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import class_directory
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
@@ -176,10 +173,6 @@ def _read(name: str) -> str:
 
 def cat(options: argparse.Namespace) -> int:
     resolve_group(options)
-    if options.subcommand == "show" or getattr(options, "io_command", "") == "show":
-        with ending(options) as ended:
-            _show(options)
-        return ended[0]
     if options.subcommand == "export":
         with ending(options) as ended:
             exported(options, classes_gate(options), BADGE * (options.scenario is not None))
@@ -210,22 +203,3 @@ def _experiment(options: argparse.Namespace) -> int:
     from nftop.cli.commands.footprint import footprint  # noqa: PLC0415 - as above
 
     return footprint(options)
-
-
-def _show(options: argparse.Namespace) -> None:
-    table = table_of(options)
-    if isinstance(table, Missing):
-        raise EndedError(table.message, FAILURE)
-    is_simulated = options.scenario is not None
-    cut_off = "" if is_simulated else news(FileJournal())
-    if wants_json(options):
-        from nftop.export.json.changes import classes_json  # noqa: PLC0415 - only here
-
-        data = classes_json(table, simulated=is_simulated, unfinished=cut_off)
-        put(sys.stdout, data + "\n")
-        return
-    from nftop.render.editor.change import classes, io_ways_lines  # noqa: PLC0415 - only here
-
-    shown = io_ways_lines(table) if options.subcommand == "io" else classes(table)
-    lines = [*[printable(cut_off), ""] * bool(cut_off), *shown]
-    put(sys.stdout, "\n".join(lines) + "\n")

@@ -12,14 +12,14 @@ from contextlib import closing
 from itertools import islice
 from typing import TextIO
 
-from nftop.cli.commands.apply import BADGE, OTHER, demand_privilege, ending, needs
+from nftop.cli.commands.apply import OTHER, demand_privilege, needs
 from nftop.cli.compose.accelerated import SteppedHost, accelerated_host
-from nftop.cli.compose.classes_host import wants_json
+from nftop.cli.compose.classes_host import BADGE, ending, wants_json
 from nftop.cli.compose.gates import classes_gate
 from nftop.cli.compose.hosts import open_requested
 from nftop.cli.compose.recorders import DescribedHost, file_sink, header_of, wrong_file
-from nftop.cli.confirmation import EndedError, confirm, print_receipt
-from nftop.cli.parsers.cat_actions import UsageError
+from nftop.cli.confirmation import confirm, print_receipt
+from nftop.cli.parsers.cat import EndedError, UsageError
 from nftop.cli.signals import stopping
 from nftop.control.backend import CLASSES
 from nftop.control.gate import BackendClassGate

@@ -7,11 +7,12 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 
-from nftop.cli.commands.apply import Planned, change, ending
-from nftop.cli.compose.classes_host import resolve_group, wants_json
+from nftop.cli.commands.apply import Planned, change
+from nftop.cli.compose.classes_host import ending, resolve_group, wants_json
 from nftop.cli.compose.gates import classes_gate, frequencies_gate, isst_gate
 from nftop.cli.compose.hosts import open_requested
-from nftop.cli.parsers.cat_actions import GoneError, TrialWish
+from nftop.cli.parsers.cat import GoneError
+from nftop.cli.parsers.cat_actions import TrialWish
 from nftop.control.cpufreq.backend import FrequencyBackend
 from nftop.control.cpufreq.policies import CoreSettings, cores
 from nftop.control.gate import BackendGate

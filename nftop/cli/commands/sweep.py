@@ -13,13 +13,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
-from nftop.cli.commands.apply import BADGE, OTHER, demand_privilege, ending, needs
+from nftop.cli.commands.apply import OTHER, demand_privilege, needs
 from nftop.cli.compose.accelerated import accelerated_host
-from nftop.cli.compose.classes_host import wants_json
+from nftop.cli.compose.classes_host import BADGE, ending, wants_json
 from nftop.cli.compose.hosts import open_requested
 from nftop.cli.compose.recorders import DescribedHost, header_of
-from nftop.cli.confirmation import UNCHANGED, EndedError, confirm, print_receipt
-from nftop.cli.parsers.cat_actions import TrialWish, UsageError
+from nftop.cli.confirmation import UNCHANGED, confirm, print_receipt
+from nftop.cli.parsers.cat import EndedError, UsageError
+from nftop.cli.parsers.cat_actions import TrialWish
 from nftop.cli.signals import signal_name, stopping
 from nftop.control.backend import CLASSES
 from nftop.control.cpufreq.cpufreq import CPUFREQ

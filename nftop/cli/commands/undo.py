@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from nftop.cli.commands.apply import CODES, change, demand_privilege, ending
-from nftop.cli.compose.classes_host import wants_json
+from nftop.cli.commands.apply import CODES, change, demand_privilege
+from nftop.cli.compose.classes_host import ending, wants_json
 from nftop.cli.compose.gates import journal_of, undo_gate
-from nftop.cli.confirmation import UNCHANGED, EndedError, confirm, interrupted, print_receipt
+from nftop.cli.confirmation import UNCHANGED, confirm, interrupted, print_receipt
+from nftop.cli.parsers.cat import EndedError
 from nftop.control.change_history import undone_by
 from nftop.control.guard_client import recover
 from nftop.control.journal import FileJournal, unfinished

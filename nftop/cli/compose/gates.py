@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from nftop.cli.compose.classes_host import simulated
-from nftop.cli.confirmation import EndedError
+from nftop.cli.parsers.cat import EndedError
 from nftop.control.backend import CLASSES, AbsentError
 from nftop.control.backends import open_classes
 from nftop.control.cpufreq.backend import FrequencyBackend

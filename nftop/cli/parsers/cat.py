@@ -13,6 +13,7 @@ from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 
 Commands: TypeAlias = Any  # argparse has no public name for what add_subparsers gives
+Fill: TypeAlias = Callable[[argparse.ArgumentParser], None]
 
 NAMES = ("cat", "undo", "history", "recover")
 # Options of masks, with their lines of schemata.
@@ -21,6 +22,27 @@ MASKS = {
     "l2": "L2", "l2code": "L2CODE", "l2data": "L2DATA",
 }  # fmt: skip
 UNLIMITED = "unlimited"
+
+
+INTERRUPTED = 130  # the exit code of Ctrl-C: 128 + SIGINT
+
+
+class UsageError(Exception):
+    """An invalid command line; the text says why."""
+
+
+class GoneError(Exception):
+    """Something named does not exist on this host; the text says what."""
+
+
+class EndedError(Exception):
+    """Ends a command with a message and an exit code."""
+
+    def __init__(self, sentence: str, code: int) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
 _EPILOG = """\
 A change is shown first, with its effects and writes. It is applied after a `y`, and reverted
 automatically unless a second `y` confirms it in time. --yes answers both. Undoing only the newest
@@ -53,6 +75,12 @@ def add_command(
     return parser
 
 
+def shows(options: argparse.Namespace) -> bool:
+    """Whether it is `cat show` or `cat io show`, which change nothing."""
+    command = getattr(options, "io_command", getattr(options, "subcommand", ""))
+    return options.command == "cat" and command == "show"
+
+
 def add_commands(commands: Commands) -> None:
     add_command(
         commands, "cat", "cache classes: show and change them safely", _EPILOG, fill=_add_parsers,
@@ -66,9 +94,18 @@ def add_commands(commands: Commands) -> None:
         "left, the undo must be confirmed a second time to be kept.",
         fill=_add_undo,
     ).set_defaults(command="undo")
-    history = add_command(commands, "history", "every change that nftop made on this host")
-    history.add_argument("--json", action="store_true", help="JSON Lines, schema nftop.change/1")
-    recover = add_command(commands, "recover", "revert a change that a crash interrupted")
+    add_command(
+        commands, "history", "every change that nftop made on this host",
+        fill=lambda history: add_json(history, "JSON Lines, schema nftop.change/1"),
+    )  # fmt: skip
+    add_command(commands, "recover", "revert a change that a crash interrupted", fill=_add_recover)
+
+
+def add_json(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--json", action="store_true", help=text)
+
+
+def _add_recover(recover: argparse.ArgumentParser) -> None:
     recover.add_argument("--yes", action="store_true", help="do it without asking")
 
 
@@ -80,16 +117,44 @@ def _add_undo(undo: argparse.ArgumentParser) -> None:
 
 def _add_parsers(cat: argparse.ArgumentParser) -> None:
     sub = cat.add_subparsers(title="commands", metavar="COMMAND", dest="subcommand", required=True)
-    show = sub.add_parser("show", help="every class: owner, ways, CPUs, limits, ways of I/O")
-    show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.cat/1")
-    put = _parser(sub, "set", "masks and limits of a class")
+
+    def add(name: str, text: str, fill: Fill, epilog: str | None = None) -> None:
+        sub.add_parser(name, help=text, fill=fill, epilog=epilog)
+
+    add("show", "every class: owner, ways, CPUs, limits, ways of I/O", _fill_show)
+    add("set", "masks and limits of a class", _fill_set)
+    add("move", "CPUs or threads into a class", _fill_move)
+    add("create", "a class of nftop's own (nftop.NAME), or a monitoring group", _fill_create)
+    add("remove", "a class or a monitoring group that nftop made", _fill_remove)
+    add("reset", "back to before nftop's first change", add_confirmation)
+    add("import", "apply a profile: nftop's own, or that of `pqos -f`", _fill_import)
+    add("export", "the classes of this host as a profile", _fill_export)
+    add("io", "ways of I/O: show, switch on, set, switch off", _fill_io, _IO)
+    add("sweep", "find the mask of a class by experiment", _fill_sweep, _SWEEP)
+    add("footprint", "how much cache each network function fills", _fill_footprint, _FOOTPRINT)
+    text = "compare a configuration with the present one by experiment"
+    add("try", text, _fill_try, _TRY)
+
+
+def _fill_show(show: argparse.ArgumentParser) -> None:
+    add_json(show, "one JSON object, schema nftop.cat/1")
+
+
+def _fill_set(put: argparse.ArgumentParser) -> None:
+    _add_group(put)
     _add_masks(put)
-    move = _parser(sub, "move", "CPUs or threads into a class")
+
+
+def _fill_move(move: argparse.ArgumentParser) -> None:
+    _add_group(move)
     target = move.add_mutually_exclusive_group(required=True)
     _add_cpus(target)
     target.add_argument("--tasks", metavar="PID,...", type=_tasks, default=(),
                      help="processes with all their threads, or threads")  # fmt: skip
-    create = _parser(sub, "create", "a class of nftop's own (nftop.NAME), or a monitoring group")
+
+
+def _fill_create(create: argparse.ArgumentParser) -> None:
+    _add_group(create)
     _add_masks(create)
     _add_cpus(create)
     _add_monitor(create)
@@ -98,29 +163,31 @@ def _add_parsers(cat: argparse.ArgumentParser) -> None:
                         "threads")  # fmt: skip
     create.add_argument("--threads", metavar="TID,...", type=_tasks, default=(),
                         help="of a monitoring group: these threads alone")  # fmt: skip
-    remove = _parser(sub, "remove", "a class or a monitoring group that nftop made")
+
+
+def _fill_remove(remove: argparse.ArgumentParser) -> None:
+    _add_group(remove)
     _add_monitor(remove)
-    add_confirmation(sub.add_parser("reset", help="back to before nftop's first change"))
-    _add_profiles(sub)
-    _add_io(sub)
-    _add_sweep(sub)
-    _add_footprint(sub)
-    _add_try(sub)
 
 
-def _add_profiles(sub: Commands) -> None:
-    take = sub.add_parser("import", help="apply a profile: nftop's own, or that of `pqos -f`")
+def _fill_import(take: argparse.ArgumentParser) -> None:
     take.add_argument("file", metavar="FILE", type=file_name, help="- is standard input")
     take.add_argument("--fix", action="store_true",
                       help="fix all errors that can be fixed, without asking")  # fmt: skip
     add_confirmation(take)
-    give = sub.add_parser("export", help="the classes of this host as a profile")
+    _add_format(take)
+
+
+def _fill_export(give: argparse.ArgumentParser) -> None:
     give.add_argument(
         "-o", dest="output", metavar="FILE", type=file_name, help="a new file; else standard output"
     )
-    for parser in (take, give):
-        parser.add_argument("--profile", choices=("toml", "pqos"), default=None,
-                            help="format (default: by file name or content, or toml)")  # fmt: skip
+    _add_format(give)
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--profile", choices=("toml", "pqos"), default=None,
+                        help="format (default: by file name or content, or toml)")  # fmt: skip
 
 
 _IO = """\
@@ -132,11 +199,10 @@ register IIO LLC WAYS is shown where it can be read, and never written.
 """
 
 
-def _add_io(sub: Commands) -> None:
-    io = sub.add_parser("io", help="ways of I/O: show, switch on, set, switch off", epilog=_IO)
+def _fill_io(io: argparse.ArgumentParser) -> None:
     acts = io.add_subparsers(title="commands", metavar="COMMAND", dest="io_command", required=True)
-    show = acts.add_parser("show", help="the ways of I/O, and whether they can be set")
-    show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.cat/1")
+    text = "the ways of I/O, and whether they can be set"
+    acts.add_parser("show", help=text, fill=_fill_show)
     for name, text in (
         ("enable", "set the ways of I/O instead of the CPU's own choice"),
         ("set", "other ways, while they are set"),
@@ -164,8 +230,7 @@ all is as before (nftop recover); 130 Ctrl-C, and all is as before
 """
 
 
-def _add_sweep(sub: Commands) -> None:
-    sweep = sub.add_parser("sweep", help="find the mask of a class by experiment", epilog=_SWEEP)
+def _fill_sweep(sweep: argparse.ArgumentParser) -> None:
     swept = sweep.add_mutually_exclusive_group(required=True)
     swept.add_argument("--group", metavar="G", default=None, help="the class to sweep")
     swept.add_argument(
@@ -209,10 +274,7 @@ examples:
 """
 
 
-def _add_try(sub: Commands) -> None:
-    parser = sub.add_parser(
-        "try", help="compare a configuration with the present one by experiment", epilog=_TRY
-    )
+def _fill_try(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="PROFILE", type=file_name, nargs="?", default=None,
                         help="a profile; - is standard input")  # fmt: skip
     parser.add_argument("--profile", choices=("toml", "pqos"), default=None,
@@ -278,10 +340,7 @@ all is as before (nftop recover); 130 Ctrl-C, and all is as before
 """
 
 
-def _add_footprint(sub: Commands) -> None:
-    parser = sub.add_parser(
-        "footprint", help="how much cache each network function fills", epilog=_FOOTPRINT
-    )
+def _fill_footprint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--watch", metavar="NF,...", type=_names, default=(),
         help="network functions by name (default: all)",
@@ -369,12 +428,10 @@ def _percent(text: str) -> float:
     return value
 
 
-def _parser(sub: Commands, name: str, text: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = sub.add_parser(name, help=text)
+def _add_group(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--group", metavar="G", required=True,
                         help="the class: its directory; default: the root group")  # fmt: skip
     add_confirmation(parser)
-    return parser
 
 
 def add_confirmation(parser: argparse.ArgumentParser) -> None:

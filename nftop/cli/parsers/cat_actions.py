@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from nftop.cli.parsers.cat import MASKS
+from nftop.cli.parsers.cat import MASKS, GoneError, UsageError
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.writer import threads_of
 from nftop.model.change import (
@@ -24,14 +24,6 @@ from nftop.model.change import (
 from nftop.model.rdt.rdt import UNLIMITED_MBPS, class_directory, class_name, group_path, split_path
 
 Threads: TypeAlias = Callable[[int], tuple[int, ...]]
-
-
-class UsageError(Exception):
-    """An invalid command line; the text says why."""
-
-
-class GoneError(Exception):
-    """Something named does not exist on this host; the text says what."""
 
 
 def actions(options: argparse.Namespace, threads: Threads | None = None) -> Sequence[Action]:

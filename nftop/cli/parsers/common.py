@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NoReturn, TextIO, cast
 
@@ -52,18 +53,36 @@ def _columns() -> int:
 class Parser(argparse.ArgumentParser):
     """Writes as every command does: argparse itself ignores a stream that can't be written.
 
+    It is built when it is first used: of forty commands one is run.
+
     Args:
-        fill: adds the arguments, when they are first needed: of forty commands one is run.
+        fill: adds the arguments, when they are first needed.
     """
 
     def __init__(
         self, *, fill: Callable[[argparse.ArgumentParser], None] | None = None, **more: Any
     ) -> None:
+        self._fill, self._more, self._early = fill, more, dict[str, Any]()
+        self._built = False
+
+    def __getattr__(self, name: str) -> Any:
+        """An attribute of argparse's: only what is not built has none yet."""
+        if self._built:
+            raise AttributeError(name)
+        self._built = True
         # Lines of an epilog are as they are.
         raw = argparse.RawDescriptionHelpFormatter
-        style = raw if more.get("epilog") else argparse.HelpFormatter
-        super().__init__(formatter_class=lambda prog: style(prog, width=_columns() - 2), **more)
-        self._fill = fill
+        style = raw if self._more.get("epilog") else argparse.HelpFormatter
+        formatter = partial(style, width=_columns() - 2)
+        super().__init__(formatter_class=formatter, **self._more)
+        self.set_defaults(**self._early)
+        return getattr(self, name)
+
+    def set_defaults(self, **values: Any) -> None:
+        if self._built:
+            super().set_defaults(**values)
+        else:
+            self._early |= values
 
     def complete(self) -> None:
         """Add the arguments."""

@@ -105,6 +105,8 @@ def ways_of(cache: GroupCacheRow) -> Cbm | None:
 
 def in_use(group: GroupRow) -> bool:
     """`is_used` of a class as it was read."""
+    if group.cpus or group.tasks:
+        return True
     cbms = [cache.cbm for cache in group.caches]
     # Without allocation no mask limits anything; other missing masks are unknown.
     unknown = any(isinstance(c, Missing) and c.reason is not Reason.HARDWARE for c in cbms)
@@ -115,7 +117,7 @@ def in_use(group: GroupRow) -> bool:
     bandwidths = [cache.mba for cache in group.caches if not isinstance(cache.mba, Missing)]
     return is_used(
         group.name,
-        inside=bool(group.cpus or group.tasks),
+        inside=False,
         limited=unknown or limits(masks, bandwidths, group.mba_unit),
         filled=has_filled(group),
     )

@@ -196,7 +196,7 @@ class GroupCache:
         code: with CDP the mask for code, else None.
         mba: memory bandwidth limit in the table's unit, or why there is none.
         values: by every name of `EVENTS`: bytes, or why there is none. `llc_occupancy` is a state,
-            others are cumulative. Includes the group's monitoring groups.
+            others are cumulative. Includes the group's monitoring groups. Empty if not asked for.
         read_at_ns: CLOCK_MONOTONIC when the values were read; 0 for the table's own time.
     """
 
@@ -331,7 +331,9 @@ class ResctrlTable:
         """What no group has, why, and the notes; "" if nothing."""
         caches = [cache for group in self.groups for cache in group.caches]
         columns: dict[str, list[object]] = {"mask": [cache.cbm for cache in caches]}
-        columns |= {event: [cache.values[event] for cache in caches] for event in EVENTS}
+        columns |= {
+            event: [cache.values[event] for cache in caches if cache.values] for event in EVENTS
+        }
         why: dict[str, list[str]] = {}
         for name, values in columns.items():
             absent = [value for value in values if isinstance(value, Missing)]

@@ -27,6 +27,11 @@ _MANIFOLD, _SHORT_OF_ALL = 9.0, 0.99  # from here on a change is a multiple; all
 
 def number(value: float, unit: Unit, width: int) -> str:
     """`value` in its unit's format, in at most `width` columns of ASCII."""
+    return printer(unit, width)(value)
+
+
+def _number(value: float, unit: Unit, width: int) -> str:
+    """`number` of any size."""
     if not math.isfinite(value):
         # Columns hold no such number: an error, not a value.
         return mark(Reason.ERROR, width)
@@ -47,11 +52,18 @@ def cell(
     """
     if isinstance(reading, Missing):
         return mark(reading.reason, width)
-    room = width - bound - estimate
-    if room < 1:
+    if width - bound - estimate < 1:
         return "#" * max(0, width)
-    text = number(reading, unit, room)
-    return f"{BOUND if bound else ''}{text}{ESTIMATE if estimate else ''}"
+    text = printer(unit, width - estimate, bound=bound)(reading)
+    return f"{text}{ESTIMATE}" if estimate else text
+
+
+def _cell(value: float, unit: Unit, width: int, *, bound: bool) -> str:
+    """`cell` of any number."""
+    room = width - bound
+    return (
+        f"{BOUND if bound else ''}{_number(value, unit, room)}" if room > 0 else "#" * max(0, width)
+    )
 
 
 @lru_cache(maxsize=256)
@@ -61,13 +73,13 @@ def printer(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float],
     Nearly all numbers fit in the first form; others are left to `cell`.
     """
     if unit is Unit.CHANGE:
-        return lambda value: cell(value, unit, width, bound=bound)
+        return lambda value: _cell(value, unit, width, bound=bound)
     form, before = _FORMS[unit], BOUND if bound else ""
     suffix = form.suffix.replace("%", "%%")
     steps = tuple((limit, f"{before}%.{decimals}f{suffix}") for limit, decimals in form.steps)
     factor, limit = form.factor, form.steps[-1][0]
     least = 10.0 ** -form.steps[0][1]  # less could print as zero
-    zero = cell(0.0, unit, width, bound=bound)
+    zero = _cell(0.0, unit, width, bound=bound)
 
     def printed(value: float) -> str:
         scaled = value * factor
@@ -78,7 +90,7 @@ def printer(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float],
                     if len(text) <= width:
                         return text
                     break
-        return cell(value, unit, width, bound=bound) if value else zero
+        return _cell(value, unit, width, bound=bound) if value else zero
 
     return printed
 

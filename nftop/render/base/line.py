@@ -140,8 +140,9 @@ class Line:
     @property
     def width(self) -> int:
         """Width in cells."""
-        wide = safe.wide_cells
-        return sum([len(text) if text.isascii() else wide(text) for text, _, _ in self.spans])
+        texts = [text for text, _, _ in self.spans]
+        whole = "".join(texts)
+        return len(whole) if safe.is_narrow(whole) else sum(map(safe.cells, texts))
 
     def click_at(self, x: int) -> Click | None:
         """What a click on cell `x` does, from 0; None: nothing."""

@@ -181,6 +181,17 @@ def number_cell(
     return Span(text.rjust(room) + (fmt.ESTIMATE if estimate else " "), tone)
 
 
+def plain_cells(readings: Iterable[Reading], unit: Unit, width: int) -> list[Span]:
+    """`number_cell` of each, without marks of numbers."""
+    room, printed = width - 1, fmt.printer(unit, width - 1)
+    return [
+        mark_cell(reading.reason, width)
+        if isinstance(reading, Missing)
+        else Span(printed(reading).rjust(room) + " ", Tone.PLAIN)
+        for reading in readings
+    ]
+
+
 @lru_cache(maxsize=256)
 def mark_cell(reason: Reason, width: int) -> Span:
     """The mark of a reason in `width` cells, aligned right."""

@@ -50,6 +50,21 @@ _ASCII_FOR = str.maketrans(
 wide_cells = lru_cache(maxsize=4096)(cell_len)
 
 
+# Characters of one cell, whatever is beside them; arrows, lines and dots join them when met.
+_narrow = {*map(chr, range(0x20, 0x7F)), "·", ELLIPSIS}
+_FIRST_SIGN, _LAST_SIGN = "\u2190", "\u2bff"
+
+
+def is_narrow(text: str) -> bool:
+    """Whether every character of a printable text takes one cell, as nearly all texts are."""
+    if text.isascii() or _narrow.issuperset(text):
+        return True
+    others = set(text) - _narrow
+    signs = {sign for sign in others if _FIRST_SIGN <= sign <= _LAST_SIGN and cell_len(sign) == 1}
+    _narrow.update(signs)
+    return signs == others
+
+
 def cells(text: str) -> int:
     """Cells a printable text takes."""
     return len(text) if text.isascii() else wide_cells(text)

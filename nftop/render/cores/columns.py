@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from nftop.model.column import Block
 from nftop.model.frame import CacheClass, CpuTable
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.missing import Reason
+from nftop.model.sst import CpuSetting
 from nftop.model.struct import replace
 from nftop.render.base.table import EDGE, TableColumn, chosen_columns, fit_columns
 
@@ -237,11 +238,31 @@ def _has_value(col: TableColumn, cpus: CpuTable | None) -> bool:
     return col.metric is not None and is_here(col.metric, cpus)
 
 
+_T = TypeVar("_T")
+
+
+class _LastTest(Generic[_T]):
+    """Whether any row passes a test; of rows that stay from tick to tick it is known."""
+
+    def __init__(self, test: Callable[[_T], bool]) -> None:
+        self._test = test
+        self._rows: tuple[_T, ...] = ()
+        self._passes = False
+
+    def __call__(self, rows: tuple[_T, ...]) -> bool:
+        if rows is not self._rows:
+            self._rows, self._passes = rows, any(map(self._test, rows))
+        return self._passes
+
+
+_HAS_PRIORITY = _LastTest[CpuSetting](lambda setting: isinstance(setting.priority, str))
+_HAS_CP = _LastTest[CpuSetting](lambda setting: isinstance(setting.cp_class, int))
+_HAS_GOVERNOR = _LastTest[CpuSetting](lambda setting: isinstance(setting.governor, str))
 _OPTIONAL_TESTS: Mapping[str, Callable[[CpuTable], bool]] = {
     "group": lambda cpus: any(isinstance(item, CacheClass) for item in cpus.group),
-    "sst": lambda cpus: any(isinstance(setting.priority, str) for setting in cpus.settings),
-    "cp": lambda cpus: any(isinstance(entry.cp_class, int) for entry in cpus.settings),
-    "governor": lambda cpus: any(isinstance(element.governor, str) for element in cpus.settings),
+    "sst": lambda cpus: _HAS_PRIORITY(cpus.settings),
+    "cp": lambda cpus: _HAS_CP(cpus.settings),
+    "governor": lambda cpus: _HAS_GOVERNOR(cpus.settings),
     "limits": lambda cpus: bool(cpus.columns["max_frequency_hz"].present.any()),
     "base_frequency_hz": lambda cpus: bool(cpus.columns["base_frequency_hz"].present.any()),
 }

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.column import Floats
-from nftop.model.frame import Frame, NfRow
+from nftop.model.frame import CpuTable, Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.cpu import WAIT_RATIO_MOST
@@ -39,16 +39,33 @@ class TrendColumns(NamedTuple):
     """Trends of n rows.
 
     Attributes:
-        deviation: (n, 2 x cells), of the history from the usual value; NaN for gaps.
-        hot: (n, cells), cells that are worse than usual.
-        change: (n,), of the newest value against the usual one; NaN where it is unknown.
+        values: float32 (n, 2 x cells), oldest first, NaN for gaps.
         usual: (n,), NaN where it is unknown.
+        change: (n,), of the newest value against the usual one; NaN where it is unknown.
+        comparable: (n,), rows whose change is good or bad; others have a graph without a tone.
+        costs: more is worse.
     """
 
-    deviation: NDArray[np.floating]
-    hot: NDArray[np.bool_]
-    change: Floats
+    values: NDArray[np.float32]
     usual: Floats
+    change: Floats
+    comparable: NDArray[np.bool_]
+    costs: bool
+
+    def graphs(self, rows: slice) -> tuple[list[str], list[list[bool]]]:
+        """Text of some rows' graphs, and for each of its cells whether it is worse than usual.
+
+        The scale is the change against the usual value of the row.
+        """
+        values, usual = self.values[rows], self.usual[rows, None]
+        change = values / usual - 1
+        worse = change if self.costs else -change
+        with np.errstate(invalid="ignore"):
+            hot = np.fmax(worse[:, 0::2], worse[:, 1::2]) > NEAR
+        hot &= self.comparable[rows, None]
+        # Without a usual value there is a graph on its base.
+        deviation = np.where(np.isfinite(values) & np.isnan(usual), 0.0, change)
+        return trend_texts(deviation, costs=self.costs), hot.tolist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +89,13 @@ _NO_TREND = RowTrend()
 class TrendTable(Mapping[Any, RowTrend]):
     """Trends by key of the row, made when they are read: few of many rows are in view."""
 
-    __slots__ = ("_columns", "_costs", "_row_of", "_texts", "_trends")
+    __slots__ = ("_columns", "_graphs", "_row_of", "_trends")
 
-    def __init__(self, keys: Iterable[Any], columns: TrendColumns, *, costs: bool) -> None:
-        """`columns` are in the order of `keys`; `costs`: more is worse."""
-        self._row_of = {key: row for row, key in enumerate(keys)}
-        self._columns, self._costs = columns, costs
-        self._texts: dict[int, list[str]] = {}  # by block of rows
+    def __init__(self, row_of: Mapping[Any, int], columns: TrendColumns) -> None:
+        """`row_of`: row of `columns` by key."""
+        self._row_of = row_of
+        self._columns = columns
+        self._graphs: dict[int, tuple[list[str], list[list[bool]]]] = {}  # by block of rows
         self._trends: dict[int, RowTrend] = {}
 
     def __getitem__(self, key: Any) -> RowTrend:
@@ -93,14 +110,18 @@ class TrendTable(Mapping[Any, RowTrend]):
 
     def _trend(self, row: int) -> RowTrend:
         block, at = divmod(row, _BLOCK)
-        if block not in self._texts:
-            rows = slice(block * _BLOCK, (block + 1) * _BLOCK)
-            self._texts[block] = trend_texts(self._columns.deviation[rows], costs=self._costs)
         columns = self._columns
-        spans = _runs(self._texts[block][at], columns.hot[row].tolist())
+        if block not in self._graphs:
+            rows = slice(block * _BLOCK, (block + 1) * _BLOCK)
+            self._graphs[block] = columns.graphs(rows)
+        texts, hot = self._graphs[block]
+        spans = _runs(texts[at], hot[at])
         return RowTrend(
             spans, _reading(columns.change.item(row)), _reading(columns.usual.item(row))
         )
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._row_of
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._row_of)
@@ -223,8 +244,8 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     its usual one.
     """
     cpus, columns = frame.cpus, frame.cpus.columns
-    rows = np.flatnonzero(np.array([nf is not None for nf in cpus.nf], np.bool_))
-    polled = [cpus.topology.cpus[row].cpu for row in rows.tolist()]
+    pollers = _pollers(cpus)
+    rows = pollers.rows
     now = {name: columns[name].values[rows] for name in _COSTS}
     losing = np.array([drops_of(nf) > 0 for nf in frame.nfs], np.bool_)
     # What NICs drop shows full cores; lost upcalls do not.
@@ -233,13 +254,13 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
         cpu for nf, misses in zip(frame.nfs, missing, strict=True) if misses for cpu in nf.cpus
     }
     # Of an NF that drops, only cores with time left are known not to be full.
-    full = np.array(
-        [cpus.saturated[row] is True or (cpu in lossy and cpus.saturated[row] is None)
-         for row, cpu in zip(rows.tolist(), polled, strict=True)], np.bool_,
-    )  # fmt: skip
-    past = RowCosts(polled, now, full)
+    of_lossy = np.zeros(len(cpus), np.bool_)
+    of_lossy[_rows(lossy, cpus.topology.row_of)] = True
+    full = pollers.full | (pollers.unsure & of_lossy[rows])
+    past = RowCosts(pollers.cpus, now, full)
     of_cpus = _cost_trends(cpu_past, past, (CPU_CELLS, CPU_SPAN_S), frame.usual.cpus)
-    keys = [nf.key for nf in frame.nfs]
+    keys = tuple(nf.key for nf in frame.nfs)
+    row_of = {key: row for row, key in enumerate(keys)}
     packets = [nf.readings[f"{nf.direction}_packets_per_s"] for nf in frame.nfs]
     readings = {
         name: np.array([_number(nf.readings[name]) for nf in frame.nfs]) for name in _COSTS[:2]
@@ -260,11 +281,51 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     change = np.full(len(cpus), np.nan)
     change[rows] = of_cpus.change
     return RowTrends(
-        TrendTable(keys, of_rates, costs=False),
-        TrendTable(keys, of_nfs, costs=True),
-        TrendTable(polled, of_cpus, costs=True),
+        TrendTable(row_of, of_rates),
+        TrendTable(row_of, of_nfs),
+        TrendTable(pollers.row_of, of_cpus),
         change,
     )
+
+
+class _Pollers(NamedTuple):
+    """Rows of the CPUs that a network function polls, and these CPUs.
+
+    `topology`, `nf`, `saturated`: of the table. `row_of`: index by CPU. `full`, `unsure`: bool
+    (rows,), where the table says that it is saturated, and where it does not know.
+    """
+
+    topology: object
+    nf: object
+    saturated: object
+    rows: NDArray[np.intp]
+    cpus: tuple[Cpu, ...]
+    row_of: Mapping[Cpu, int]
+    full: NDArray[np.bool_]
+    unsure: NDArray[np.bool_]
+
+
+_last_pollers: list[_Pollers] = []  # of the last table: they stay from tick to tick
+
+
+def _pollers(cpus: CpuTable) -> _Pollers:
+    last = _last_pollers[0] if _last_pollers else None
+    of = cpus.topology, cpus.nf, cpus.saturated
+    if last is not None and all(was is now for was, now in zip(last[:3], of, strict=True)):
+        return last
+    rows = [row for row, nf in enumerate(cpus.nf) if nf is not None]
+    polled = tuple(cpus.topology.cpus[row].cpu for row in rows)
+    _last_pollers[:] = [
+        _Pollers(
+            *of,
+            np.array(rows, np.intp),
+            polled,
+            {cpu: at for at, cpu in enumerate(polled)},
+            np.array([cpus.saturated[row] is True for row in rows], np.bool_),
+            np.array([cpus.saturated[row] is None for row in rows], np.bool_),
+        )
+    ]
+    return _last_pollers[0]
 
 
 _COSTS = USUAL_METRICS
@@ -302,27 +363,14 @@ def trend_columns(
     comparable: NDArray[np.bool_],
     costs: bool,
 ) -> TrendColumns:
-    """Trends of rows of values, float32 (n, 2 x cells), NaN for gaps.
+    """Trends of rows of values: as `TrendColumns`.
 
-    The scale is the change against the usual value of the row.
-
-    Args:
-        values: oldest first.
-        usual: float64 (n,), NaN where it is unknown; of 0 there is no change.
-        newest: what is compared with it; the last of `values` if not given.
-        comparable: rows whose change is good or bad; others have a graph without a tone.
-        costs: more is worse.
+    `newest`: what is compared with the usual value; the last of `values` if not given.
     """
-    known = np.isfinite(values)
-    usual = np.where(usual > 0, usual, np.nan)
-    change = values / usual[:, None] - 1
-    worse = change if costs else -change
-    with np.errstate(invalid="ignore"):
-        hot = (np.fmax(worse[:, 0::2], worse[:, 1::2]) > NEAR) & comparable[:, None]
-    last = _last(change) if newest is None else newest / usual - 1
-    # Without a usual value there is a graph on its base.
-    deviation = np.where(known & np.isnan(usual)[:, None], 0.0, change)
-    return TrendColumns(deviation, hot, np.where(comparable, last, np.nan), usual)
+    usual = np.where(usual > 0, usual, np.nan)  # of 0 there is no change
+    last = _last(values / usual[:, None] - 1) if newest is None else newest / usual - 1
+    change = np.where(comparable, last, np.nan)
+    return TrendColumns(values, usual, change, comparable, costs)
 
 
 def _number(reading: Reading) -> float:
@@ -372,7 +420,8 @@ def change_tone(change: Reading, *, costs: bool, loses: bool = False) -> Tone:
     return Tone.BAD if loses else Tone.WARN
 
 
-def _change_of(trends: Mapping[Any, RowTrend], key: Any) -> Reading:
+def change_of(trends: Mapping[Any, RowTrend], key: Any) -> Reading:
+    """`RowTrend.change` of a row, without its graph where that can be."""
     if isinstance(trends, TrendTable) and key in trends:
         return trends.change(key)
     return trends.get(key, _NO_TREND).change
@@ -408,16 +457,19 @@ def harm_of(
     return score if worst is None else score + _of(worst)
 
 
-def _nf_harm(frame: Frame, nf: NfRow, trends: RowTrends, waiting: Set[Cpu]) -> float:
-    """How much is wrong with a network function; `waiting`: CPUs whose threads wait too long."""
+def _nf_harm(
+    nf: NfRow, trends: RowTrends, waiting: Set[Cpu], worst: Mapping[str, Severity]
+) -> float:
+    """How much is wrong with a network function.
+
+    `waiting`: CPUs whose threads wait too long. `worst`: by key, of incidents with this victim.
+    """
     return harm_of(
         drops_of(nf),
         gone=nf.problem is not None,
-        change=_change_of(trends.nf_costs, nf.key),
+        change=change_of(trends.nf_costs, nf.key),
         waits=not waiting.isdisjoint(nf.cpus),
-        worst=max(
-            (item.severity for item in frame.incidents if _has_victim(item, nf.key)), default=None
-        ),
+        worst=worst.get(nf.key),
     )
 
 
@@ -428,7 +480,12 @@ def nfs_by_harm(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
     """
     infos, waits = frame.cpus.topology.cpus, frame.cpus.columns["wait_ratio"].values
     waiting = {infos[row].cpu for row in np.flatnonzero(waits > WAIT_RATIO_MOST).tolist()}
-    scored = [(nf, _nf_harm(frame, nf, trends, waiting)) for nf in frame.nfs]
+    worst: dict[str, Severity] = {}
+    for item in frame.incidents:
+        for victim in item.victims:
+            key = victim.party.key
+            worst[key] = max(worst.get(key, item.severity), item.severity)
+    scored = [(nf, _nf_harm(nf, trends, waiting, worst)) for nf in frame.nfs]
     return sorted(scored, key=lambda item: -round(item[1], 1))
 
 
@@ -499,10 +556,6 @@ def _rows(cpus: Iterable[Cpu], row_of: Mapping[int, int]) -> list[int]:
 
 def _of(severity: Severity) -> float:
     return {Severity.INFO: 0.0, Severity.WARN: 1.0, Severity.BAD: 2.0}[severity]
-
-
-def _has_victim(item: Incident, key: str) -> bool:
-    return any(victim.party.key == key for victim in item.victims)
 
 
 def _excess(change: Reading) -> float:

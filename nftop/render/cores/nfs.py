@@ -23,6 +23,7 @@ from nftop.render.base.table import (
     header_line,
     mark_cell,
     number_cell,
+    plain_cells,
     text_cell,
 )
 from nftop.render.cache.panel import class_spans
@@ -32,6 +33,7 @@ from nftop.render.cores.harm import (
     SICK,
     RowTrend,
     RowTrends,
+    change_of,
     change_tone,
     drops_of,
     nfs_by_harm,
@@ -192,7 +194,12 @@ def _rows(
 def _metric_cells(
     nfs: Sequence[NfRow], col: TableColumn, metric: Metric, partial: Sequence[frozenset[str]]
 ) -> list[Span]:
-    spans = [metric_cell(nf, metric, col.width, own) for nf, own in zip(nfs, partial, strict=True)]
+    if _is_plain(metric):
+        readings = [nf.readings[metric.id] for nf in nfs]
+        spans = plain_cells(readings, metric.unit, col.width)
+    else:
+        pairs = zip(nfs, partial, strict=True)
+        spans = [metric_cell(nf, metric, col.width, own) for nf, own in pairs]
     if col.key not in (_SENT, _DROPS):
         return spans
     return [
@@ -216,7 +223,7 @@ _cpu_list = lru_cache(maxsize=256)(format_cpu_list)
 
 def usual_cell(nf: NfRow, col: TableColumn, trends: RowTrends) -> Span:
     """Cost against its median of the last minutes."""
-    change = trends.nf_costs.get(nf.key, RowTrend()).change
+    change = change_of(trends.nf_costs, nf.key)
     if isinstance(change, Missing):
         return text_cell(Reason.UNDEFINED.mark, col.width, right=True, tone=Tone.MISSING)
     tone = change_tone(change, costs=True, loses=drops_of(nf) > 0)
@@ -272,7 +279,7 @@ def metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) 
     reading = nf.readings[metric.id]
     if isinstance(reading, Missing):
         return mark_cell(reading.reason, width)
-    if not metric.bounded and metric.bad_above is None and metric.coverage is None:
+    if _is_plain(metric):
         return number_cell(reading, metric.unit, width)
     return number_cell(
         reading,
@@ -282,6 +289,11 @@ def metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) 
         estimate=(metric.per_clock and is_other(nf.cpp_clock)) or metric.coverage in partial,
         tone=value_tone(metric, reading, Tone.PLAIN, saturated=nf.saturated),
     )
+
+
+def _is_plain(metric: Metric) -> bool:
+    """Whether its numbers have neither marks nor tones."""
+    return not metric.bounded and metric.bad_above is None and metric.coverage is None
 
 
 def low_coverages(cpus: CpuTable) -> dict[str, set[Cpu]]:

@@ -57,7 +57,8 @@ def resource_lines(frame: Frame, width: int, limit: int, past: PackagePast) -> l
     widest = next(
         (cells for cells in (3, 2) if _that_fit(domains, room, cells) == shown), 1
     )  # wider cells leave out no cache
-    blocks = [map_lines(frame, domain, way_cells(domain, widest)) for domain in shown]
+    used = [group for group in frame.groups if in_use(group)]
+    blocks = [map_lines(frame, used, domain, way_cells(domain, widest)) for domain in shown]
     if joined:
         blocks.append(sockets)
     tall = max((len(block) for block in blocks), default=0)
@@ -115,9 +116,10 @@ def map_width(domain: CacheDomain, cells: int | None = None) -> int:
     return 1 + _NAME + ways + _USED + 1 + _GAUGE + _RATE
 
 
-def map_lines(frame: Frame, domain: CacheDomain, cells: int) -> list[Line]:
+def map_lines(
+    frame: Frame, used: Sequence[GroupRow], domain: CacheDomain, cells: int
+) -> list[Line]:
     """Header, a line per class in use, the ways of devices, and what is shared."""
-    used = [group for group in frame.groups if in_use(group)]
     shares = shares_of(used, domain)
     styles = styles_of(frame.groups)
     ways = domain.ways or 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
@@ -39,6 +40,7 @@ from nftop.model.metrics.pcm import PCM_CPU_METRICS
 from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.missing import Missing, Reason, number_or
+from nftop.model.usual import KeyRows
 from nftop.store.format.zstd import compress, decompress
 
 # What a network function sends; changes of classes are judged without it.
@@ -225,6 +227,7 @@ class Ring:
         self._matrices: dict[tuple[str, int, int], _Matrix] = {}
         # Number of the first tick, and values, by metric and row, of the last `_column`.
         self._columns: dict[tuple[int, int], tuple[int, NDArray[np.float64]]] = {}
+        self._rows = KeyRows()
 
     def append(
         self, time_ns: int, covers_ns: int, row_of: Mapping[Any, int], values: Floats
@@ -327,7 +330,7 @@ class Ring:
         self, metric: str, keys: Sequence[Hashable], first: int, after: int
     ) -> NDArray[np.float32]:
         """Values (ticks, len(keys)) of ticks first:after; NaN for a key without a row."""
-        rows = np.array([self._row_of.get(key, -1) for key in keys], np.int64)
+        rows = self._rows(self._row_of, keys)
         values = self._values.of(self.metrics[metric], first, after)[:, rows]
         values[:, rows < 0] = np.nan
         return values
@@ -392,17 +395,14 @@ def _means_of_rows(values: NDArray[Any], bounds: NDArray[np.intp]) -> NDArray[np
     `values` is (ticks, rows); NaN where there is none.
     """
     known = np.isfinite(values)
-    sums, counts = _sums_before(np.where(known, values, 0.0)), _sums_before(known)
-    within = np.diff(counts[bounds], axis=0)
-    means = np.diff(sums[bounds], axis=0) / np.maximum(within, 1)
-    return np.where(within > 0, means, np.nan).T.astype(np.float32)
-
-
-def _sums_before(values: NDArray[Any]) -> NDArray[np.float64]:
-    """Sums along the first axis of all values before each index, and of all."""
-    sums = np.zeros((len(values) + 1, *values.shape[1:]))
-    np.cumsum(values, axis=0, out=sums[1:])
-    return sums
+    numbers = np.where(known, values, np.float32(0))
+    means = np.full((values.shape[1], len(bounds) - 1), np.nan, np.float32)
+    for at, (first, after) in enumerate(pairwise(bounds.tolist())):
+        if first < after:
+            within = known[first:after].sum(axis=0)
+            sums = numbers[first:after].sum(axis=0, dtype=np.float64)
+            np.divide(sums, within, out=means[:, at], where=within > 0, casting="same_kind")
+    return means
 
 
 def _spoken_for(

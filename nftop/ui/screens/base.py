@@ -8,7 +8,6 @@ from typing import ClassVar, TypeVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingsMap
-from textual.screen import Screen
 
 from nftop.render.base.line import Line, Tone
 from nftop.render.base.text import printable
@@ -17,13 +16,13 @@ from nftop.ui.change_control import ChangeControl
 from nftop.ui.key_bindings import KeyRow, Mode, bindings, hints, named
 from nftop.ui.messages import Clicked, PromptAnswer, WrongAnswerError
 from nftop.ui.options import Options
-from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines
+from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines, LineScreen
 from nftop.ui.widgets.prompt import Prompt
 
 Result = TypeVar("Result")
 
 
-class BannerScreen(Screen[Result]):
+class BannerScreen(LineScreen[Result]):
     """Screen with the banner of a pending change and a footer.
 
     Attributes:

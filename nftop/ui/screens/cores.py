@@ -28,10 +28,11 @@ from nftop.ui.key_bindings import (
     SORT,
     KeyRow,
 )
+from nftop.ui.last_results import LastResults
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ColumnState, ScreenView, SortState, sorting_of_cpus
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.lines import LastResults, MainLayout
+from nftop.ui.widgets.lines import MainLayout
 
 
 class CoresView(ScreenView):

@@ -478,6 +478,10 @@ class MainScreen(BannerScreen[None]):
     # Drawing
 
     def paint(self) -> None:
+        with self.at_once():
+            self._paint()
+
+    def _paint(self) -> None:
         width, height = self.size
         session = self._session
         taken = self.show_banner()

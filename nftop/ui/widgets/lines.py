@@ -8,15 +8,18 @@ the escape codes of each tone prepared; only a strip that is cut becomes a list 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
-from itertools import zip_longest
-from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
+from itertools import accumulate, zip_longest
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.driver import Driver
 from textual.geometry import Region
+from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -24,14 +27,15 @@ from nftop.model.frame import CpuTable, Frame
 from nftop.model.missing import Reading
 from nftop.model.struct import dataclass
 from nftop.render.base.graph import span_for
-from nftop.render.base.line import BLANK, Line, Tone, clickable, crop, selected
+from nftop.render.base.line import BLANK, Line, Span, Tone, clickable, crop, selected
 from nftop.render.base.table import EDGE, TableColumn, indented
-from nftop.render.base.text import ascii_only, printable, wide_cells
+from nftop.render.base.text import ascii_only, cells, is_narrow, printable
 from nftop.render.cores.detail import Trend, detail_line, detail_lines, graph_points, trend_metric
 from nftop.render.cores.harm import RowFacts
 from nftop.render.cores.rows import CpuRows, CpuView, Cursor
 from nftop.render.cores.table import NO_FACTS, body_lines, header_line
 from nftop.store.history.rings import TickHistory
+from nftop.ui.last_results import LastResults
 from nftop.ui.messages import WHEEL_LINES, Clicked, Wheel
 from nftop.ui.theme import tone_styles
 
@@ -43,6 +47,11 @@ _SYSTEMS = {
 }
 _RESET = "\x1b[m"
 _ERASE = "\x1b[K"  # from here to the end of the line
+# More unchanged cells than it costs bytes to pass over them.
+_PASSED_FROM = 4
+
+
+_S = TypeVar("_S")
 
 
 class Terminal(Protocol):
@@ -96,24 +105,60 @@ class Ink:
 
         The line must not be wider than `width`.
         """
-        if console.color_system != self._system:
-            self._system = console.color_system
-            self._codes.clear()
-            self._switches.clear()
+        self._prepare(console)
         switches = self._switches
         pieces: list[str] = []
         now: Tone | None = None
-        used = 0
-        for text, tone, _ in line.spans:
+        spans, starts = self.shown(line)
+        for text, tone, _ in spans:
             if tone is not now:
                 # `or` would take the switch between equal styles for an unknown one.
                 code = switches.get((now, tone))
                 pieces.append(self._switch(now, tone) if code is None else code)
                 now = tone
-            shown = self._shown(text)
-            used += len(shown) if shown.isascii() else wide_cells(shown)
-            pieces.append(shown)
-        if (left := width - used) > 0:
+            pieces.append(text)
+        self._end(pieces, now, width - starts[-1])
+        return "".join(pieces)
+
+    def update(self, new: LineStrip, old: LineStrip, row: int, console: Terminal) -> str:
+        """Codes that turn a line on the terminal into another; as `text` without a style around.
+
+        Unchanged cells are passed over. Both strips are of this ink and equally wide, from column 1
+        of `row`, counted from 1.
+        """
+        self._prepare(console)
+        spans, starts, known = new.spans, new.starts, old.known.get
+        pieces, now, done = list[str](), None, -1
+        for at, span in enumerate(spans):
+            if known(starts[at]) == span or not span.text:
+                continue
+            if done < 0:
+                pieces.append(f"\x1b[{row};{starts[at] + 1}H")
+            elif starts[at] - starts[done] > _PASSED_FROM:
+                pieces.append(f"\x1b[{starts[at] + 1}G")
+                done = at
+            for text, tone, _ in spans[done if done >= 0 else at : at + 1]:
+                if tone is not now:
+                    pieces.append(self._switch(now, tone))
+                    now = tone
+                pieces.append(text)
+            done = at + 1
+        left = new.width - starts[-1] if starts[-1] < old.starts[-1] else 0
+        if left and done != len(spans):
+            pieces.append(f"\x1b[{row};{starts[-1] + 1}H")
+        self._end(pieces, now, left)
+        return "".join(pieces)
+
+    def _prepare(self, console: Terminal) -> None:
+        """Forget the codes of another number of colours."""
+        if console.color_system != self._system:
+            self._system = console.color_system
+            self._codes.clear()
+            self._switches.clear()
+
+    def _end(self, pieces: list[str], now: Tone | None, left: int) -> None:
+        """Codes for so many blank cells behind a line, and for no style."""
+        if left > 0:
             pieces.append(self._switch(now, Tone.PLAIN))
             now = Tone.PLAIN
             # Erased cells have the terminal's own colours: only without an active code.
@@ -121,10 +166,23 @@ class Ink:
             pieces.append(_ERASE if bare else " " * left)
         if now is not None and self._code(now) != _NOTHING:
             pieces.append(_RESET)
-        return "".join(pieces)
+
+    def shown(self, line: Line) -> tuple[Sequence[Span], list[int]]:
+        """The spans as sent, and the first cell of each, at last the cells of all.
+
+        It is the last check that nothing unprintable passes.
+        """
+        spans = line.spans
+        texts = [text for text, _, _ in spans]
+        whole = "".join(texts)
+        if not whole.isprintable() or (self.plain and not whole.isascii()):
+            spans = tuple(span._replace(text=self._shown(span.text)) for span in spans)
+            texts = [text for text, _, _ in spans]
+            whole = "".join(texts)
+        sizes = map(len if is_narrow(whole) else cells, texts)
+        return spans, [*accumulate(sizes, initial=0)]
 
     def _shown(self, text: str) -> str:
-        """The text as sent; the last check that nothing unprintable passes."""
         text = text if text.isprintable() else printable(text)
         return ascii_only(text) if self.plain else text
 
@@ -173,9 +231,14 @@ def _without_defaults(style: Style) -> Style:
 
 
 class LineStrip(Strip):
-    """A line in `width` cells; it must not be wider."""
+    """A line in `width` cells; it must not be wider.
 
-    __slots__ = ["ink", "is_whole", "line", "text_sent", "width"]
+    `is_sent`: the terminal has it, unless something else was drawn over it since. `spans`,
+    `starts`, `known`: as `Ink.shown`, and the spans by their first cell, once it is compared.
+    """
+
+    __slots__ = ["ink", "is_sent", "is_whole", "known", "line", "spans", "starts", "text_sent",
+                 "width"]  # fmt: skip
 
     def __init__(self, line: Line, width: int, ink: Ink) -> None:
         # `Strip.__init__` runs only if needed: see `__getattr__`.
@@ -184,6 +247,21 @@ class LineStrip(Strip):
         self.ink = ink
         self.text_sent: str | None = None
         self.is_whole = False
+        self.is_sent = False
+        self.known: dict[int, Span] = {}
+        self.spans: Sequence[Span] = ()
+        self.starts: list[int] = []
+
+    def update(self, old: Strip | None, row: int, console: Terminal) -> str:
+        """Codes that draw it on a row, counted from 1, where the terminal has the strip `old`."""
+        self.is_sent = True
+        if not isinstance(old, LineStrip) or not old.is_sent or old.ink is not self.ink:
+            return f"\x1b[{row}H{self.render(console)}"
+        for strip in (self, old):
+            if not strip.known:
+                strip.spans, strip.starts = self.ink.shown(strip.line)
+                strip.known = dict(zip(strip.starts, strip.spans, strict=False))
+        return self.ink.update(self, old, row, console)
 
     def __getattr__(self, name: str) -> Any:
         """An attribute of Textual's strip: build its segments first."""
@@ -200,6 +278,7 @@ class LineStrip(Strip):
     def render(self, console: Terminal) -> str:
         if self.text_sent is None:
             self.text_sent = self.ink.text(self.line, self.width, console)
+        self.is_sent = True
         return self.text_sent
 
     def divide(self, cuts: Iterable[int]) -> Sequence[Strip]:
@@ -250,28 +329,49 @@ class Lines(Widget):
             for y, (old, new) in enumerate(zip_longest(before, self._shown))
             if old is not new and old != new
         ]
-        for y in changed:
-            self._strips.pop(y, None)
-        if changed:
+        old = {y: self._strips.pop(y, None) for y in changed}
+        if not old:
+            return
+        screen = self.screen
+        if isinstance(screen, LineScreen) and screen.redrawn is not None:
+            screen.redrawn.append((self, old))
+        else:
             self.refresh(*_regions(changed, self.size.width))
+
+    def updates(self, old: Mapping[int, Strip | None], console: Terminal) -> Iterator[str]:
+        """Codes that draw the lines whose strips on the terminal are `old`."""
+        _, top, width, _ = self.region
+        self._fit(width)
+        for y, strip in old.items():
+            yield self._make(y, width).update(strip, top + y + 1, console)
+
+    def below(self, top: int, width: int) -> int:
+        """Row below it, or -1 unless it is laid out from `top` on as tall as it is to be."""
+        if self._height <= 0:
+            return top
+        laid_out = self.region == Region(0, top, width, self._height)
+        return top + self._height if laid_out else -1
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Strips of a region; the widget has no border or padding."""
         width = self.size.width
-        if width != self._strips_width:
-            # Inks depend on the edge of the terminal.
-            self._forget()
-            self._strips_width = width
+        self._fit(width)
         kept = self._strips
         strips = [kept[y] if y in kept else self._make(y, width) for y in crop.line_range]
         if crop.column_span != (0, width):
             strips = [strip.crop(*crop.column_span) for strip in strips]
         return strips
 
+    def _fit(self, width: int) -> None:
+        if width != self._strips_width:
+            # Inks depend on the edge of the terminal.
+            self._forget()
+            self._strips_width = width
+
     def render_line(self, y: int) -> Strip:
         return self._make(y, self.size.width)
 
-    def _make(self, y: int, width: int) -> Strip:
+    def _make(self, y: int, width: int) -> LineStrip:
         """Strip of a line, cached until the line or the width changes."""
         shown = crop(self._shown[y], width) if y < len(self._shown) else BLANK
         self._strips[y] = strip = LineStrip(shown, width, self._ink(shown.fill))
@@ -315,8 +415,57 @@ def _regions(changed: Sequence[int], width: int) -> Iterator[Region]:
     yield Region(0, first, width, last - first + 1)
 
 
-class Panels(Lines):
-    """Panels below the table, or the lines of a screen without one."""
+class LineScreen(Screen[_S]):
+    """Screen of `Lines` from top to bottom, and a prompt below them.
+
+    What a paint changes is written to the terminal at once, only the cells that differ, where
+    Textual has nothing to draw; else Textual draws all of these lines, at its next turn. What it
+    draws is what the lines are then, so that it puts right what it may have covered meanwhile.
+    """
+
+    redrawn: list[tuple[Lines, dict[int, Strip | None]]] | None = None
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Collect what the lines of this screen change, and draw it; not to be nested."""
+        self.redrawn = []
+        try:
+            yield
+        finally:
+            changes, self.redrawn = self.redrawn, None
+            if changes and not self._write(changes):
+                for widget, old in changes:
+                    widget.refresh(*_regions(list(old), widget.size.width))
+
+    def _write(self, changes: Sequence[tuple[Lines, dict[int, Strip | None]]]) -> bool:
+        app, driver = self.app, self.app._driver  # noqa: SLF001 - as `App._display`
+        if driver is None or not self._is_settled(driver):
+            return False
+        texts = [text for widget, old in changes for text in widget.updates(old, app.console)]
+        x, y = self.outer_size.clamp_offset(app.cursor_position)
+        app._begin_update()  # noqa: SLF001 - as above
+        driver.write(f"{''.join(texts)}\x1b[{y + 1};{x + 1}H")
+        app._end_update()  # noqa: SLF001 - as above
+        driver.flush()
+        app.post_display_hook()
+        return True
+
+    def _is_settled(self, driver: Driver) -> bool:
+        """Whether the terminal has this screen as it is laid out, and nothing above it."""
+        app = self.app
+        if driver.is_headless or driver.is_inline or app._batch_count or app._notifications:  # noqa: SLF001 - as `App._display`
+            return False
+        if self._dirty_widgets or self._repaint_required or self._layout_required:
+            return False
+        top = 0
+        for widget in self.children:
+            if top >= 0 and isinstance(widget, Lines):
+                top = widget.below(top, app.size.width)
+        return top >= 0 and app.screen is self and not self._scroll_required
+
+
+class ScrolledLines(Lines):
+    """Lines that the wheel scrolls."""
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
@@ -325,6 +474,10 @@ class Panels(Lines):
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()
         self.post_message(Wheel(-WHEEL_LINES))
+
+
+class Panels(ScrolledLines):
+    """Panels below the table, or the lines of a screen without one."""
 
 
 class ChangeBanner(Lines):
@@ -372,7 +525,7 @@ class CpuDetail(Lines):
         self.show(indented(lines), height)
 
 
-class CpuTableView(Lines):
+class CpuTableView(ScrolledLines):
     """Table of CPUs; draws only the rows in view."""
 
     def __init__(self, *, ascii_only: bool = False) -> None:
@@ -398,14 +551,6 @@ class CpuTableView(Lines):
             at = cursor.index - cursor.top
             body[at : at + 1] = [selected(line) for line in body[at : at + 1]]
         self.show([*indented([header_line(columns, view)]), *body], height)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        event.stop()
-        self.post_message(Wheel(WHEEL_LINES))
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        event.stop()
-        self.post_message(Wheel(-WHEEL_LINES))
 
 
 def _clickable_body(  # noqa: PLR0917 - of `LastResults`
@@ -447,38 +592,3 @@ class MainLayout:
         self.table.show([], 0)
         self.panels.show(indented(body) if indent else body, room)
         self.detail.show([], 0)
-
-
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-_KEPT = 2  # of the frame on screen, and of the one before, which a way back shows again
-
-
-class LastResults(Generic[_P, _R]):
-    """A function that keeps its last two results, by the identity of its arguments.
-
-    Numbers, texts and tuples may be equal instead. A key press draws the frame again that is on
-    screen already: what it does not change isn't computed again.
-    """
-
-    def __init__(self, work: Callable[_P, _R]) -> None:
-        self._work = work
-        self._kept: list[tuple[tuple[object, ...], _R]] = []
-
-    def __call__(self, *args: _P.args, **named: _P.kwargs) -> _R:
-        of = (*args, *named.values())
-        for at, (known, result) in enumerate(self._kept):
-            if _same(known, of):
-                if at:
-                    self._kept.insert(0, self._kept.pop(at))
-                return result
-        result = self._work(*args, **named)
-        self._kept = [(of, result), *self._kept[: _KEPT - 1]]
-        return result
-
-
-def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    return len(one) == len(other) and all(
-        a is b or (isinstance(a, (int, str, tuple)) and type(a) is type(b) and a == b)
-        for a, b in zip(one, other, strict=True)
-    )

@@ -10,7 +10,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.cli.main import build_parser
-from nftop.cli.parsers.cat_actions import GoneError, UsageError, actions, command, missed
+from nftop.cli.parsers.cat import GoneError, UsageError
+from nftop.cli.parsers.cat_actions import actions, command, missed
 from nftop.model.change import (
     Action,
     CreateGroup,

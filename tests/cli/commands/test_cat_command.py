@@ -14,10 +14,12 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.cli.commands import apply as change
-from nftop.cli.commands import cat, undo
+from nftop.cli.commands import cat, cat_show, undo
 from nftop.cli.compose import gates
 from nftop.cli.main import build_parser
+from nftop.cli.parsers.cat import shows
 from nftop.control import gate as gate_module
+from nftop.control import journal as journal_module
 from nftop.control.backend import CLASSES, AbsentError
 from nftop.control.backends import BACKENDS
 from nftop.control.cpufreq.cpufreq import CPUFREQ, Cpufreq
@@ -111,6 +113,8 @@ class CommandHost:
         with pytest.MonkeyPatch.context() as patch:  # pytest puts its own back before a test
             for name in ("stdin", "stdout", "stderr"):
                 patch.setattr(sys, name, self.terminal)
+            if shows(options):
+                return cat_show.cat_show(options)
             code: int = getattr(cat if subcommand == "cat" else undo, subcommand)(options)
         return code
 
@@ -161,7 +165,7 @@ def command_host(monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandHost]:
 
     for module in (gate_module, gates):
         monkeypatch.setattr(module, "open_gate", near_gate)
-    for module in (cat, undo, gates):
+    for module in (journal_module, undo, gates):
         monkeypatch.setattr(module, "FileJournal", lambda: result.journal)
     monkeypatch.setattr(gates, "open_classes", lambda: host)
     rows = {
@@ -384,7 +388,7 @@ def test_what_was_cut_off_is_reported_where_classes_and_changes_are_shown(
     command_host: CommandHost, monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
     nothing = ResctrlTable(groups=(), domains=())
-    monkeypatch.setattr(cat, "table_of", lambda _: nothing)
+    monkeypatch.setattr(cat_show, "table_of", lambda _, metered: nothing)
     command_host.run(f"{SET} --yes")
     assert command_host.run("cat show --json") == 0
     assert json.loads(command_host.text)["unfinished"] is None

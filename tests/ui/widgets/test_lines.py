@@ -14,7 +14,8 @@ from textual.strip import Strip
 
 from nftop.render.base.line import Line, Span, Tone, crop, line
 from nftop.render.base.text import printable
-from nftop.ui.widgets.lines import Ink, LastResults, LineStrip, _regions
+from nftop.ui.last_results import LastResults
+from nftop.ui.widgets.lines import Ink, LineStrip, _regions
 from tests.ui.emulator import Screen, cells
 
 WIDTH = 24
@@ -69,6 +70,30 @@ def test_it_draws_what_the_segments_would(
     text = LineStrip(drawn, WIDTH, pen).render(console(system))
     assert shown(text) == shown(wanted.render(console(system)))
     assert len(text) <= len(wanted.render(console(system)))
+
+
+@given(st.lists(spans, max_size=6), st.data(), st.booleans(), st.sampled_from(["", "reverse"]))
+def test_an_update_leaves_what_the_whole_line_would(
+    before: list[Span], data: st.DataObject, to_edge: bool, fill: str
+) -> None:
+    kept = data.draw(st.lists(st.booleans(), min_size=len(before), max_size=len(before)))
+    after = [span if keep else data.draw(spans) for span, keep in zip(before, kept, strict=True)]
+    pen = ink(to_edge=to_edge, fill=fill)
+    old, new = (LineStrip(crop(Line(tuple(i)), WIDTH), WIDTH, pen) for i in (before, after))
+    sent = old.render(console())
+    assert shown(sent + new.update(old, 1, console())) == shown(new.render(console()))
+
+
+def test_an_update_passes_over_what_stays() -> None:
+    def strip(number: str) -> LineStrip:
+        return LineStrip(line("unchanged ", Span(number, Tone.BAD), " tail"), WIDTH, pen)
+
+    pen = ink()
+    old, new, other = strip("12"), strip("13"), strip("14")
+    assert new.update(old, 3, console()) == f"\x1b[3H{new.render(console())}", "it was never sent"
+    assert "unchanged" not in other.update(new, 3, console())
+    assert other.update(new, 3, console()).startswith("\x1b[3;11H")
+    assert strip("14").update(other, 3, console()) == ""
 
 
 @given(lines, st.integers(0, WIDTH + 3), st.integers(0, WIDTH + 3))
