@@ -36,6 +36,7 @@ from nftop.sources.resctrl.files import (
     folders,
     holder,
     inode,
+    is_held_by_others_only,
     mba_unit,
     read_as,
     read_text,
@@ -211,12 +212,17 @@ class Resctrl(ClassBackend):
 
     @contextlib.contextmanager
     def lock(self, limit_s: float) -> Iterator[None]:
-        """resctrl's own: flock(2) on its mount, exclusive, as resctrl.rst has it."""
+        """resctrl's own: flock(2) on its mount, exclusive, as resctrl.rst has it.
+
+        Other users can hold it too. They can't change classes, so after a moment it is not theirs
+        to hold: else they could keep a change from being reverted.
+        """
         handle = os.open(self.mount.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         path = self.mount.path
         with hold_flock(
-            handle, limit_s, lambda: f"{holder(self.root, path)} has held resctrl's lock"
-        ):
+            handle, limit_s, lambda: f"{holder(self.root, path)} has held resctrl's lock",
+            lambda: is_held_by_others_only(self.root, path),
+        ):  # fmt: skip
             yield
 
     def _groups(self) -> tuple[GroupFiles, ...]:
