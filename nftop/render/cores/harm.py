@@ -19,6 +19,7 @@ from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.cpu import WAIT_RATIO_MOST
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.owner import rank
 from nftop.model.struct import dataclass, field
 from nftop.model.usual import USUAL_METRICS, UsualTable
 from nftop.render.base.bars import METRICS as BAR_METRICS
@@ -420,12 +421,14 @@ def _nf_harm(frame: Frame, nf: NfRow, trends: RowTrends, waiting: Set[Cpu]) -> f
 def nfs_by_harm(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
     """Network functions with their harm, the worst first; equal ones keep their order.
 
+    Those of unprivileged users come last: these can give any number.
+
     From `SICK` on one is sick.
     """
     infos, waits = frame.cpus.topology.cpus, frame.cpus.columns["wait_ratio"].values
     waiting = {infos[row].cpu for row in np.flatnonzero(waits > WAIT_RATIO_MOST).tolist()}
     scored = [(nf, _nf_harm(frame, nf, trends, waiting)) for nf in frame.nfs]
-    return sorted(scored, key=lambda item: -round(item[1], 1))
+    return sorted(scored, key=lambda item: (rank(item[0].owner), -round(item[1], 1)))
 
 
 def cpu_harm(frame: Frame, trends: RowTrends) -> Floats:

@@ -473,7 +473,7 @@ class SocketFinder:
             for location in self._locations
             for socket in self.search.sockets_at(location, on_closed)
         ]
-        sockets += [found for path in self._listening for found in sockets_of(path, on_closed)]
+        sockets += [one for path in self._listening for one in sockets_of(path, on_closed)]
         chosen, left_out = admitted(sockets, self.search.sockets)
         once = tuple(dict.fromkeys([*left_out, *hidden]))
         more = len(once) - _MAX_SENTENCES

@@ -276,7 +276,7 @@ def test_a_socket_bound_by_a_thousand_names_is_one_and_names_of_nothing_are_none
     assert scandir.call_count < 50
 
 
-def test_listed_names_are_looked_up_in_few_other_views(host: Host, tmp_path: Path) -> None:
+def test_few_listed_names_are_opened_in_other_views(host: Host, tmp_path: Path) -> None:
     (host.proc / "self/net/unix").write_text(_listed([f"/opt/{i}/{NAME}" for i in range(3000)]))
     for pid in range(20, 30):
         host.process(str(pid), f"mnt:[{pid}]", tmp_path)

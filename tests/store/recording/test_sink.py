@@ -375,7 +375,7 @@ def test_what_goes_of_a_rotation_is_the_oldest_and_of_its_own_name(tmp_path: Pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="files of another user")
-def test_files_that_another_user_put_beside_a_rotation_cost_none_of_it(tmp_path: Path) -> None:
+def test_files_of_another_user_cost_no_recording_of_a_rotation(tmp_path: Path) -> None:
     data = taken(1, cpus=2).data
     tmp_path.chmod(0o1777)
     own, planted = (
