@@ -93,10 +93,7 @@ def _word(value: object) -> str | None:
 
 
 def text_cell(name: str | None) -> str | None:
-    """A name without control characters, and not a formula to a spreadsheet.
-
-    Some split cells at semicolons, and East Asian ones take wide characters for narrow ones.
-    """
+    """A name without control characters, and not a formula to a spreadsheet of any language."""
     return None if name is None else _FORMULA.sub(r"\1'", printable(name))
 
 

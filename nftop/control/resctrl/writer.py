@@ -214,8 +214,7 @@ class Resctrl(ClassBackend):
     def lock(self, limit_s: float) -> Iterator[None]:
         """resctrl's own: flock(2) on its mount, exclusive, as resctrl.rst has it.
 
-        Other users can hold it too. They can't change classes, so after a moment it is not theirs
-        to hold: else they could keep a change from being reverted.
+        Users who can't change classes can hold it too; after a moment theirs does not count.
         """
         handle = os.open(self.mount.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         path = self.mount.path

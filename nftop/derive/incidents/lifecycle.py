@@ -157,10 +157,7 @@ def step_incidents(
 
 
 def _worst_causes(causes: Sequence[Cause], state: IncidentState, frame: Frame) -> list[Cause]:
-    """At most `MOST_OPEN` in their order: those that harm most, then those that are open.
-
-    Those of unprivileged users only come last.
-    """
+    """At most `MOST_OPEN` in their order: privileged, then most harmful, then open ones."""
     if len(causes) <= MOST_OPEN:
         return list(causes)
     drops = {nf.key: number_of(nf.readings["drop_packets_per_s"]) for nf in frame.nfs}

@@ -419,9 +419,7 @@ def _nf_harm(frame: Frame, nf: NfRow, trends: RowTrends, waiting: Set[Cpu]) -> f
 
 
 def nfs_by_harm(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
-    """Network functions with their harm, the worst first; equal ones keep their order.
-
-    Those of unprivileged users come last: these can give any number.
+    """Network functions with their harm, the worst first; unprivileged users' come last.
 
     From `SICK` on one is sick.
     """

@@ -243,8 +243,8 @@ def listening(unix_sockets: Path, pattern: re.Pattern[bytes]) -> tuple[str, ...]
 def _files_of(paths: Iterable[Path], *, own: bool) -> Iterator[Path]:
     """Of the names that sockets were bound by, one for each file, which is a socket or closed.
 
-    A user can bind any name in a mount namespace or below a folder of their own, and one file has
-    any number of names. In nftop's `own` view the kernel gives the one without links.
+    A user can bind any name in a mount namespace, and one file has any number of names. In nftop's
+    `own` view the kernel gives the one without links.
     """
     seen = set[tuple[int, int]]()
     for path in paths:
@@ -363,7 +363,7 @@ class SocketSearch(ABC):
         self._read = Counter[int]()
 
     def begin(self) -> None:
-        """Begin a look: entries of unprivileged users' folders count from now on."""
+        """Begin a look, which counts entries of unprivileged users' folders."""
         self._read.clear()
 
     def scan(

@@ -202,8 +202,7 @@ def _lock_file(path: str) -> str:
 def is_held_by_others_only(root: Path, path: str) -> bool:
     """Whether no process of root's holds the lock, by the open files of all (proc_pid_fdinfo(5)).
 
-    Any user can take it. /proc/locks has the pid of a process that may be gone: a root's script
-    holds it so too. False if processes or their files are hidden from nftop.
+    /proc/locks has the pid of a process that may be gone. False if any are hidden from nftop.
     """
     proc = root / "proc"
     if link_target(proc / "self/ns/pid") != _FIRST_PID_NAMESPACE:
