@@ -51,7 +51,7 @@ MAY: Mapping[str, str] = {
     # Unix sockets of NFs, which are asked only what the client has in its allow-list.
     "sources/nf_session/connection.py": "socket.socket socket.AF_UNIX",
     # inotify(7) has no wrapper.
-    "sources/nf_session/discovery.py": "os.stat_result os.fsencode os.path.is* ctypes.*",
+    "sources/nf_session/discovery.py": "os.stat_result os.fstat os.fsencode os.path.is* ctypes.*",
     "sources/dpdk/client.py": "socket.socket socket.SOCK_SEQPACKET socket.MSG_*",
     "sources/dpdk/latency.py": "socket.socket socket.SOCK_SEQPACKET socket.MSG_*",
     "sources/ovs/jsonrpc.py": "socket.socket socket.SOCK_STREAM socket.MSG_*",
@@ -75,7 +75,7 @@ MAY: Mapping[str, str] = {
     "sources/ssh.py": "subprocess.Popen subprocess.TimeoutExpired subprocess.DEVNULL "
     "subprocess.PIPE os.dup terminate kill",
     # External programs with a time limit, and helper processes for libraries that may crash or
-    # hang: started here and nowhere else in sources.
+    # hang, and the guard: started here and nowhere else.
     "sources/runtime/helper.py": "subprocess.Popen subprocess.TimeoutExpired subprocess.DEVNULL "
     "subprocess.PIPE socket.socketpair "
     "socket.socket kill os.fdopen os.memfd_create sys.executable signal.Signals "
@@ -130,9 +130,9 @@ MAY: Mapping[str, str] = {
     "control/journal_entry.py": "getattr hashlib.sha256 os.fspath pathlib.Path",
     # Whether a guard is a child of this process.
     "control/journal_check.py": "os.waitid os.P_PID os.WEXITED os.WNOHANG os.WNOWAIT",
-    # The guard: a process of its own, started here and nowhere else.
-    "control/guard_client.py": "subprocess.Popen socket.socketpair socket.socket socket.MSG_* "
-    "subprocess.TimeoutExpired pathlib.Path os.fspath os.fdopen os.memfd_create sys.executable",
+    # The channel to the guard, a helper process.
+    "control/guard_client.py": "subprocess.Popen socket.socket socket.MSG_* "
+    "subprocess.TimeoutExpired",
     # Who asks.
     "control/gate.py": "os.environ os.getuid os.geteuid pwd.getpwuid",
     "control/backends.py": "pathlib.Path",
@@ -169,7 +169,7 @@ MAY: Mapping[str, str] = {
     "os.readlink os.rename os.unlink os.geteuid os.fspath os.strerror os.O_* os.stat_result "
     "pathlib.Path os.environ os.fdopen pwd.getpwuid open mkdir rename unlink",
     "store/recording/sink.py": "os.write os.close os.pread os.fstat os.fdatasync os.ftruncate "
-    "os.lseek os.SEEK_SET pathlib.Path",
+    "os.geteuid os.lseek os.SEEK_SET pathlib.Path",
     # Baselines that the operator asked to be kept: a file beside the old one, in its place then.
     "cli/compose/baselines.py": "os.environ pathlib.Path",
     "store/user/baselines.py": "os.close os.pread pathlib.Path",

@@ -27,6 +27,7 @@ CLASSES = ""
 StepT = TypeVar("StepT")
 HistoryReader: TypeAlias = Callable[[], Sequence[Entry]]
 _PAUSE_S = 0.005
+_MOMENT_S = 1.0  # longer than a program with part in a lock holds it
 
 
 class LockedError(Exception):
@@ -194,13 +195,18 @@ def own_lock(folder: Path, name: str, limit_s: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def hold_flock(handle: int, limit_s: float, holder: Callable[[], str]) -> Iterator[None]:
+def hold_flock(
+    handle: int, limit_s: float, holder: Callable[[], str], void: Callable[[], bool] | None = None
+) -> Iterator[None]:
     """Hold flock(2) of an open file, exclusively; closes the file, which releases the lock.
 
-    `holder`: beginning of the message of LockedError, raised after `limit_s`.
+    `holder`: beginning of the message of LockedError, raised after `limit_s`. `void`: whether the
+    lock that another process holds does not count; asked after _MOMENT_S.
     """
     try:
-        if not take_flock(handle, limit_s):
+        at_first_s = limit_s if void is None else min(limit_s, _MOMENT_S)
+        taken = take_flock(handle, at_first_s) or (void is not None and void())
+        if not taken and not take_flock(handle, limit_s - at_first_s):
             raise LockedError(f"{holder()} for {limit_s:g} s")
         yield
     finally:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import IO, Any
 
 from nftop.control.backend import AnyBackend
@@ -26,18 +23,12 @@ from nftop.control.journal_entry import (
 from nftop.control.series import ALIVE, END, TRY
 from nftop.control.wording import GUARD_ENDED, GUARD_IS_SLOW, HISTORY
 from nftop.model.change import Change, Proposal, Receipt
+from nftop.sources.runtime import helper
 from nftop.sources.runtime.readiness import wait_readable
 
 # Time limit of the guard: it may move thousands of threads, and wait for resctrl's lock.
 _ANSWER_S = 90.0
 _END_S = 5.0
-# The caller's environment must not reach root's Python, nor a package in nftop's folder precede
-# Python's own. The arguments are the folder of the package and the guard's module.
-_START = (
-    "import runpy, sys; folder, name = sys.argv[1:]; sys.path.insert(0, folder); import nftop; "
-    "sys.path.append(sys.path.pop(0)); runpy.run_module(name, run_name='__main__')"
-)
-_ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 _NOTHING = Receipt("reverted", ("nothing was under way",))
 
 
@@ -195,19 +186,7 @@ def _ask(what: Mapping[str, Any]) -> GuardedChange:
 
 def _started(what: Mapping[str, Any]) -> tuple[subprocess.Popen[bytes], socket.socket, IO[bytes]]:
     """A guard with a request, the channel to it, and its standard error."""
-    ours, theirs = socket.socketpair()
-    errors = os.fdopen(os.memfd_create("nftop"), "w+b")
-    with theirs:
-        folder = os.fspath(Path(__file__).resolve().parents[2])
-        command = [sys.executable, "-I", "-c", _START, folder, "nftop.control.guard_process"]
-        guard = subprocess.Popen(  # noqa: S603 - words of our own
-            command,
-            stdin=theirs.fileno(),
-            stdout=theirs.fileno(),
-            stderr=errors,
-            env=_ENVIRONMENT,
-            start_new_session=True,
-        )
+    guard = helper.start("nftop.control.guard_process", new_session=True)
     with contextlib.suppress(OSError):  # it ended at once: it has no answer then either
-        ours.sendall(json.dumps(what).encode() + b"\n")
-    return guard, ours, errors
+        guard.channel.sendall(json.dumps(what).encode() + b"\n")
+    return guard.process, guard.channel, guard.errors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,8 @@ from nftop.model.frame import CpuTable, Frame
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.missing import Missing, Reason
 from nftop.render.base.text import printable
+
+_FORMULA = re.compile(r"(^|;)(?=[=+@\-\uff1d\uff0b\uff20\uff0d])")
 
 CPU_NAMES = tuple(metric.id for metric in CPU_METRICS)
 HEADER: tuple[str, ...] = (
@@ -90,11 +93,8 @@ def _word(value: object) -> str | None:
 
 
 def text_cell(name: str | None) -> str | None:
-    """A name without control characters, and not a formula to a spreadsheet."""
-    if name is None:
-        return None
-    shown = printable(name)
-    return "'" + shown if shown[:1] in ("=", "+", "-", "@") else shown
+    """A name without control characters, and not a formula to a spreadsheet of any language."""
+    return None if name is None else _FORMULA.sub(r"\1'", printable(name))
 
 
 def _text(rows: Iterable[Sequence[Any]]) -> str:

@@ -146,23 +146,18 @@ def cores(facts: CpufreqFacts, state: State) -> tuple[CoreSettings, ...]:
         base = policy.base_khz
         rows += [
             CoreSettings(
-                cpu=cpu,
-                siblings=tuple(sorted(facts.siblings.get(cpu, ()))),
-                together=policy.cpus if len(policy.cpus) > 1 else (),
-                driver=policy.driver,
-                priority=kinds.get(Cpu(cpu)),
-                base_khz=base,
+                cpu=cpu, siblings=tuple(sorted(facts.siblings.get(cpu, ()))),
+                together=policy.cpus if len(policy.cpus) > 1 else (), driver=policy.driver,
+                priority=kinds.get(Cpu(cpu)), base_khz=base,
                 min_khz=None if low is None else int(low),
-                max_khz=None if high is None else int(high),
-                least_khz=policy.least_khz,
-                most_khz=policy.most_khz,
-                governor=state.get(policy.cell("governor")),
+                max_khz=None if high is None else int(high), least_khz=policy.least_khz,
+                most_khz=policy.most_khz, governor=state.get(policy.cell("governor")),
                 epp=state.get(policy.cell("epp")),
                 pinned=base is not None and low == high == str(base),
             )
             for cpu in policy.cpus
             if cpu not in facts.offline
-        ]
+        ]  # fmt: skip
     return tuple(sorted(rows, key=lambda row: row.cpu))
 
 

@@ -37,6 +37,7 @@ from nftop.sources.resctrl.files import (
     folders,
     holder,
     inode,
+    is_held_by_others_only,
     mba_unit,
     read_as,
     read_text,
@@ -212,12 +213,16 @@ class Resctrl(ClassBackend):
 
     @contextlib.contextmanager
     def lock(self, limit_s: float) -> Iterator[None]:
-        """resctrl's own: flock(2) on its mount, exclusive, as resctrl.rst has it."""
+        """resctrl's own: flock(2) on its mount, exclusive, as resctrl.rst has it.
+
+        Users who can't change classes can hold it too; after a moment theirs does not count.
+        """
         handle = os.open(self.mount.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         path = self.mount.path
         with hold_flock(
-            handle, limit_s, lambda: f"{holder(self.root, path)} has held resctrl's lock"
-        ):
+            handle, limit_s, lambda: f"{holder(self.root, path)} has held resctrl's lock",
+            lambda: is_held_by_others_only(self.root, path),
+        ):  # fmt: skip
             yield
 
     def _groups(self) -> tuple[GroupFiles, ...]:

@@ -42,6 +42,7 @@ from nftop.model.frame import Finding, Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
 from nftop.model.missing import Missing, Reason, number_or
+from nftop.model.owner import rank
 from nftop.model.sample import ThreadTable
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.subject import Subject
@@ -69,6 +70,7 @@ class Followed:
         over_ns: CLOCK_MONOTONIC of the first tick without its cause; None while that is seen.
         drops: of its victims.
         shown_by: rules and subjects of its findings.
+        foreign: all of its victims are unprivileged users', who can give any number.
     """
 
     key: CauseKey
@@ -81,6 +83,7 @@ class Followed:
     over_ns: int | None = None
     drops: DropCount = field(default_factory=DropCount)
     shown_by: frozenset[tuple[str, Subject]] = frozenset()
+    foreign: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +134,13 @@ def step_incidents(
             victims=ended.harmed, title=ended.title or ended.incident.title,
         )  # fmt: skip
         past.insert(0, replace(ended, incident=incident))
-    kept = tuple(past[:MOST_PAST])
+    forgotten = sorted(past, key=lambda item: item.foreign)[MOST_PAST:]
+    gone = {item.incident.id for item in forgotten}
+    kept = tuple(item for item in past if item.incident.id not in gone)
     acknowledged = set(inputs.settings.acknowledged)
-    shown = sorted((item.incident for item in followed.values()), key=_harm)
+    shown = sorted(followed.values(), key=lambda item: (item.foreign, *_harm(item.incident)))
     output = Incidents(
-        tuple(_marked(item, acknowledged) for item in shown),
+        tuple(_marked(item.incident, acknowledged) for item in shown),
         tuple(_marked(item.incident, acknowledged) for item in kept),
     )
     here = {nf.key for nf in frame.nfs}
@@ -145,17 +150,20 @@ def step_incidents(
 
 
 def _worst_causes(causes: Sequence[Cause], state: IncidentState, frame: Frame) -> list[Cause]:
-    """At most `MOST_OPEN` in their order: those that harm most, then those that are open."""
+    """At most `MOST_OPEN` in their order: privileged, then most harmful, then open ones."""
     if len(causes) <= MOST_OPEN:
         return list(causes)
     drops = {nf.key: number_or(nf.readings["drop_packets_per_s"], 0.0) for nf in frame.nfs}
     open_ = {item.key for item in state.followed.values()}
 
-    def harm(number: int) -> tuple[int, float, bool]:
+    foreign = {nf.key for nf in frame.nfs if rank(nf.owner)}
+
+    def harm(number: int) -> tuple[bool, int, float, bool]:
         cause = causes[number]
         lost = sum(drops.get(key, 0.0) for key in cause.priced)
         severity = _severity((*cause.findings, *cause.effects), Price(lost), cause)
-        return -severity, -lost, cause.key not in open_
+        others = bool(cause.nfs) and foreign.issuperset(cause.nfs)
+        return others, -severity, -lost, cause.key not in open_
 
     kept = sorted(range(len(causes)), key=harm)[:MOST_OPEN]
     return [causes[number] for number in sorted(kept)]
@@ -360,6 +368,7 @@ def _follow(
     return Followed(
         cause.key, incident, began_ns, before, shown, title,
         takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops, shown_by=shown_by,
+        foreign=all(rank(nf.owner) for nf in victims) if victims else bool(known and known.foreign),
     )  # fmt: skip
 
 

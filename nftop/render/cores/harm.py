@@ -19,6 +19,7 @@ from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.cpu import WAIT_RATIO_MOST
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.owner import rank
 from nftop.model.struct import dataclass, field
 from nftop.model.usual import NEAR, USUAL_METRICS, UsualTable
 from nftop.render.base.bars import METRICS as BAR_METRICS
@@ -474,7 +475,7 @@ def _nf_harm(
 
 
 def nfs_by_harm(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
-    """Network functions with their harm, the worst first; equal ones keep their order.
+    """Network functions with their harm, the worst first; unprivileged users' come last.
 
     From `SICK` on one is sick.
     """
@@ -486,7 +487,7 @@ def nfs_by_harm(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
             key = victim.party.key
             worst[key] = max(worst.get(key, item.severity), item.severity)
     scored = [(nf, _nf_harm(nf, trends, waiting, worst)) for nf in frame.nfs]
-    return sorted(scored, key=lambda item: -round(item[1], 1))
+    return sorted(scored, key=lambda item: (rank(item[0].owner), -round(item[1], 1)))
 
 
 def cpu_harm(frame: Frame, trends: RowTrends) -> Floats:

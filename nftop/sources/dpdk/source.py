@@ -23,13 +23,7 @@ from nftop.sources.dpdk.client import WINDOW, TelemetryLink
 from nftop.sources.dpdk.latency import LatencyReader
 from nftop.sources.dpdk.protocol import TEXT_LIMIT, Answers, AppFacts, DpdkCounters
 from nftop.sources.nf_session.connection import RequestLink
-from nftop.sources.nf_session.discovery import (
-    ANY_FOLDER,
-    SocketSearch,
-    UnixSocket,
-    scan,
-    sockets_in,
-)
+from nftop.sources.nf_session.discovery import ANY_FOLDER, SocketSearch, UnixSocket
 from nftop.sources.nf_session.session import DialogueSession, NfClient, NfStatus
 from nftop.sources.nf_session.source import NfSource
 
@@ -55,7 +49,7 @@ class TelemetrySearch(SocketSearch):
             if runtime == "var/run" and (root / runtime).is_symlink():
                 continue  # /run again, and through /proc/<pid>/root it would lead to the host's
             parents = (
-                (root / runtime[:-2] / entry.name for entry in scan(root / runtime[:-2]))
+                (root / runtime[:-2] / entry.name for entry in self.scan(root / runtime[:-2]))
                 if runtime.endswith("/*")
                 else (root / runtime,)
             )
@@ -69,11 +63,11 @@ class TelemetrySearch(SocketSearch):
         if location.name == ANY_FOLDER:  # one for each file prefix
             folders = (
                 location.parent / entry.name
-                for entry in scan(location.parent, on_closed)
+                for entry in self.scan(location.parent, on_closed)
                 if entry.is_dir(follow_symlinks=False)
             )
         for folder in folders:
-            yield from sockets_in(folder, _SOCKET_NAME, on_closed)
+            yield from self.sockets_in(folder, _SOCKET_NAME, on_closed)
 
 
 class DpdkClient(NfClient[str, Answers, DpdkApp]):

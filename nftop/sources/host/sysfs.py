@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import re
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -120,6 +121,37 @@ def read_up_to(path: str, limit: int) -> bytes:
         return data
     finally:
         os.close(handle)
+
+
+_PATIENCE_S, _MOST_STUCK = 0.2, 4
+_reads: set[str] = set()  # paths that threads read; those of other processes' memory may hang
+
+
+def read_in_time(path: str, limit: int) -> bytes:
+    """As `read_up_to`, of a file for which the kernel locks a process' memory, such as `cmdline`.
+
+    A process can hold its own lock for ever. Raises OSError: TimeoutError after 0.2 s, and at once
+    while that read, or four others, have not ended.
+    """
+    result: list[bytes | OSError] = []
+
+    def read() -> None:
+        try:
+            result.append(read_up_to(path, limit))
+        except OSError as error:
+            result.append(error)
+        finally:
+            _reads.discard(path)
+
+    if path not in _reads and len(_reads) < _MOST_STUCK:
+        _reads.add(path)
+        thread = threading.Thread(target=read, name="nftop-read", daemon=True)
+        thread.start()
+        thread.join(_PATIENCE_S)
+    got = result[0] if result else TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT), path)
+    if isinstance(got, OSError):
+        raise got
+    return got
 
 
 def entries(path: str | Path) -> list[str]:

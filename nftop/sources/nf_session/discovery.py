@@ -15,6 +15,7 @@ import stat
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -29,7 +30,12 @@ SURVEY_NS = 5_000_000_000  # scanning every process and every /run/* is expensiv
 _ANEW_EVERY = 6  # surveys, until the namespaces of all processes are read again
 MAX_SOCKETS = 256
 _MAX_SENTENCES = 32
-_MAX_ENTRIES = 1024
+# Of folders that unprivileged users can fill, in one look: entries of a user, and of all.
+_MAX_ENTRIES, _MAX_ENTRIES_OF_ALL = 1024, 4096
+# Mount namespaces of an unprivileged user, and of all; more than a host has containers.
+_MAX_VIEWS, _MAX_VIEWS_OF_ALL = 64, 256
+_MAX_NAMES = 4096  # listed names looked up in other views than nftop's own
+_MAX_LIST_BYTES = 1 << 25  # of a /proc/net/unix: 300,000 sockets
 _PREFIX_LIMIT = 128
 ANY_FOLDER = "*"  # last component of a location that stands for all folders of its parent
 
@@ -68,18 +74,17 @@ def socket_at(status: os.stat_result, folder: Path, name: str) -> UnixSocket:
     return UnixSocket(key, path, prefix, ownership.of_socket(path, None))
 
 
-def sockets_in(
-    folder: Path, name: re.Pattern[str], on_closed: Callable[[str], None]
-) -> Iterator[UnixSocket]:
-    for entry in scan(folder, on_closed):
-        if not name.fullmatch(entry.name):
-            continue
-        try:
-            status = entry.stat(follow_symlinks=False)
-        except OSError:
-            continue
+def sockets_of(path: Path, on_closed: Callable[[str], None]) -> Iterator[UnixSocket]:
+    """The socket at `path`; none if there is none, or in a closed folder (`on_closed` gets it)."""
+    try:
+        status = path.lstat()
+    except PermissionError:
+        on_closed(str(path.parent))
+    except OSError:
+        return
+    else:
         if stat.S_ISSOCK(status.st_mode):
-            yield socket_at(status, folder, entry.name)
+            yield socket_at(status, path.parent, path.name)
 
 
 def admitted(
@@ -96,6 +101,15 @@ def admitted(
             best[socket.key] = socket
     owned = ownership.admitted(best.values(), lambda socket: socket.owner, MAX_SOCKETS, what)
     return tuple(owned[0]), owned[1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Views, nftop's own first; processes closed to nftop; sentences on views left out."""
+
+    views: tuple[FileSystemView, ...] = ()
+    closed: int = 0
+    left_out: tuple[str, ...] = ()
 
 
 class Views:
@@ -115,13 +129,13 @@ class Views:
         self._clock = clock
         self._lock = threading.Lock()
         self._seen_at_ns: int | None = None
-        self._seen: tuple[tuple[FileSystemView, ...], int] = ((), 0)
+        self._seen = _Seen()
         self._surveys = 0
         self._namespaces: Mapping[str, str] = {}
         self._settled: Mapping[str, str] = {}
 
-    def latest(self) -> tuple[tuple[FileSystemView, ...], int]:
-        """The views, nftop's own first, and the number of processes closed to nftop."""
+    def latest(self) -> _Seen:
+        """The views, at most five seconds old."""
         with self._lock:
             now_ns = self._clock()
             if self._seen_at_ns is None or now_ns - self._seen_at_ns >= SURVEY_NS:
@@ -129,14 +143,15 @@ class Views:
                 self._seen = self._survey()
             return self._seen
 
-    def _survey(self) -> tuple[tuple[FileSystemView, ...], int]:
+    def _survey(self) -> _Seen:
         # A process may enter its namespace a moment after its start, and then seldom another.
         known = self._settled if self._surveys % _ANEW_EVERY else {}
         self._surveys += 1
         namespaces, unseen = _namespaces(self._proc, known)
         before, self._namespaces = self._namespaces, namespaces
         self._settled = {pid: ns for pid, ns in namespaces.items() if before.get(pid) == ns}
-        return _views(self._root, self._proc, namespaces), unseen
+        views, left_out = _views(self._root, self._proc, namespaces)
+        return _Seen(views, unseen, left_out)
 
 
 def _namespaces(proc: Path, known: Mapping[str, str]) -> tuple[Mapping[str, str], int]:
@@ -146,7 +161,7 @@ def _namespaces(proc: Path, known: Mapping[str, str]) -> tuple[Mapping[str, str]
     """
     namespaces = {}
     unseen = 0
-    for entry in scan(proc):
+    for entry in _entries(proc, None):
         pid = entry.name
         # Some sandboxes close init to everyone, and it is no network function.
         if not pid.isdigit() or pid == "1":
@@ -160,7 +175,9 @@ def _namespaces(proc: Path, known: Mapping[str, str]) -> tuple[Mapping[str, str]
     return namespaces, unseen
 
 
-def _views(root: Path, proc: Path, namespaces: Mapping[str, str]) -> tuple[FileSystemView, ...]:
+def _views(
+    root: Path, proc: Path, namespaces: Mapping[str, str]
+) -> tuple[tuple[FileSystemView, ...], tuple[str, ...]]:
     own = link_target(proc / "self" / "ns" / "mnt")
     first_pid: dict[str, str] = {}
     for pid, namespace in namespaces.items():
@@ -172,29 +189,31 @@ def _views(root: Path, proc: Path, namespaces: Mapping[str, str]) -> tuple[FileS
         ):
             first_pid[namespace] = pid
     first_pid.pop(own, None)
-    others = [
-        FileSystemView(proc / pid / "root", proc / pid / "net" / "unix")
-        for pid in first_pid.values()
-    ]
-    return (FileSystemView(root, proc / "self" / "net" / "unix"), *others)
+    pids, left_out = ownership.admitted(
+        first_pid.values(), lambda pid: ownership.of_process(_owner_uid(proc / pid)), None,
+        "mount namespaces", (_MAX_VIEWS, _MAX_VIEWS_OF_ALL),
+    )  # fmt: skip
+    others = [FileSystemView(proc / pid / "root", proc / pid / "net" / "unix") for pid in pids]
+    return (FileSystemView(root, proc / "self" / "net" / "unix"), *others), left_out
+
+
+def _owner_uid(path: Path) -> int | None:
+    try:
+        return path.lstat().st_uid
+    except OSError:
+        return None
 
 
 def _is_trusted(path: Path) -> bool:
-    try:
-        return ownership.is_trusted(path.lstat().st_uid)
-    except OSError:
-        return False
+    uid = _owner_uid(path)
+    return uid is not None and ownership.is_trusted(uid)
 
 
-def scan(
-    folder: Path, on_closed: Callable[[str], None] = lambda _path: None
+def _entries(
+    folder: Path, most: int | None, on_closed: Callable[[str], None] = lambda _path: None
 ) -> list[os.DirEntry[str]]:
-    """Entries of a folder, sorted; none if it is absent, or closed (`on_closed` gets its path).
-
-    At most `_MAX_ENTRIES` of an unprivileged user's folder.
-    """
+    """Entries of a folder, sorted, at most `most`; none if it is absent or closed (`on_closed`)."""
     try:
-        most = None if ownership.is_trusted(folder.stat().st_uid) else _MAX_ENTRIES
         with os.scandir(folder) as entries:
             return sorted(islice(entries, most), key=lambda entry: entry.name)
     except PermissionError:
@@ -214,10 +233,36 @@ def inside(root: Path, path: str) -> Path:
 def listening(unix_sockets: Path, pattern: re.Pattern[bytes]) -> tuple[str, ...]:
     """Paths in a /proc/net/unix: the first group of each match."""
     try:
-        raw = unix_sockets.read_bytes()
+        with unix_sockets.open("rb") as file:
+            raw = file.read(_MAX_LIST_BYTES)
     except OSError:
         return ()
     return tuple(os.fsdecode(path) for path in pattern.findall(raw))
+
+
+def _files_of(paths: Iterable[Path], *, own: bool) -> Iterator[Path]:
+    """Of the names that sockets were bound by, one for each file, which is a socket or closed.
+
+    A user can bind any name in a mount namespace, and one file has any number of names. In nftop's
+    `own` view the kernel gives the one without links.
+    """
+    seen = set[tuple[int, int]]()
+    for path in paths:
+        try:
+            handle = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except PermissionError:
+            yield path
+            continue
+        except OSError:
+            continue
+        try:
+            about = os.fstat(handle)
+            key = (about.st_dev, about.st_ino)
+            if stat.S_ISSOCK(about.st_mode) and key not in seen:
+                seen.add(key)
+                yield Path(link_target(f"/proc/self/fd/{handle}")) if own else path
+        finally:
+            os.close(handle)
 
 
 def bounded(paths: Iterable[Path]) -> list[Path]:
@@ -315,6 +360,39 @@ class SocketSearch(ABC):
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
+        self._read = Counter[int]()
+
+    def begin(self) -> None:
+        """Begin a look, which counts entries of unprivileged users' folders."""
+        self._read.clear()
+
+    def scan(
+        self, folder: Path, on_closed: Callable[[str], None] = lambda _path: None
+    ) -> list[os.DirEntry[str]]:
+        """Entries of a folder, sorted; none if it is absent, or closed (`on_closed` gets its path).
+
+        Of folders that an unprivileged user can fill, a bounded number in one look.
+        """
+        try:
+            about = folder.stat()
+        except OSError:
+            return _entries(folder, 0, on_closed)
+        shared = about.st_mode & stat.S_IWOTH
+        if ownership.is_trusted(about.st_uid) and not shared:
+            return _entries(folder, None, on_closed)
+        uid = -1 if shared else about.st_uid
+        left = min(_MAX_ENTRIES - self._read[uid], _MAX_ENTRIES_OF_ALL - self._read.total())
+        entries = _entries(folder, left, on_closed)
+        self._read[uid] += len(entries)
+        return entries
+
+    def sockets_in(
+        self, folder: Path, name: re.Pattern[str], on_closed: Callable[[str], None]
+    ) -> Iterator[UnixSocket]:
+        """Sockets of a name in a folder."""
+        for entry in self.scan(folder, on_closed):
+            if name.fullmatch(entry.name):
+                yield from sockets_of(folder / entry.name, lambda _path: None)
 
     def own_folders(self, *names: str) -> list[str]:
         """Absolute paths in these variables, without the leading slash."""
@@ -324,10 +402,6 @@ class SocketSearch(ABC):
     @abstractmethod
     def usual(self, root: Path, *, own: bool) -> Iterable[Path]:
         """Usual locations below `root`; `own` if it is nftop's own file system."""
-
-    def location(self, socket: Path) -> Path:
-        """The location that a listening socket belongs to."""
-        return socket.parent
 
     @abstractmethod
     def sockets_at(self, location: Path, on_closed: Callable[[str], None]) -> Iterable[UnixSocket]:
@@ -353,6 +427,7 @@ class SocketFinder:
         self._clock = clock
         self._survey_at_ns: int | None = None
         self._locations: tuple[Path, ...] = ()
+        self._listening: tuple[Path, ...] = ()
         self._hidden: tuple[str, ...] = ()
         self._watch = FolderWatch()
         self._listed: tuple[tuple[UnixSocket, ...], tuple[str, ...]] = ((), ())
@@ -363,8 +438,10 @@ class SocketFinder:
         due = self._survey_at_ns is None or now_ns - self._survey_at_ns >= SURVEY_NS
         if due:
             self._survey_at_ns = now_ns
+            self.search.begin()
             self._survey()
         if self._watch.changed() or due:
+            self.search.begin()
             self._watch.watch(self._folders())
             self._listed = self._list()
         return self._listed
@@ -375,10 +452,10 @@ class SocketFinder:
 
     def _folders(self) -> Iterator[str]:
         """Folders whose names and modes decide which sockets there are."""
-        for location in self._locations:
+        for location in (*self._locations, *self._listening):
             if location.name == ANY_FOLDER:
                 yield os.fspath(location.parent)
-                for entry in scan(location.parent):
+                for entry in self.search.scan(location.parent):
                     if entry.is_dir(follow_symlinks=False):
                         yield entry.path
             else:
@@ -396,24 +473,29 @@ class SocketFinder:
             for location in self._locations
             for socket in self.search.sockets_at(location, on_closed)
         ]
+        sockets += [one for path in self._listening for one in sockets_of(path, on_closed)]
         chosen, left_out = admitted(sockets, self.search.sockets)
         once = tuple(dict.fromkeys([*left_out, *hidden]))
         more = len(once) - _MAX_SENTENCES
         return chosen, (*once[:_MAX_SENTENCES], *([f"and {more} more"] if more > 0 else []))
 
     def _survey(self) -> None:
-        views, unseen = self._views.latest()
+        seen = self._views.latest()
         locations: dict[Path, None] = {}
+        sockets: dict[Path, None] = {}
         listed: dict[str, tuple[str, ...]] = {}
-        for view in views:
-            locations |= dict.fromkeys(self.search.usual(view.root, own=view.root == self._root))
+        left = _MAX_NAMES
+        for view in seen.views:
+            own = view.root == self._root
+            locations |= dict.fromkeys(self.search.usual(view.root, own=own))
             network = view.network
             if network not in listed:
                 listed[network] = listening(view.unix_sockets, self.search.listening)
-            sockets = (inside(view.root, path) for path in listed[network])
-            folders = map(self.search.location, sockets)
-            # A folder of that name would stand for all folders of its parent.
-            locations |= dict.fromkeys(path for path in folders if path.name != ANY_FOLDER)
+            names = listed[network] if own else listed[network][:left]
+            left -= 0 if own else len(names)
+            paths = (inside(view.root, path) for path in names)
+            sockets |= dict.fromkeys(_files_of(paths, own=own))
+        self._listening = tuple(bounded(sockets))
         kept = bounded(locations)
         parents = {path.parent for path in kept if path.name == ANY_FOLDER}
         # A folder that is read as one of its parent's is not read again.
@@ -422,10 +504,11 @@ class SocketFinder:
             for path in kept
             if path.name == ANY_FOLDER or path.parent not in parents or _is_link(path)
         )
+        unseen = seen.closed
         subject = "1 process is" if unseen == 1 else f"{unseen} processes are"
         sockets_of = f"{self.search.label} in their containers can't be seen{_remedy()}"
         text = f"{subject} closed to this user, so {sockets_of}"
-        self._hidden = (text,) if unseen else ()
+        self._hidden = (*seen.left_out, *((text,) if unseen else ()))
 
 
 def _is_link(path: Path) -> bool:

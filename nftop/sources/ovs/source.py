@@ -18,7 +18,7 @@ from nftop.model.nf.ovs import OvsSwitch, OvsTable
 from nftop.model.owner import rank, suffix
 from nftop.model.struct import dataclass, replace
 from nftop.sources.nf_session.connection import ReplyError, RequestLink
-from nftop.sources.nf_session.discovery import SocketSearch, UnixSocket, sockets_in
+from nftop.sources.nf_session.discovery import SocketSearch, UnixSocket
 from nftop.sources.nf_session.session import DialogueSession, NfClient, NfStatus
 from nftop.sources.nf_session.source import NfSource
 from nftop.sources.ovs import jsonrpc
@@ -71,7 +71,7 @@ class ControlSearch(SocketSearch):
         ]
 
     def sockets_at(self, location: Path, on_closed: Callable[[str], None]) -> Iterable[UnixSocket]:
-        return sockets_in(location, _SOCKET_NAME, on_closed)
+        return self.sockets_in(location, _SOCKET_NAME, on_closed)
 
 
 @dataclass(frozen=True, slots=True)

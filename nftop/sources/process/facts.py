@@ -6,21 +6,24 @@ moment, so this is done for the processes of one selected CPU, or of an incident
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from nftop.model.ids import Cpu
 from nftop.model.sample import ProcessFacts
 from nftop.model.struct import replace
-from nftop.sources.host.sysfs import read_up_to, writable_name
+from nftop.sources.host.sysfs import read_in_time, read_up_to, writable_name
 from nftop.sources.trust.ownership import user_name
 
 FactsReader: TypeAlias = Callable[[int, Cpu], ProcessFacts | None]
 # The last: whether to read its memory by node.
 CulpritReader: TypeAlias = Callable[[int, Cpu, bool], ProcessFacts | None]
 
-_COMMAND_CHARACTERS = 512
+_COMMAND_CHARACTERS, _COMM_CHARACTERS = 512, 15
+_COMMAND_BYTES = 4 * _COMMAND_CHARACTERS
 _CGROUP_BYTES = 16_384
 _NUMA_BYTES = 1 << 20
 _CGROUP_V2 = "0::"  # cgroups(7), /proc/PID/cgroup: the line of the unified hierarchy
@@ -31,15 +34,18 @@ def process_facts(pid: int, cpu: Cpu) -> ProcessFacts | None:
 
     `cpu` is the CPU for which it is described.
     """
-    facts = _read(pid, ("cmdline",))
+    facts = _read(pid)
     if facts is None:
         return None
-    return replace(facts[0], cpu=cpu, command=_joined(facts[1] or ()))
+    command = _arguments(pid).replace("\0", " ").rstrip()
+    return replace(facts, cpu=cpu, command=command[:_COMMAND_CHARACTERS])
 
 
-def _joined(arguments: Iterable[str]) -> str:
-    """A command line; psutil keeps bytes that are no UTF-8 as halves of surrogate pairs."""
-    return writable_name(" ".join(arguments))[:_COMMAND_CHARACTERS]
+def _arguments(pid: int) -> str:
+    """Its arguments, each with a NUL behind it; bytes that are no UTF-8 are escaped."""
+    with contextlib.suppress(OSError):
+        return writable_name(os.fsdecode(read_in_time(f"/proc/{pid}/cmdline", _COMMAND_BYTES)))
+    return ""
 
 
 def culprit_facts(pid: int, cpu: Cpu, memory: bool) -> ProcessFacts | None:  # noqa: FBT001 - as called
@@ -47,42 +53,42 @@ def culprit_facts(pid: int, cpu: Cpu, memory: bool) -> ProcessFacts | None:  # n
 
     With `memory` also its memory by NUMA node.
     """
-    facts = _read(pid, ())
+    facts = _read(pid)
     if facts is None:
         return None
     nodes = node_bytes(read_text_of(pid, "numa_maps", _NUMA_BYTES)) if memory else ()
-    return replace(facts[0], cpu=cpu, node_bytes=nodes)
+    return replace(facts, cpu=cpu, node_bytes=nodes)
 
 
-def _read(pid: int, more: tuple[str, ...]) -> tuple[ProcessFacts, list[str] | None] | None:
-    """Facts of a process, and its command line if requested; None if it has ended."""
+def _read(pid: int) -> ProcessFacts | None:
+    """Facts of a process; None if it has ended."""
     import psutil  # noqa: PLC0415 - needed only once a CPU is selected, and slow to import
 
     try:
         process = psutil.Process(pid)
         with process.oneshot():
-            known = process.as_dict([*more, "uids", "nice", "create_time", "name"])
-    except psutil.NoSuchProcess:
+            known = process.as_dict(["uids", "nice", "create_time"])
+            comm = read_up_to(f"/proc/{pid}/comm", 2 * _COMM_CHARACTERS)
+    except (psutil.NoSuchProcess, OSError):
         return None
+    name = writable_name(os.fsdecode(comm.removesuffix(b"\n")))
+    if len(comm) > _COMM_CHARACTERS:  # the kernel cuts it off
+        program = _arguments(pid).partition("\0")[0].rpartition("/")[2]
+        name = program if program.startswith(name) else name
     cgroups = read_text_of(pid, "cgroup", _CGROUP_BYTES)
-    facts = ProcessFacts(
-        pid=pid,
-        cpu=Cpu(0),
-        command="",
+    return ProcessFacts(
+        pid=pid, cpu=Cpu(0), command="",
         user="" if known["uids"] is None else user_name(known["uids"].real),
-        cgroup=_unified(cgroups),
-        nice_value=known["nice"],
-        started_s=known["create_time"],
-        name=writable_name(known["name"] or ""),
-        container=container_of(cgroups),
-    )
-    return facts, known.get("cmdline")
+        cgroup=_unified(cgroups), nice_value=known["nice"], started_s=known["create_time"],
+        name=name, container=container_of(cgroups),
+    )  # fmt: skip
 
 
 def read_text_of(pid: int, name: str, most_bytes: int) -> str:
     """A file of a process; "" if it can't be read or is longer."""
     try:
-        data = read_up_to(f"/proc/{pid}/{name}", most_bytes + 1)
+        read = read_in_time if name == "numa_maps" else read_up_to
+        data = read(f"/proc/{pid}/{name}", most_bytes + 1)
     except OSError:
         return ""
     return "" if len(data) > most_bytes else data.decode("utf-8", "replace")

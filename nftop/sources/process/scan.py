@@ -18,7 +18,7 @@ from typing import TypeAlias
 from nftop.model.nf.kinds import NF_KINDS, NF_PATTERNS, POLLING_RATIO
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.threads import CpuUse, ThreadRow
-from nftop.sources.host.sysfs import comm, link_target, numbered, read_up_to
+from nftop.sources.host.sysfs import comm, link_target, numbered, read_in_time, read_up_to
 from nftop.sources.process.threads import Stat, ThreadFiles
 
 # Names of virtual machines: systemd-machined and libvirt name the control group after the machine,
@@ -36,11 +36,11 @@ def vm_name(process: Path) -> str:
     Reads the arguments, for which the kernel locks the process, only if the control group has no
     name.
     """
-    scope = _SCOPE.search(_text(process / "cgroup"))
+    scope = _SCOPE.search(_text(process / "cgroup", read_up_to))
     if scope is not None:
         plain = _ESCAPED.sub(lambda hit: chr(int(hit[1], 16)), scope[1])
         return plain[:_MOST_LETTERS]
-    arguments = _text(process / "cmdline").split("\0")
+    arguments = _text(process / "cmdline", read_in_time).split("\0")
     for option, value in pairwise(arguments):
         if option in ("-name", "--name"):
             return _of_option(value)[:_MOST_LETTERS]
@@ -54,9 +54,9 @@ def _of_option(value: str) -> str:
     return named.removeprefix("guest=").replace("\0", ",")
 
 
-def _text(path: Path) -> str:
+def _text(path: Path, read: Callable[[str, int], bytes]) -> str:
     try:
-        return read_up_to(str(path), _LIMIT_BYTES).decode("utf-8", "replace")
+        return read(str(path), _LIMIT_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""
 
@@ -466,22 +466,10 @@ class Scanner:
             vm = self._vms[key]
         return [
             ThreadRow(
-                pid=pid,
-                tid=seen.tid,
-                start_ticks=seen.stat.start_ticks,
-                comm=seen.stat.comm,
-                program=program,
-                role=role.name,
-                role_index=role.index,
-                allowed=(),
-                last_cpu=seen.stat.last_cpu,
-                run_ns=0,
-                wait_ns=None,
-                voluntary=0,
-                involuntary=0,
-                container=container,
-                read_at_ns=0,
-                vm=vm,
+                pid=pid, tid=seen.tid, start_ticks=seen.stat.start_ticks, comm=seen.stat.comm,
+                program=program, role=role.name, role_index=role.index, allowed=(),
+                last_cpu=seen.stat.last_cpu, run_ns=0, wait_ns=None, voluntary=0, involuntary=0,
+                container=container, read_at_ns=0, vm=vm,
             )
             for seen, role in wanted
-        ]
+        ]  # fmt: skip

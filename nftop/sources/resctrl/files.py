@@ -15,7 +15,7 @@ from typing import TypeVar
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import MbaUnit
 from nftop.model.struct import dataclass
-from nftop.sources.host.sysfs import read_up_to, unreadable, writable_name
+from nftop.sources.host.sysfs import link_target, numbered, read_up_to, unreadable, writable_name
 from nftop.sources.host.topology import read_cpuid
 
 # More than any file but `tasks` has, on any host; that one has a line for every thread.
@@ -147,6 +147,7 @@ WAIT_S = 0.05
 # libpqos waits for 100 ms in all, and then fails.
 HOLD_S = 0.03
 _PAUSE_S = 0.002
+_FIRST_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel's proc_ns.h
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,12 +180,9 @@ def shared_lock(path: str, wait_s: float = WAIT_S) -> Iterator[Lock]:
 def holder(root: Path, path: str) -> str:
     """Holder of the lock, `NAME (pid N)`, or "another program" if unknown."""
     try:
-        status = Path(path).stat()
+        file = _lock_file(path)
     except OSError:
         return "another program"
-    device = status.st_dev
-    # As the kernel prints it in /proc/locks: major and minor in hexadecimal, then the inode.
-    file = f"{os.major(device):02x}:{os.minor(device):02x}:{status.st_ino}"
     locks = read_as(os.fspath(root / "proc/locks"), str.splitlines)
     for line in [] if isinstance(locks, Missing) else locks:
         fields = line.split()
@@ -193,6 +191,35 @@ def holder(root: Path, path: str) -> str:
             known = "another program" if isinstance(name, Missing) else name
             return f"{known} (pid {fields[4]})"
     return "another program"
+
+
+def _lock_file(path: str) -> str:
+    """A file as the kernel prints it in lists of locks: major and minor in hexadecimal, inode."""
+    status = Path(path).stat()
+    return f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+
+
+def is_held_by_others_only(root: Path, path: str) -> bool:
+    """Whether no process of root's holds the lock, by the open files of all (proc_pid_fdinfo(5)).
+
+    /proc/locks has the pid of a process that may be gone. False if any are hidden from nftop.
+    """
+    proc = root / "proc"
+    if link_target(proc / "self/ns/pid") != _FIRST_PID_NAMESPACE:
+        return False
+    try:
+        lock = re.compile(rf"^lock:.* FLOCK .* {re.escape(_lock_file(path))} ", re.MULTILINE)
+        for pid in numbered(proc):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                # The real user's: others may have started a program of root's with their files.
+                # Some sandboxes close init to everyone, and it takes no lock.
+                if pid != 1 and "\nUid:\t0\t" in read_text(f"{proc}/{pid}/status"):
+                    for number in numbered(f"{proc}/{pid}/fdinfo"):
+                        if lock.search(read_text(f"{proc}/{pid}/fdinfo/{number}")):
+                            return False
+    except OSError:
+        return False
+    return True
 
 
 def _locked(handle: int, wait_s: float) -> bool:

@@ -21,7 +21,8 @@ from nftop.sources.runtime.readiness import wait_readable
 
 _END_S = 2.0
 _COMPLAINT_CHARS = 200
-# As `control.gate` starts its guard: nothing of the caller's environment, nftop's folder last.
+# The caller's environment must not reach root's Python, nor a package in nftop's folder precede
+# Python's own. The arguments are the folder of the package and the module.
 START = (
     "import runpy, sys; folder, name = sys.argv[1:3]; sys.path.insert(0, folder); import nftop; "
     "sys.path.append(sys.path.pop(0)); runpy.run_module(name, run_name='__main__')"
@@ -47,12 +48,16 @@ class Ended:
 
 
 def start(
-    module: str, *arguments: str, handles: Collection[int] = (), memory_bytes: int | None = None
+    module: str,
+    *arguments: str,
+    handles: Collection[int] = (),
+    memory_bytes: int | None = None,
+    new_session: bool = False,
 ) -> Helper:
     """Start a helper that runs `module` of nftop; `arguments` are the last of its sys.argv.
 
     It inherits the descriptors `handles`, with the same numbers. `memory_bytes` limits its address
-    space (RLIMIT_AS, getrlimit(2)).
+    space (RLIMIT_AS, getrlimit(2)). `new_session`: it outlives the terminal and nftop.
     """
     ours, theirs = socket.socketpair()
     errors = os.fdopen(os.memfd_create("nftop"), "w+b")
@@ -65,6 +70,7 @@ def start(
             stderr=errors,
             env={"PATH": _PATH, "LC_ALL": "C.UTF-8"},
             pass_fds=tuple(handles),
+            start_new_session=new_session,
         )
     if memory_bytes is not None:
         limit = (memory_bytes, memory_bytes)

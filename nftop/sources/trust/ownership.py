@@ -189,13 +189,18 @@ def of_process(uid: int | None) -> Owner:
 
 
 def admitted(
-    items: Iterable[T], owner_of: Callable[[T], Owner], most: int, what: str
+    items: Iterable[T],
+    owner_of: Callable[[T], Owner],
+    most: int | None,
+    what: str,
+    others_most: tuple[int, int] = (_MAX_OF_ONE_USER, MAX_UNPRIVILEGED),
 ) -> tuple[list[T], tuple[str, ...]]:
     """The items to read, and a sentence for each group left out.
 
-    At most `most` privileged items, then a bounded number of others. `owner_of` uses facts that
-    need no connection; `what` is the kind of the items, plural.
+    At most `most` privileged items, then `others_most` of each other user and of all of
+    them. `owner_of` uses facts that need no connection; `what` is the kind of the items, plural.
     """
+    of_one, of_all = others_most
     privileged: list[T] = []
     others: dict[int, list[T]] = {}
     users: dict[int, str] = {}
@@ -207,19 +212,19 @@ def admitted(
             others.setdefault(owner.uid, []).append(item)
             users[owner.uid] = owner.user
     sentences = []
-    if len(privileged) > most:
+    if most is not None and len(privileged) > most:
         sentences.append(f"more than {most} {what}: the rest is not read")
     chosen: list[T] = []
     left_out = 0
     for uid, members in others.items():
-        room = min(_MAX_OF_ONE_USER, MAX_UNPRIVILEGED - len(chosen))
+        room = min(of_one, of_all - len(chosen))
         chosen += members[:room]
         if len(members) > room:
             left_out += 1
             if left_out <= _MAX_USERS_NAMED:
                 sentences.append(
                     f"{len(members) - room} {what} of user {users[uid]} are not read: at most "
-                    f"{_MAX_OF_ONE_USER} of an unprivileged user, {MAX_UNPRIVILEGED} of all"
+                    f"{of_one} of an unprivileged user, {of_all} of all"
                 )
     if left_out > _MAX_USERS_NAMED:
         sentences.append(f"nor are some of {left_out - _MAX_USERS_NAMED} more users")

@@ -7,8 +7,7 @@ has not started it), or as its `statseg` section says. /proc/net/unix has the pa
 from __future__ import annotations
 
 import re
-import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from nftop.model.check import Check
@@ -16,7 +15,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Reason
 from nftop.model.nf.vpp import VppInstance, VppTable
 from nftop.model.owner import rank, suffix
-from nftop.sources.nf_session.discovery import SocketSearch, UnixSocket, scan, socket_at
+from nftop.sources.nf_session.discovery import SocketSearch, UnixSocket, sockets_of
 from nftop.sources.nf_session.source import NfSource
 from nftop.sources.vpp import reader
 from nftop.sources.vpp.reader import SegmentReader
@@ -45,27 +44,16 @@ class StatsSearch(SocketSearch):
     def usual(self, root: Path, *, own: bool) -> Iterable[Path]:
         del own  # nftop's environment names no folder of VPP
         runs = [root / "run"]
-        runs += [root / "run" / "user" / user.name for user in scan(root / "run" / "user")]
+        runs += [root / "run" / "user" / user.name for user in self.scan(root / "run" / "user")]
         return [
             run / entry.name / _NAME
             for run in runs
-            for entry in scan(run)
+            for entry in self.scan(run)
             if _FOLDERS.fullmatch(entry.name) and entry.is_dir(follow_symlinks=False)
         ]
 
-    def location(self, socket: Path) -> Path:
-        return socket
-
-    def sockets_at(self, location: Path, on_closed: Callable[[str], None]) -> Iterator[UnixSocket]:
-        try:
-            status = location.lstat()
-        except PermissionError:
-            on_closed(str(location.parent))
-        except OSError:
-            return
-        else:
-            if stat.S_ISSOCK(status.st_mode):
-                yield socket_at(status, location.parent, location.name)
+    def sockets_at(self, location: Path, on_closed: Callable[[str], None]) -> Iterable[UnixSocket]:
+        return sockets_of(location, on_closed)
 
 
 class VppSource(NfSource[SegmentLink, VppInstance]):

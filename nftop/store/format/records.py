@@ -180,20 +180,15 @@ def header_read(raw: Mapping[str, Any]) -> Header:
             queue_map.setdefault(Prefix(prefix), {})[port, queue] = Lcore(lcore)
         convert = msgspec.convert
         return Header(
-            began_ns=convert(raw["began_ns"], int),
-            host=convert(raw["host"], Host),
-            topology=_topology(raw["topology"]),
-            uarch=convert(raw["uarch"], str),
-            smt=convert(raw["smt"], bool),
-            interval_ns=convert(raw["interval_ns"], int),
-            queue_map=queue_map,
-            cpus=convert(raw["cpus"], tuple[Cpu, ...] | None),
+            began_ns=convert(raw["began_ns"], int), host=convert(raw["host"], Host),
+            topology=_topology(raw["topology"]), uarch=convert(raw["uarch"], str),
+            smt=convert(raw["smt"], bool), interval_ns=convert(raw["interval_ns"], int),
+            queue_map=queue_map, cpus=convert(raw["cpus"], tuple[Cpu, ...] | None),
             command=convert(raw["command"], tuple[str, ...]),
             versions=convert(raw["versions"], dict[str, str]),
             catalogue=convert(raw["catalogue"], tuple[tuple[str, str, str, str], ...]),
-            records=records_read(raw["records"]),
-            baselines=from_plain(raw.get("baselines")),
-        )
+            records=records_read(raw["records"]), baselines=from_plain(raw.get("baselines")),
+        )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:  # of msgspec too
         raise DamagedRecordingError(f"its header makes no sense: {error}") from None
 

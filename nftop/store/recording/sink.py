@@ -86,8 +86,8 @@ def remove_oldest(path: Path, keep: Keep, written: Sequence[Path] = ()) -> list[
 
     `path` is the name without times. `written`: the caller's own files, oldest first; they count as
     newer than all others, whatever the wall clock was, and the last is open and is not removed.
-    Files that are no recordings of nftop are never removed. Raises OSError if the folder can't be
-    read.
+    Files that are no recordings of nftop, or another user's than nftop's and the folder's, do not
+    count and are never removed. Raises OSError if the folder can't be read.
     """
     turn = {item: at for at, item in enumerate(written)}
     with open_folder(path.parent) as folder:
@@ -127,14 +127,15 @@ def _rotated(folder: Folder, path: Path) -> Iterator[_Rotated]:
 
 
 def _begun(folder: Folder, name: str) -> tuple[int, int] | None:
-    """Size, and wall time of the first sample; None if it is no recording."""
+    """Size, and wall time of the first sample; None if it is no recording, or another user's."""
     try:
         handle = folder.open_file(name)
     except OSError:
         return None
     try:
         about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode):
+        owners = (os.geteuid(), os.fstat(folder.handle).st_uid)
+        if not stat.S_ISREG(about.st_mode) or about.st_uid not in owners:
             return None
         point = seekpoint.unpacked(os.pread(handle, seekpoint.SIZE, 0))
         return None if point is None else (about.st_size, point.wall_ns)

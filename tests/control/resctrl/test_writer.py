@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import subprocess
+import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +19,7 @@ from nftop.control.resctrl import writer as resctrl_module
 from nftop.control.resctrl.operations import ResctrlStep
 from nftop.control.resctrl.writer import Resctrl, open_resctrl, threads_of
 from nftop.model.change import Cell
-from nftop.sources.resctrl.files import shared_lock
+from nftop.sources.resctrl.files import is_held_by_others_only, shared_lock
 from tests.sources.resctrl.trees import MOUNT, captured, group_files, plain, write
 
 
@@ -241,6 +244,54 @@ def test_trees_of_real_hosts_have_rules_for_all_their_masks(name: str, tmp_path:
             assert int(value, 16) < 1 << rules.masks[cell.name].ways
         elif cell.kind == "schemata":
             assert rules.limit is not None
+
+
+FIRST, ANOTHER = "pid:[4026531836]", "pid:[4026532000]"
+ROOT, NOBODY, OF_NOBODY_AS_ROOT = "0\t0\t0\t0", "99\t99\t99\t99", "99\t0\t0\t0"
+
+
+@pytest.mark.parametrize(
+    ("uids", "locks", "namespace", "taken"),
+    [
+        (NOBODY, True, FIRST, True),
+        (OF_NOBODY_AS_ROOT, True, FIRST, True),  # such as su, started with the open file
+        (ROOT, False, FIRST, True),  # the lock's process is gone, or its file is on its way
+        (ROOT, True, FIRST, False),
+        (NOBODY, True, ANOTHER, False),  # root's processes of other namespaces are not seen
+    ],
+)
+def test_a_lock_that_no_process_of_root_holds_does_not_keep_a_change_from_being_reverted(
+    tmp_path: Path, uids: str, locks: bool, namespace: str, taken: bool
+) -> None:
+    host = mounted(tmp_path, plain())
+    about = Path(host.mount.path).stat()
+    file = f"{os.major(about.st_dev):02x}:{os.minor(about.st_dev):02x}:{about.st_ino}"
+    (tmp_path / "proc/1").mkdir(parents=True)
+    (tmp_path / "proc/77/fdinfo").mkdir(parents=True)
+    (tmp_path / "proc/77/status").write_text(f"Name:\tUid:\t0\t0\nUid:\t{uids}\n")
+    line = f"lock:\t1: FLOCK  ADVISORY  WRITE 4711 {file} 0 EOF\n" * locks
+    (tmp_path / "proc/77/fdinfo/5").write_text(f"pos:\t0\nflags:\t0100000\n{line}")
+    (tmp_path / "proc/self/ns").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "proc/self/ns/pid").symlink_to(namespace)
+    expected = nullcontext() if taken else pytest.raises(LockedError)
+    with shared_lock(host.mount.path), expected, host.lock(0):
+        pass
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a process of another user")
+@pytest.mark.parametrize("uid", [0, 65534])
+def test_the_kernel_lists_a_lock_with_the_open_files_of_its_processes(uid: int) -> None:
+    if str(Path("/proc/self/ns/pid").readlink()) != FIRST:
+        pytest.skip("a pid namespace of its own")
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        with subprocess.Popen(
+            ["flock", "--no-fork", folder, "sh", "-c", "echo; read line"],
+            user=uid, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            assert process.stdout is not None and process.stdout.readline() == b"\n"
+            assert is_held_by_others_only(Path("/"), folder) == (uid != 0)
+            process.communicate(b"\n")
 
 
 def test_a_held_lock_is_given_up_in_time(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Severity
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.owner import UNPRIVILEGED, Owner
 from nftop.model.sample import ProcessFacts
 from nftop.model.threads import CpuUse
 from tests.frames import SECOND_NS, START_NS, WALL_NS, about, frame, nic_drops
@@ -289,6 +290,32 @@ def test_of_too_many_causes_those_that_harm_least_are_left_out() -> None:
     output = Fold().tick(*(since(item, 0) for item in notes), since(DROPS, 0), drops=5.0)
     assert len(output.active) == MOST_OPEN
     assert output.active[0].findings == (("drops", "nf fwd"),)
+
+
+def test_incidents_of_unprivileged_users_alone_displace_none() -> None:
+    """These users can give any number, and change it as often as they like."""
+    fold = Fold()
+    waits = replace(WAITS, subject=about("cpu 3"))
+    notes = [Finding("note", "m", about(f"host {number}"), "odd", 0) for number in range(MOST_OPEN)]
+    fold.tick(*(since(item, 0) for item in (*notes, DROPS, waits)), drops=5e9)
+    foreign = Owner(99, "mallory", privileged=False, reason=UNPRIVILEGED)
+    nfs = (replace(fold.last.nfs[0], owner=foreign), *fold.last.nfs[1:])
+
+    def step(state: IncidentState, *findings: Finding) -> tuple[IncidentState, Incidents]:
+        now = replace(fold.last, nfs=nfs, findings=findings)
+        return step_incidents(state, FindingInputs(now, {}, (), fold.recent.rates), Parties(now))
+
+    state, output = step(IncidentState(), DROPS, waits)
+    assert [item.victims[0].party.name for item in output.active] == ["vpp", "fwd"]
+    left = {item.findings[0] for item in step(IncidentState(), *notes, DROPS)[1].active}
+    assert len(left) == MOST_OPEN and ("drops", "nf fwd") not in left
+    own, theirs = sorted(state.followed.values(), key=lambda item: item.foreign)
+    many = [
+        replace(theirs, incident=replace(theirs.incident, id=f"t{number}"))
+        for number in range(MOST_PAST)
+    ]
+    past = [item.id for item in step(IncidentState(past=(*many, own)))[1].past]
+    assert past == [*(f"t{number}" for number in range(MOST_PAST - 1)), own.incident.id]
 
 
 def test_only_the_newest_of_those_that_ended_are_kept() -> None:

@@ -166,6 +166,9 @@ def test_numbers_are_the_frames(frames: tuple[Frame, ...]) -> None:
 
 def test_names_that_nobody_chose_stay_in_their_cells() -> None:
     odd = hostile()
+    for name, cell in (("a;=1", "a;'=1"), ("\uff0b1; @x;-", "'\uff0b1; @x;'-")):
+        shown = [replace(odd.nfs[0], name=name)]
+        assert f",{cell}," in written("csv", "nfs", [replace(odd, nfs=tuple(shown))])
     formula = replace(odd.nfs[0], name="=cmd()")
     text = written("csv", "nfs", [replace(odd, nfs=(formula, *odd.nfs[1:]))])
     assert "\x1b" not in text and "\u202e" not in text and "'=cmd()" in text

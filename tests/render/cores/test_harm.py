@@ -13,6 +13,7 @@ from nftop.model.frame import Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
 from nftop.model.missing import Missing, Reason
+from nftop.model.owner import UNPRIVILEGED, Owner
 from nftop.model.usual import USUAL_METRICS, Usual, UsualTable
 from nftop.render.base.line import Span, Tone
 from nftop.render.cores.harm import (
@@ -69,6 +70,13 @@ def test_several_incidents_of_a_cpu_are_not_a_loss_of_packets() -> None:
     victims = [base.cpus.topology.row_of[cpu] for cpu in one.victims[0].party.cpus]
     assert (cpu_harm(several, RowTrends()) == cpu_harm(base, RowTrends()))[victims].all()
     assert row_facts(several, RowTrends(), {}).losing == frozenset()
+
+
+def test_what_an_unprivileged_user_claims_to_lose_comes_after_all_others() -> None:
+    base = frame(8)
+    foreign = Owner(99, "mallory", privileged=False, reason=UNPRIVILEGED)
+    nfs = tuple(replace(nf, owner=foreign) if nf.name == "vpp" else nf for nf in base.nfs)
+    assert [nf.name for nf, _ in nfs_by_harm(replace(base, nfs=nfs), RowTrends())] == ["fwd", "vpp"]
 
 
 def test_a_culprit_stands_behind_its_worst_victim() -> None:

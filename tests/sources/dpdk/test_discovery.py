@@ -161,7 +161,7 @@ def test_namespaces_of_known_processes_are_seldom_read(
     for survey in range(8):
         readlink.reset_mock()
         now_ns = survey * SURVEY_NS
-        assert len(views.latest()[0]) == 2
+        assert len(views.latest().views) == 2
         paths = [str(call.args[0]) for call in readlink.call_args_list]
         read.append(sum(path.endswith("ns/mnt") and "/1" in path for path in paths))
     # Twice until they are known, and all again in every sixth survey.
@@ -255,3 +255,72 @@ def test_a_socket_we_may_not_open_is_hidden_and_no_application() -> None:
     (sentence,) = table.hidden
     assert str(peer.socket) in sentence
     assert "sudo nftop" in sentence
+
+
+def _listed(names: list[str]) -> str:
+    line = "0000000000000000: 00000002 00000000 00010000 0005 01    12 {}\n"
+    return "".join(map(line.format, names))
+
+
+def test_a_socket_bound_by_a_thousand_names_is_one_and_names_of_nothing_are_none(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound = host.socket(host.root / "opt/odd")
+    (host.root / "opt/empty").mkdir()
+    aliases = [f"{'/opt/..' * count}/opt/odd/{NAME}" for count in range(1, 500)]
+    nothing = [f"{'/opt/..' * count}/opt/empty/{NAME}" for count in range(500)]
+    (host.proc / "self/net/unix").write_text(_listed([*aliases, *nothing]))
+    scandir = Mock(wraps=os.scandir)
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert host.result() == {str(bound): "odd"}
+    assert scandir.call_count < 50
+
+
+def test_few_listed_names_are_opened_in_other_views(host: Host, tmp_path: Path) -> None:
+    (host.proc / "self/net/unix").write_text(_listed([f"/opt/{i}/{NAME}" for i in range(3000)]))
+    for pid in range(20, 30):
+        host.process(str(pid), f"mnt:[{pid}]", tmp_path)
+        net = host.proc / str(pid) / "net" / "unix"
+        net.write_text((host.proc / "self/net/unix").read_text())
+    opened = Mock(wraps=os.open)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "open", opened)
+        assert host.result() == {}
+    assert 3000 <= opened.call_count < 8000
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="files of another user")
+
+
+@needs_root
+def test_a_user_has_few_mount_namespaces_and_root_has_all(host: Host) -> None:
+    for pid in range(100, 200):
+        host.process(str(pid), f"mnt:[{pid}]", host.root)
+        if pid < 190:
+            os.chown(host.proc / str(pid), NOBODY, NOBODY)
+    seen = Views(host.root, host.proc).latest()
+    assert len(seen.views) == 1 + 10 + 64
+    assert len(seen.left_out) == 1 and "26 mount namespaces" in seen.left_out[0]
+
+
+@needs_root
+def test_of_folders_that_others_fill_a_bounded_number_of_entries_is_read(tmp_path: Path) -> None:
+    search = TelemetrySearch({})
+
+    def read(uid: int, mode: int = 0o755) -> int:
+        total = 0
+        for number in range(3):
+            folder = tmp_path / f"{uid}-{mode}-{number}"
+            folder.mkdir(exist_ok=True)
+            for entry in range(500):
+                (folder / str(entry)).touch()
+            os.chown(folder, uid, uid)
+            folder.chmod(mode)
+            total += len(search.scan(folder))
+        return total
+
+    assert [read(NOBODY), read(NOBODY), read(0)] == [1024, 0, 1500]
+    assert read(0, 0o1777) == 1024  # anybody's, such as /tmp
+    assert [read(uid) for uid in (3001, 3002, 3003)] == [1024, 1024, 0]
+    search.begin()
+    assert read(NOBODY) == 1024

@@ -21,7 +21,6 @@ from nftop.sources.nf_session.discovery import (
     SocketSearch,
     UnixSocket,
     Views,
-    sockets_in,
 )
 from nftop.sources.nf_session.session import DialogueSession, NfClient, NfStatus
 from nftop.sources.nf_session.source import NfSource
@@ -49,11 +48,8 @@ class ToySearch(SocketSearch):
     def usual(self, root: Path, *, own: bool) -> Iterable[Path]:
         return (root / "run/toy",)
 
-    def location(self, socket: Path) -> Path:
-        return socket.parent
-
     def sockets_at(self, location: Path, on_closed: Callable[[str], None]) -> Iterator[UnixSocket]:
-        return sockets_in(location, re.compile(re.escape(NAME)), on_closed)
+        return self.sockets_in(location, re.compile(re.escape(NAME)), on_closed)
 
 
 class ToyLink(RequestLink[str, Mapping[str, int]]):

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nftop.model.ids import Cpu
+from nftop.sources.host import sysfs
+from nftop.sources.host.sysfs import read_up_to
 from nftop.sources.process.facts import container_of, culprit_facts, node_bytes, process_facts
+from nftop.sources.process.scan import vm_name
 
 ID = "1f2e3d4c5b6a" + "0123456789abcdef" * 3 + "0123"
 UID = "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0"
@@ -121,3 +126,39 @@ def test_names_and_arguments_that_are_no_utf_8_are_text() -> None:
     assert facts is not None and culprit is not None
     assert facts.name == culprit.name == "a\\xff\\xfe"
     assert facts.command.endswith(" x\\xff")
+
+
+def test_a_process_that_holds_its_own_memory_delays_nothing_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Any user can keep the kernel from reading a command line: the read never ends."""
+    ends, opened = threading.Event(), list[str]()
+
+    def hang(path: str, limit: int) -> bytes:
+        if path.endswith("cmdline"):
+            opened.append(path)
+            ends.wait()
+        return read_up_to(path, limit)
+
+    monkeypatch.setattr(sysfs, "read_up_to", hang)
+    monkeypatch.setattr(sysfs, "_PATIENCE_S", 0.0)
+    with subprocess.Popen(["sleep", "60"]) as process:
+        path = f"/proc/{process.pid}/cmdline"
+        try:
+            assert vm_name(Path(path).parent) == ""
+            facts = process_facts(process.pid, Cpu(0))
+            for number in range(2 * sysfs._MOST_STUCK):
+                with pytest.raises(TimeoutError):
+                    sysfs.read_in_time(f"/proc/{number}/cmdline", 10)
+            ends.set()
+            for thread in threading.enumerate():
+                if thread.name == "nftop-read":
+                    thread.join()
+            monkeypatch.setattr(sysfs, "_PATIENCE_S", None)
+            again = process_facts(process.pid, Cpu(0))
+        finally:
+            ends.set()
+            process.kill()
+    assert opened[:-1] == [path, *(f"/proc/{number}/cmdline" for number in range(3))]
+    assert facts is not None and (facts.name, facts.command) == ("sleep", "")
+    assert again is not None and again.command == "sleep 60"

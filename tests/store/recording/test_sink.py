@@ -374,6 +374,25 @@ def test_what_goes_of_a_rotation_is_the_oldest_and_of_its_own_name(tmp_path: Pat
     assert remove_oldest(tmp_path / "a.nftop", Keep(size=1)) == [names[3]]  # never the newest
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="files of another user")
+def test_files_of_another_user_cost_no_recording_of_a_rotation(tmp_path: Path) -> None:
+    data = taken(1, cpus=2).data
+    tmp_path.chmod(0o1777)
+    own, planted = (
+        [timed(tmp_path / "a.nftop", WALL_NS + at * 10**12) for at in range(first, first + 3)]
+        for first in (0, 9)
+    )
+    for name in (*own, *planted):
+        name.write_bytes(data)
+    for name in planted:
+        os.chown(name, 65534, 65534)
+        os.truncate(name, 1 << 40)
+    assert remove_oldest(tmp_path / "a.nftop", Keep(files=3, size=1 << 30)) == []
+    assert remove_oldest(tmp_path / "a.nftop", Keep(files=1)) == own[1::-1]
+    os.chown(tmp_path, 65534, 65534)  # as a folder of the user who started it by sudo
+    assert remove_oldest(tmp_path / "a.nftop", Keep(files=1)) == [planted[1], planted[0], own[2]]
+
+
 def test_a_clock_that_steps_back_costs_the_oldest_file_not_the_one_being_written(
     tmp_path: Path,
 ) -> None:
