@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import cache, partial
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
@@ -35,6 +36,7 @@ _LOSS, _WAIT = 4.0, 1.0
 _BEHIND = 0.05  # less than a step
 _BLOCK = 64  # rows whose graphs are made at once
 _UNKNOWN = Missing(Reason.WARMING)
+_LAST = 1 << 20  # behind all CPUs
 
 
 class TrendColumns(NamedTuple):
@@ -74,32 +76,35 @@ _NO_TREND = RowTrend()
 class TrendTable(Mapping[Any, RowTrend]):
     """Trends by key of the row, made when they are read: few of many rows are in view."""
 
-    __slots__ = ("_columns", "_costs", "_row_of", "_texts", "_trends")
+    __slots__ = ("_columns", "_costs", "_losing", "_row_of", "_texts", "_trends")
 
-    def __init__(self, keys: Iterable[Any], columns: TrendColumns, *, costs: bool) -> None:
-        """`columns` are in the order of `keys`; `costs`: more is worse."""
+    def __init__(
+        self, keys: Iterable[Any], columns: TrendColumns, losing: Set[Any], *, costs: bool
+    ) -> None:
+        """`columns` are in the order of `keys`; of `losing` what is worse is bad."""
         self._row_of = {key: row for row, key in enumerate(keys)}
-        self._columns, self._costs = columns, costs
+        self._columns, self._costs, self._losing = columns, costs, losing
         self._texts: dict[int, list[str]] = {}  # by block of rows
         self._trends: dict[int, RowTrend] = {}
 
     def __getitem__(self, key: Any) -> RowTrend:
         row = self._row_of[key]
         if (trend := self._trends.get(row)) is None:
-            trend = self._trends[row] = self._trend(row)
+            hot = Tone.BAD if key in self._losing else Tone.WARN
+            trend = self._trends[row] = self._trend(row, hot)
         return trend
 
     def change(self, key: Any) -> Reading:
         """`RowTrend.change` alone, which needs no graph."""
         return _reading(self._columns.change.item(self._row_of[key]))
 
-    def _trend(self, row: int) -> RowTrend:
+    def _trend(self, row: int, hot: Tone) -> RowTrend:
         block, at = divmod(row, _BLOCK)
         if block not in self._texts:
             rows = slice(block * _BLOCK, (block + 1) * _BLOCK)
             self._texts[block] = trend_texts(self._columns.deviation[rows], costs=self._costs)
         columns = self._columns
-        spans = _runs(self._texts[block][at], columns.hot[row].tolist())
+        spans = _runs(self._texts[block][at], columns.hot[row].tolist(), hot)
         return RowTrend(
             spans, _reading(columns.change.item(row)), _reading(columns.usual.item(row))
         )
@@ -113,14 +118,16 @@ class TrendTable(Mapping[Any, RowTrend]):
 
 @dataclass(frozen=True, slots=True)
 class RowTrends:
-    """Histories: packets of network functions by `NfRow.key`, and costs; costs of CPUs.
+    """Histories of network functions by `NfRow.key`, and of CPUs.
 
     Attributes:
+        rates: packets, in a number of cells.
+        nf_costs, cpus: costs.
         cpu_change: float64 (n,), `RowTrend.change` of each row of `Frame.cpus`, NaN where it is
             unknown; None: of none.
     """
 
-    nfs: Mapping[str, RowTrend] = field(default_factory=dict)
+    rates: Callable[[int], Mapping[str, RowTrend]] = lambda _cells: {}
     nf_costs: Mapping[str, RowTrend] = field(default_factory=dict)
     cpus: Mapping[Cpu, RowTrend] = field(default_factory=dict)
     cpu_change: Floats | None = None
@@ -208,7 +215,7 @@ def merged_culprits(frame: Frame) -> dict[Cpu, tuple[Cpu, ...]]:
 # History of one metric of several rows: metric, keys, points, seconds; float32 (keys, points).
 RowPast: TypeAlias = Callable[[str, Sequence[Any], int, float], NDArray[np.float32]]
 
-CPU_CELLS, NF_CELLS = 8, 18
+CPU_CELLS, NF_CELLS, FEW_CELLS = 8, 18, 10
 CPU_SPAN_S, NF_SPAN_S = 300.0, 600.0
 
 
@@ -223,7 +230,6 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     rows = np.flatnonzero(np.array([nf is not None for nf in cpus.nf], np.bool_))
     polled = [cpus.topology.cpus[row].cpu for row in rows.tolist()]
     now = {name: columns[name].values[rows] for name in _COSTS}
-    losing = np.array([drops_of(nf) > 0 for nf in frame.nfs], np.bool_)
     # What NICs drop shows full cores; lost upcalls do not.
     missing = [_number(nf.readings["missed_packets_per_s"]) > 0 for nf in frame.nfs]
     lossy = {
@@ -251,17 +257,34 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     )
     past = RowCosts(keys, readings, whole)
     of_nfs = _cost_trends(nf_past, past, (NF_CELLS, NF_SPAN_S), frame.usual.nfs)
-    rates = nf_past("packets_per_s", keys, 2 * NF_CELLS, NF_SPAN_S)
-    sent = frame.usual.nfs.of("packets_per_s", keys)
-    of_rates = trend_columns(rates, sent, comparable=losing, costs=False)
     change = np.full(len(cpus), np.nan)
     change[rows] = of_cpus.change
     return RowTrends(
-        TrendTable(keys, of_rates, costs=False),
-        TrendTable(keys, of_nfs, costs=True),
-        TrendTable(polled, of_cpus, costs=True),
+        cache(partial(_rate_trends, frame, nf_past)),
+        TrendTable(keys, of_nfs, _losing(frame), costs=True),
+        TrendTable(
+            polled,
+            of_cpus,
+            {cpu for nf in frame.nfs if drops_of(nf) for cpu in nf.cpus},
+            costs=True,
+        ),
         change,
     )
+
+
+def _rate_trends(frame: Frame, past: RowPast, cells: int) -> TrendTable:
+    """Packets of network functions in so many cells: of ten minutes, in few cells of five."""
+    keys, losing = [nf.key for nf in frame.nfs], _losing(frame)
+    span_s = NF_SPAN_S if cells > FEW_CELLS else CPU_SPAN_S
+    values = past("packets_per_s", keys, 2 * cells, span_s)
+    usual = frame.usual.nfs.of("packets_per_s", keys)
+    comparable = np.array([key in losing for key in keys], np.bool_)
+    columns = trend_columns(values, usual, comparable=comparable, costs=False)
+    return TrendTable(keys, columns, losing, costs=False)
+
+
+def _losing(frame: Frame) -> set[str]:
+    return {nf.key for nf in frame.nfs if drops_of(nf) > 0}
 
 
 _COSTS = USUAL_METRICS
@@ -336,26 +359,20 @@ def _last(change: NDArray[np.floating]) -> NDArray[np.floating]:
     return np.where(np.isfinite(change[:, -1]), change[:, -1], change[:, -2])
 
 
-def _runs(text: str, hot: list[bool]) -> tuple[Span, ...]:
+def _runs(text: str, hot: list[bool], tone: Tone) -> tuple[Span, ...]:
     spans = []
     at = 0
     for is_hot, group in groupby(hot):
         size = len(list(group))
-        spans.append(Span(text[at : at + size], Tone.WARN if is_hot else Tone.MUTED))
+        spans.append(Span(text[at : at + size], tone if is_hot else Tone.MUTED))
         at += size
     return tuple(spans)
 
 
-def tail(spans: Sequence[Span], cells: int) -> tuple[Span, ...]:
-    """The last `cells` characters of spans of one-cell characters."""
-    drop = sum(len(span.text) for span in spans) - cells
-    kept = []
-    for span in spans:
-        text = span.text[max(drop, 0) :]
-        drop -= len(span.text)
-        if text:
-            kept.append(Span(text, span.tone))
-    return tuple(kept)
+def rate_cell(trends: RowTrends, nf: NfRow, cells: int) -> tuple[Span, ...]:
+    """History of the packets of a network function in `cells` cells, and a blank."""
+    spans = trends.rates(cells).get(nf.key, _NO_TREND).spans or (Span(" " * cells, Tone.PLAIN),)
+    return (*spans, Span(" ", Tone.PLAIN))
 
 
 def change_tone(change: Reading, *, costs: bool, loses: bool = False) -> Tone:
@@ -418,14 +435,14 @@ def _nf_harm(frame: Frame, nf: NfRow, trends: RowTrends, waiting: Set[Cpu]) -> f
 
 
 def nfs_by_harm(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
-    """Network functions with their harm, the worst first; equal ones keep their order.
+    """Network functions with their harm, the worst first; equal ones by their first CPU.
 
     From `SICK` on one is sick.
     """
     infos, waits = frame.cpus.topology.cpus, frame.cpus.columns["wait_ratio"].values
     waiting = {infos[row].cpu for row in np.flatnonzero(waits > WAIT_RATIO_MOST).tolist()}
     scored = [(nf, _nf_harm(frame, nf, trends, waiting)) for nf in frame.nfs]
-    return sorted(scored, key=lambda item: -round(item[1], 1))
+    return sorted(scored, key=lambda item: (-round(item[1], 1), min(item[0].cpus, default=_LAST)))
 
 
 def cpu_harm(frame: Frame, trends: RowTrends) -> Floats:
