@@ -286,7 +286,7 @@ async def test_explain_is_about_the_sort_column_and_the_selected_cpu() -> None:
         assert (await run.press("x")).startswith(" CPP (cpp)"), "which is the default"
         await run.press("escape", *BY_CPU, "j", *["greater_than_sign"] * 6)
         text = await run.press("x")
-        assert text.startswith("IPC (ipc)")
+        assert text.startswith(" IPC (ipc)")
         assert "cpu 2    1." in text
         assert "Sources" in text
         await run.press("q")
@@ -419,7 +419,7 @@ async def test_the_selected_row_is_copied() -> None:
 async def test_a_page_or_its_matching_lines_are_copied() -> None:
     async with running(frame(8), size=(120, 36)) as run:
         await run.press("x", "y")
-        assert run.app.clipboard.startswith(" CPP (cpp)") and "Sources" in run.app.clipboard
+        assert run.app.clipboard.startswith("CPP (cpp)") and "Sources" in run.app.clipboard
         await run.press("slash", *"equation", "enter", "y")
         assert "equation" in run.app.clipboard and "Sources" not in run.app.clipboard
 
