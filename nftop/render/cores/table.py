@@ -317,11 +317,7 @@ _DIGITS = re.compile(r"(\d+)")
 
 
 def common_name(names: Sequence[str]) -> str:
-    """`CPU 0-3/KVM` of names that differ in one number; "" of others.
-
-    >>> common_name(["CPU 0/KVM", "CPU 1/KVM", "CPU 3/KVM"])
-    'CPU 0-1,3/KVM'
-    """
+    """`CPU 0-3/KVM` of names that differ in one number; "" of others."""
     columns = [
         list(dict.fromkeys(texts)) for texts in zip(*map(_DIGITS.split, names), strict=False)
     ]
