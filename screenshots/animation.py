@@ -1,12 +1,14 @@
-"""An asciinema cast (asciicast format 2) as an animated SVG, without scripts or requests.
+"""Screens as SVG, without scripts or requests: one, or those of an asciinema cast, animated.
 
-pyte draws the cast's output on a terminal; each distinct row is written once and used by every
-frame that shows it. CSS shows one frame after the other. Markers of the cast are captions.
+Of a cast (asciicast format 2) pyte draws the output on a terminal; each distinct row is written
+once and used by every frame that shows it. CSS shows one frame after the other. Markers of the cast
+are captions.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,10 +17,14 @@ from itertools import groupby
 from typing import NamedTuple, TypeAlias
 
 import pyte
+from rich.style import Style
 
 CELL = (8.4, 18.0)  # width and height of a character, in px at a font size of 14
 MARGIN = 12.0
 CAPTION_HEIGHT = 44.0
+_FONT = "text{font:14px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace}"
+# What is set at a place of its own: words, and braille, which is wider or narrower in many fonts.
+_WORDS = re.compile("[\u2801-\u28ff]+|[^\\s\u2800-\u28ff]+(?: [^\\s\u2800-\u28ff]+)*")
 INK, GROUND, BAR = "#d8d8d8", "#101214", "#1c2024"  # the terminal's own colours, and the caption's
 NAMED = {
     "black": "#000000", "red": "#cc5555", "green": "#55aa55", "brown": "#aa8844",
@@ -55,6 +61,9 @@ class _Styles:
 
     def name(self, declared: str) -> str:
         return self.names.setdefault(declared, f"s{len(self.names)}")
+
+    def rules(self) -> list[str]:
+        return [f".{name}{{{declared}}}" for declared, name in self.names.items()]
 
 
 def frames(lines: Sequence[str]) -> list[Shown]:
@@ -124,6 +133,43 @@ def animate(lines: Sequence[str]) -> str:
     )
 
 
+def still(lines: Sequence[Sequence[tuple[str, Style]]], title: str) -> str:
+    """The SVG of one screen."""
+    rows = [tuple((text, _look_of(style)) for text, style in runs) for runs in lines]
+    columns = max(sum(len(text) for text, _ in row) for row in rows)
+    width, height = columns * CELL[0] + 2 * MARGIN, len(rows) * CELL[1] + 2 * MARGIN
+    ground = _commonest_ground([Shown(rows, "")])
+    styles = _Styles()
+    drawn = [
+        f'<g transform="translate({MARGIN:g} {MARGIN + y * CELL[1]:g})">'
+        f"{_drawn(row, ground, styles)}</g>"
+        for y, row in enumerate(rows)
+    ]
+    size = f'width="{width:g}" height="{height:g}"'
+    css = "".join((_FONT, *styles.rules()))
+    return "\n".join(
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" {size}>',
+            f"<title>{escape(title)}</title>",
+            f"<style>{css}</style>",
+            f'<rect {size} rx="8" fill="{ground}"/>',
+            *drawn,
+            "</svg>\n",
+        )
+    )
+
+
+def _look_of(style: Style) -> Look:
+    """Look of a style of the application, whose themes have all of their colours."""
+    ink, ground = (
+        default if color is None or color.is_default else color.get_truecolor().hex
+        for color, default in ((style.color, INK), (style.bgcolor, GROUND))
+    )
+    if style.reverse:
+        ink, ground = ground, ink
+    return Look(ink, ground, bool(style.bold), bool(style.underline))
+
+
 def _row(screen: pyte.Screen, y: int) -> Row:
     """A row as runs of the same look."""
     cells = [screen.buffer[y][x] for x in range(screen.columns)]
@@ -162,12 +208,10 @@ def _drawn(row: Row, ground: str, styles: _Styles) -> str:
         if look.ground != ground:
             name = styles.name(f"fill:{look.ground}")
             grounds.append(f'<path class="{name}" d="M{x:g} 0h{span:g}v{CELL[1]:g}h-{span:g}z"/>')
-        if text.strip():
-            name = styles.name(_declared(look))
-            left = len(text) - len(text.lstrip())
-            inked = text.strip()
+        for words in _WORDS.finditer(text):
+            name, inked = styles.name(_declared(look)), words[0]
             texts.append(
-                f'<text class="{name}" x="{(column + left) * CELL[0]:g}" y="14" '
+                f'<text class="{name}" x="{(column + words.start()) * CELL[0]:g}" y="14" '
                 f'textLength="{len(inked) * CELL[0]:g}">{_kept(inked)}</text>'
             )
         column += len(text)
@@ -193,12 +237,12 @@ def _css(shown: Sequence[Shown], height: float, styles: _Styles) -> str:
         at_s += frame.hold_s
     longest = max(range(len(shown)), key=lambda index: shown[index].hold_s) * height
     rules: Iterable[str] = (
-        "text{font:14px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace}",
+        _FONT,
         f"text.c{{font:16px system-ui,'DejaVu Sans',sans-serif;fill:{INK}}}",
         f".film{{transform:translateY(-{longest:g}px)}}",
         f".film{{animation:film {total_s:g}s infinite step-end}}",
         "@media(prefers-reduced-motion:reduce){.film{animation:none}}",
         f"@keyframes film{{{''.join(steps)}}}",
-        *(f".{name}{{{declared}}}" for declared, name in styles.names.items()),
+        *styles.rules(),
     )
     return "".join(rules)

@@ -16,6 +16,7 @@ from nftop.model.ids import Cpu
 from nftop.sources.base import Focusing
 from nftop.ui.options import Options
 from nftop.ui.theme import ThemeChoice
+from screenshots.animation import still
 from screenshots.tuning import tune
 from tests.sim.hosts import Frozen, S
 from tests.ui.harness import running
@@ -71,7 +72,7 @@ async def take(shot: Shot) -> None:
         frames.append(host.tick(S))
     async with running(*frames, size=shot.size, options=Options(theme=shot.theme)) as run:
         await run.press(*shot.keys)
-        picture = run.app.export_screenshot(title=f"nftop demo --scenario {shot.scenario}")
+        picture = still(run.rows, f"nftop demo --scenario {shot.scenario}")
     (FOLDER / f"{shot.name}.svg").write_text(picture, encoding="utf-8")
 
 

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from nftop.control.simulated import simulated_gates
 from nftop.ui.options import Options
+from screenshots.animation import still
 from tests.sim.hosts import Frozen, S
 from tests.ui.harness import Running, running
 
@@ -31,7 +32,7 @@ async def tune(folder: Path) -> None:
     frames = [host.tick(S) for _ in range(_BEFORE_S)]
 
     def save(name: str, run: Running) -> None:
-        picture = run.app.export_screenshot(title="nftop demo --scenario noisy")
+        picture = still(run.rows, "nftop demo --scenario noisy")
         (folder / f"tune-{name}.svg").write_text(picture, encoding="utf-8")
 
     # What nftop changes itself is known by when it did: by the stepped clock, too.

@@ -102,7 +102,7 @@ async def test_a_click_on_a_screens_name_a_hint_a_header_and_a_row() -> None:
         assert _sort(run) == "IPC▼"
         await click_on(run, "IPC", header)
         assert _sort(run) == "IPC▲"
-        assert (await click_on(run, "? help")).startswith("NFs screen")
+        assert (await click_on(run, "? help")).startswith(" NFs screen")
         assert "[2 NFs]" in await click_on(run, "Esc close")
         assert "[1 Cores]" in await click_on(run, "1 Cores")
         assert "filter thread" in await click_on(run, "filter -")
@@ -255,7 +255,7 @@ async def test_help(key: str) -> None:
     async with running(frame(8)) as run:
         before = run.text
         text = await run.press(key)
-        assert text.startswith("Cores screen")
+        assert text.startswith(" Cores screen")
         assert "Beside a number" in await run.press("G")
         assert (await run.press("g")) == text
         assert (await run.press("j")) != text
@@ -284,10 +284,10 @@ async def test_a_screen_s_number_leaves_a_page(page: str) -> None:
 
 async def test_explain_is_about_the_sort_column_and_the_selected_cpu() -> None:
     async with running(frame(8), size=(120, 36)) as run:
-        assert (await run.press("x")).startswith("CPP (cpp)"), "which is the default"
+        assert (await run.press("x")).startswith(" CPP (cpp)"), "which is the default"
         await run.press("escape", *BY_CPU, "j", *["greater_than_sign"] * 6)
         text = await run.press("x")
-        assert text.startswith("IPC (ipc)")
+        assert text.startswith(" IPC (ipc)")
         assert "cpu 2    1." in text
         assert "Sources" in text
         await run.press("q")

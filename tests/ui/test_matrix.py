@@ -15,6 +15,7 @@ from nftop.model.missing import Reason
 from nftop.model.perf_tool import PerfTool
 from nftop.model.struct import replace
 from nftop.ui.options import Options
+from nftop.ui.screens.editor import EditorScreen
 from nftop.ui.screens.experiment import ExperimentScreen
 from nftop.ui.screens.registry import screens
 from tests.frames import all_missing, frame, ticks
@@ -65,6 +66,12 @@ def check_fits(run: Running, size: tuple[int, int]) -> None:
     rows = run.text.split("\n")
     assert len(rows) == size[1]
     assert max(map(cell_len, rows)) <= size[0]
+    if size >= FULL and (size[0] > FULL[0] or not isinstance(run.app.screen, EditorScreen)):
+        # A blank column at both edges, but for the bracket of the first tab and a last cell's mark;
+        # what is narrow has all cells on the right.
+        inner = [row.removeprefix("[1 Cores]").removesuffix("~") for row in rows]
+        assert [row for row in inner if row[:1] not in ("", " ")] == []
+        assert size == FULL or max(map(cell_len, inner)) < size[0]
 
 
 def check_appearance(run: Running, appearance: str) -> None:

@@ -240,10 +240,10 @@ def reason_lines(
 
 def rule_line(title: str, note: str, width: int, *, tone: Tone = Tone.MUTED) -> Line:
     """Head of a section: its title, a thin rule, a note at the right."""
-    left = line(Span(title, Tone.STRONG), " ")
-    shown = fit(note, max(0, min(cells(note), width - left.width - 4)))
-    rule = "─" * max(0, width - left.width - cells(shown) - 1)
-    return crop(line(left, Span(rule, Tone.FAINT), " ", Span(shown, tone)), width)
+    left = crop(line(Span(title, Tone.STRONG), " "), width)
+    room = width - left.width
+    shown = f" {fit(note, min(cells(note), room - 4))}" if note and room > 4 else ""
+    return line(left, Span("─" * (room - cells(shown)), Tone.FAINT), Span(shown, tone))
 
 
 MENU_WIDTH = 30

@@ -19,7 +19,7 @@ from nftop.model.column import Floats
 from nftop.model.frame import Frame
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading
-from nftop.model.struct import dataclass
+from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import BLOCKS, line_rows
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
@@ -73,10 +73,13 @@ def card(
     width: int,
     own_changes: Sequence[OwnChange],
     number: int | None = None,
+    *,
+    brief: bool = False,
 ) -> list[Line]:
     """The verdict: what it is about, its words in a line, a row per metric.
 
-    `number`: of the change in nftop's history; None if it has none.
+    `number`: of the change in nftop's history; None if it has none. `brief`: of the first section
+    the rows that differ, of each other one the leading row.
     """
     which = "LAST CHANGE" if number is None else f"CHANGE {number}"
     head = rule_line(f"VERDICT ON {which}", _progress(verdict), width)
@@ -85,7 +88,7 @@ def card(
     more = len(changes) - _MOST_CHANGES
     left_out = [line(Span(f"+ {more} changes before", Tone.MUTED))] if more > 0 else []
     lines = [head, summary(verdict, width), *_notes(verdict, width)]
-    lines += [*changes[:_MOST_CHANGES], *left_out, *_table(verdict, frame, width)]
+    lines += [*changes[:_MOST_CHANGES], *left_out, *_table(verdict, frame, width, brief=brief)]
     return [crop(item, width) for item in lines]
 
 
@@ -200,12 +203,16 @@ def _columns_for(width: int) -> _Columns:
     return _Columns(2, 9, 7, 0, 0, 0, 0)
 
 
-def _table(verdict: Verdict, frame: Frame, width: int) -> list[Line]:
+def _table(verdict: Verdict, frame: Frame, width: int, *, brief: bool) -> list[Line]:
     columns = _columns_for(width)
     styles = styles_of(frame.groups)
     lines = [_head(columns)] if verdict.sections else []
     # What forwards packets first; of one kind what was changed.
-    for subject in sorted(verdict.sections, key=lambda item: item.kind != "nf"):
+    for at, subject in enumerate(sorted(verdict.sections, key=lambda item: item.kind != "nf")):
+        if brief:
+            same = [row for row in subject.rows if row.word == subject.word]
+            leading = [row for row in same if not at and row.word in DIFFERS] or same[:1]
+            subject = replace(subject, rows=tuple(leading))  # noqa: PLW2901 - fewer of its rows
         style = styles.get(subject.groups[0]) if subject.groups else None
         lines += _section(subject, style, columns, width)
     return lines

@@ -6,16 +6,19 @@ A cell is 3, 2 or 1 wide. Every colour has a glyph with the same meaning.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import count
 from typing import Literal, TypeAlias
 
-from nftop.derive.cache.ways import Shares
+from nftop.derive.cache.ways import Shares, ways_of
 from nftop.model.frame import GroupRow
+from nftop.model.ids import format_cpu_list
+from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, class_name
+from nftop.model.remedy import DraftMask
 from nftop.model.struct import dataclass
-from nftop.render.base.line import Span, Tone, class_tone
+from nftop.render.base.line import Line, Span, Tone, class_tone, line
 
 # Of one class: only it may fill the way; others may too; an exclusive group's; a draft adds or
 # removes it; not in its mask.
@@ -143,3 +146,44 @@ def way_numbers(ways: int, width: int, selected: int | None = None) -> list[str]
     if ways <= 10:
         return [joined(last)]
     return [joined([str(way // 10) if way > 9 else "" for way in numbers]), joined(last)]
+
+
+def draft_rows(groups: Sequence[GroupRow], mask: DraftMask, victims: Set[str]) -> list[Line]:
+    """Ways, the mask now and in the draft, the highest way first; `victims`: their classes."""
+    styles = styles_of(groups, (mask.group,))
+    others = {
+        group.name: held.bits
+        for group in groups
+        for cache in group.caches
+        if cache.l3 == mask.l3 and group.name != mask.group
+        and (held := ways_of(cache)) is not None
+    }  # fmt: skip
+    shared = mask.io | mask.victims
+    for bits in others.values():
+        shared |= bits
+    names = ", ".join(
+        f"{format_cpu_list(way for way in range(mask.ways) if (bits & mask.old) >> way & 1)}"
+        f" of {class_name(name)}"
+        for name, bits in others.items()
+        if class_name(name) in victims and bits & mask.old
+    )
+
+    def row(name: str, bits: int, note: str = "") -> Line:
+        label = f" {name:<6}{Cbm(bits, mask.ways).hex:>6} "
+        drawn = []
+        for way in range(mask.ways - 1, -1, -1):
+            held, was = bits >> way & 1, mask.old >> way & 1
+            state: WayState = "shared" if shared >> way & 1 else "alone"
+            if not held:
+                state = "removed" if was else "empty"
+            elif not was:
+                state = "added"
+            drawn.append(way_span(state, styles[mask.group], 3))
+        return line(Span(label, Tone.MUTED), *drawn, Span(note, Tone.MUTED))
+
+    header = way_numbers(mask.ways, 3)[0]
+    return [
+        line(Span(f" {f'L3 {mask.l3}':<12} {header}", Tone.MUTED)),
+        row("now", mask.old, f"  ways {names}" if names else ""),
+        row("draft", mask.new),
+    ]

@@ -20,7 +20,7 @@ from nftop.model.topology import CpuInfo
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import graph_axis, graph_lines, scale_of, span_name
 from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
-from nftop.render.base.table import by_reason, cut_lines, reason_lines
+from nftop.render.base.table import by_reason, cut_lines, reason_lines, rule_line
 from nftop.render.base.text import fit, printable
 from nftop.render.cache.panel import group_name
 from nftop.render.cores.columns import is_here, metric_of
@@ -61,7 +61,7 @@ def trend_metric(cpus: CpuTable, row: int, sort: str) -> Metric:
 
 def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) -> list[Line]:
     """The panel, in at most `height` lines."""
-    head = [rule_line(frame.cpus, row, width)]
+    head = [cpu_rule_line(frame.cpus, row, width)]
     # Absences come first where room is short.
     notes = [
         *absence_lines(frame.cpus, row, width),
@@ -200,16 +200,10 @@ def _process_text(facts: ProcessFacts) -> str:
     return printable(f"{text}: {facts.command}" if facts.command else text)
 
 
-def rule_line(cpus: CpuTable, row: int, width: int) -> Line:
+def cpu_rule_line(cpus: CpuTable, row: int, width: int) -> Line:
     """A rule with the CPU, its thread and its NF."""
     names = (f"cpu {cpus.topology.cpus[row].cpu}", cpus.thread[row], cpus.nf[row])
-    return _titled(" · ".join(name for name in names if name), width)
-
-
-@lru_cache(maxsize=8)
-def _titled(title: str, width: int) -> Line:
-    head = crop(line(Span("── ", Tone.MUTED), Span(title, Tone.STRONG), " "), width)
-    return line(head, Span("─" * (width - head.width), Tone.MUTED))
+    return rule_line(" · ".join(name for name in names if name), "", width)
 
 
 def location_lines(cpus: CpuTable, row: int, width: int) -> tuple[Line, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from functools import cache, partial
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
 
@@ -34,6 +35,7 @@ _LOSS, _WAIT = 4.0, 1.0
 _BEHIND = 0.05  # less than a step
 _BLOCK = 64  # rows whose graphs are made at once
 _UNKNOWN = Missing(Reason.WARMING)
+_LAST = 1 << 20  # behind all CPUs
 
 
 class TrendColumns(NamedTuple):
@@ -90,33 +92,36 @@ _NO_TREND = RowTrend()
 class TrendTable(Mapping[Any, RowTrend]):
     """Trends by key of the row, made when they are read: few of many rows are in view."""
 
-    __slots__ = ("_columns", "_graphs", "_row_of", "_trends")
+    __slots__ = ("_columns", "_graphs", "_losing", "_row_of", "_trends")
 
-    def __init__(self, row_of: Mapping[Any, int], columns: TrendColumns) -> None:
-        """`row_of`: row of `columns` by key."""
+    def __init__(
+        self, row_of: Mapping[Any, int], columns: TrendColumns, losing: Set[Any] = frozenset()
+    ) -> None:
+        """`row_of`: row of `columns` by key; of `losing` what is worse is bad."""
         self._row_of = row_of
-        self._columns = columns
+        self._columns, self._losing = columns, losing
         self._graphs: dict[int, tuple[list[str], list[list[bool]]]] = {}  # by block of rows
         self._trends: dict[int, RowTrend] = {}
 
     def __getitem__(self, key: Any) -> RowTrend:
         row = self._row_of[key]
         if (trend := self._trends.get(row)) is None:
-            trend = self._trends[row] = self._trend(row)
+            hot = Tone.BAD if key in self._losing else Tone.WARN
+            trend = self._trends[row] = self._trend(row, hot)
         return trend
 
     def change(self, key: Any) -> Reading:
         """`RowTrend.change` alone, which needs no graph."""
         return _reading(self._columns.change.item(self._row_of[key]))
 
-    def _trend(self, row: int) -> RowTrend:
+    def _trend(self, row: int, hot: Tone) -> RowTrend:
         block, at = divmod(row, _BLOCK)
         columns = self._columns
         if block not in self._graphs:
             rows = slice(block * _BLOCK, (block + 1) * _BLOCK)
             self._graphs[block] = columns.graphs(rows)
-        texts, hot = self._graphs[block]
-        spans = _runs(texts[at], hot[at])
+        texts, is_hot = self._graphs[block]
+        spans = _runs(texts[at], is_hot[at], hot)
         return RowTrend(
             spans, _reading(columns.change.item(row)), _reading(columns.usual.item(row))
         )
@@ -133,14 +138,16 @@ class TrendTable(Mapping[Any, RowTrend]):
 
 @dataclass(frozen=True, slots=True)
 class RowTrends:
-    """Histories: packets of network functions by `NfRow.key`, and costs; costs of CPUs.
+    """Histories of network functions by `NfRow.key`, and of CPUs.
 
     Attributes:
+        rates: packets, in a number of cells.
+        nf_costs, cpus: costs.
         cpu_change: float64 (n,), `RowTrend.change` of each row of `Frame.cpus`, NaN where it is
             unknown; None: of none.
     """
 
-    nfs: Mapping[str, RowTrend] = field(default_factory=dict)
+    rates: Callable[[int], Mapping[str, RowTrend]] = lambda _cells: {}
     nf_costs: Mapping[str, RowTrend] = field(default_factory=dict)
     cpus: Mapping[Cpu, RowTrend] = field(default_factory=dict)
     cpu_change: Floats | None = None
@@ -181,7 +188,7 @@ def row_facts(frame: Frame, trends: RowTrends, before: BeforeValues) -> RowFacts
     styles = styles_of(frame.groups)
     harm = cpu_harm(frame, trends)
     names = culprit_names(frame)
-    losing = frozenset(cpu for nf in frame.nfs if drops_of(nf) for cpu in nf.cpus)
+    losing = _losing_cpus(frame)
     return RowFacts(
         trends, harm, culprits(frame), losing, styles=styles, names=names, before=before
     )
@@ -233,7 +240,7 @@ def merged_culprits(frame: Frame) -> dict[Cpu, tuple[Cpu, ...]]:
 # History of one metric of several rows: metric, keys, points, seconds; float32 (keys, points).
 RowPast: TypeAlias = Callable[[str, Sequence[Any], int, float], NDArray[np.float32]]
 
-CPU_CELLS, NF_CELLS = 8, 18
+CPU_CELLS, NF_CELLS, FEW_CELLS = 8, 18, 10
 CPU_SPAN_S, NF_SPAN_S = 300.0, 600.0
 
 
@@ -248,7 +255,6 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     pollers = _pollers(cpus)
     rows = pollers.rows
     now = {name: columns[name].values[rows] for name in _COSTS}
-    losing = np.array([drops_of(nf) > 0 for nf in frame.nfs], np.bool_)
     # What NICs drop shows full cores; lost upcalls do not.
     missing = [_number(nf.readings["missed_packets_per_s"]) > 0 for nf in frame.nfs]
     lossy = {
@@ -276,15 +282,12 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     )
     past = RowCosts(keys, readings, whole)
     of_nfs = _cost_trends(nf_past, past, (NF_CELLS, NF_SPAN_S), frame.usual.nfs)
-    rates = nf_past("packets_per_s", keys, 2 * NF_CELLS, NF_SPAN_S)
-    sent = frame.usual.nfs.of("packets_per_s", keys)
-    of_rates = trend_columns(rates, sent, comparable=losing, costs=False)
     change = np.full(len(cpus), np.nan)
     change[rows] = of_cpus.change
     return RowTrends(
-        TrendTable(row_of, of_rates),
-        TrendTable(row_of, of_nfs),
-        TrendTable(pollers.row_of, of_cpus),
+        cache(partial(_rate_trends, frame, nf_past)),
+        TrendTable(row_of, of_nfs, _losing(frame)),
+        TrendTable(pollers.row_of, of_cpus, _losing_cpus(frame)),
         change,
     )
 
@@ -327,6 +330,25 @@ def _pollers(cpus: CpuTable) -> _Pollers:
         )
     ]
     return _last_pollers[0]
+
+
+def _rate_trends(frame: Frame, past: RowPast, cells: int) -> TrendTable:
+    """Packets of network functions in so many cells: of ten minutes, in few cells of five."""
+    keys, losing = [nf.key for nf in frame.nfs], _losing(frame)
+    span_s = NF_SPAN_S if cells > FEW_CELLS else CPU_SPAN_S
+    values = past("packets_per_s", keys, 2 * cells, span_s)
+    usual = frame.usual.nfs.of("packets_per_s", keys)
+    comparable = np.array([key in losing for key in keys], np.bool_)
+    columns = trend_columns(values, usual, comparable=comparable, costs=False)
+    return TrendTable({key: at for at, key in enumerate(keys)}, columns, losing)
+
+
+def _losing(frame: Frame) -> set[str]:
+    return {nf.key for nf in frame.nfs if drops_of(nf) > 0}
+
+
+def _losing_cpus(frame: Frame) -> frozenset[Cpu]:
+    return frozenset(cpu for nf in frame.nfs if drops_of(nf) > 0 for cpu in nf.cpus)
 
 
 _COSTS = USUAL_METRICS
@@ -389,26 +411,20 @@ def _last(change: NDArray[np.floating]) -> NDArray[np.floating]:
     return np.where(np.isfinite(change[:, -1]), change[:, -1], change[:, -2])
 
 
-def _runs(text: str, hot: list[bool]) -> tuple[Span, ...]:
+def _runs(text: str, hot: list[bool], tone: Tone) -> tuple[Span, ...]:
     spans = []
     at = 0
     for is_hot, group in groupby(hot):
         size = len(list(group))
-        spans.append(Span(text[at : at + size], Tone.WARN if is_hot else Tone.MUTED))
+        spans.append(Span(text[at : at + size], tone if is_hot else Tone.MUTED))
         at += size
     return tuple(spans)
 
 
-def tail(spans: Sequence[Span], cells: int) -> tuple[Span, ...]:
-    """The last `cells` characters of spans of one-cell characters."""
-    drop = sum(len(span.text) for span in spans) - cells
-    kept = []
-    for span in spans:
-        text = span.text[max(drop, 0) :]
-        drop -= len(span.text)
-        if text:
-            kept.append(Span(text, span.tone))
-    return tuple(kept)
+def rate_cell(trends: RowTrends, nf: NfRow, cells: int) -> tuple[Span, ...]:
+    """History of the packets of a network function in `cells` cells, and a blank."""
+    spans = trends.rates(cells).get(nf.key, _NO_TREND).spans or (Span(" " * cells, Tone.PLAIN),)
+    return (*spans, Span(" ", Tone.PLAIN))
 
 
 def change_tone(change: Reading, *, costs: bool, loses: bool = False) -> Tone:
@@ -477,6 +493,8 @@ def _nf_harm(
 def nfs_by_harm(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
     """Network functions with their harm, the worst first; unprivileged users' come last.
 
+    Equal ones are in the order of their first CPU.
+
     From `SICK` on one is sick.
     """
     infos, waits = frame.cpus.topology.cpus, frame.cpus.columns["wait_ratio"].values
@@ -487,7 +505,14 @@ def nfs_by_harm(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
             key = victim.party.key
             worst[key] = max(worst.get(key, item.severity), item.severity)
     scored = [(nf, _nf_harm(nf, trends, waiting, worst)) for nf in frame.nfs]
-    return sorted(scored, key=lambda item: (rank(item[0].owner), -round(item[1], 1)))
+    return sorted(
+        scored,
+        key=lambda item: (
+            rank(item[0].owner),
+            -round(item[1], 1),
+            min(item[0].cpus, default=_LAST),
+        ),
+    )
 
 
 def cpu_harm(frame: Frame, trends: RowTrends) -> Floats:

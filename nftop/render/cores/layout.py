@@ -273,7 +273,7 @@ def below_head(  # noqa: PLR0917 - of `LastResults`
         spare -= len(drawn)
     if spare >= _MAP_LEAST:
         metric = map_metric(frame.cpus, past.sort)
-        drawn = map_lines(frame.cpus, metric, width, min(height // 4, spare))
+        drawn = indented(map_lines(frame.cpus, metric, width - 2 * EDGE, min(height // 4, spare)))
         panels = [*drawn, *panels]
         spare -= len(drawn)
     if spare >= _PANE_LEAST:

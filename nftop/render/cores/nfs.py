@@ -16,6 +16,7 @@ from nftop.model.nf.kinds import NF_ADDRESSES
 from nftop.model.struct import replace
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (
+    EDGE,
     TableCell,
     TableColumn,
     body_lines,
@@ -26,18 +27,20 @@ from nftop.render.base.table import (
     plain_cells,
     text_cell,
 )
+from nftop.render.base.text import cells as text_cells
 from nftop.render.cache.panel import class_spans
 from nftop.render.cache.way_cells import styles_of
+from nftop.render.cores.columns import GROUP, columns_for
 from nftop.render.cores.harm import (
+    FEW_CELLS,
     NF_CELLS,
     SICK,
-    RowTrend,
     RowTrends,
     change_of,
     change_tone,
     drops_of,
     nfs_by_harm,
-    tail,
+    rate_cell,
 )
 from nftop.render.cores.rows import matching
 from nftop.render.cores.table import value_tone
@@ -49,10 +52,12 @@ def _of_metric(key: str, label: str, width: int, priority: float) -> TableColumn
     return TableColumn(key, label, width, priority=priority, metric=_METRICS[key])
 
 
+_SHORT_NAME, _LONG_LIST = 12, 16
 _NAME = TableColumn("name", "NF", 17, right=False, priority=0, grows=0)
 _CPUS = TableColumn("cpus", "CPUS", 6, right=False, priority=0.5, grows=10)
-_TREND = TableColumn("trend", "Mpps 10m -10..+5%", NF_CELLS + 1, right=False, priority=6)
-_CLASS = TableColumn("class", "CLASS", 10, right=False, priority=4.5, grows=4)
+# Two values a cell, of ten minutes at 1 Hz.
+TREND = TableColumn("trend", "Mpps 10m -10..+5%", NF_CELLS + 1, priority=6, grows=300 - NF_CELLS)
+_CLASS = replace(GROUP, key="class", priority=4.5, grows=0)
 USUAL = TableColumn("usual", "vs.10m", 7, priority=4)
 _ROOM = TableColumn("room_ratio", "ROOM", 6, priority=5)
 _ROOM_RATE = TableColumn("room_packets_per_s", "Mpps", 6, priority=10)
@@ -70,13 +75,12 @@ _COLUMNS = (
     _of_metric("ipp", "IPP", 7, 12),
     _of_metric("ipc", "IPC", 6, 8),
     _of_metric("llc_misses_per_packet", "MISS/pkt", 9, 9),
-    _TREND,
+    TREND,
     _CLASS,
 )
 _MISSES = "llc_misses_per_packet"
 _SENT, _DROPS = "tx_packets_per_s", "drop_packets_per_s"
-_SHORT_TREND = 10  # cells, on a narrow screen
-_LONG_TRENDS_FROM = 100
+_LONG_FROM = 100  # cells from which trends and lists of CPUs are long
 _COVERAGES = tuple(
     dict.fromkeys(nf_metric.coverage for nf_metric in NF_METRICS if nf_metric.coverage)
 )
@@ -97,8 +101,7 @@ def nf_lines(
     """
     if not frame.nfs:
         return nobody(frame, width)[:limit]
-    misses = any(not isinstance(nf.readings[_MISSES], Missing) for nf in frame.nfs)
-    columns = _columns_for(width, trends=trends is not None, misses=misses)
+    columns = nf_columns_of(frame, width, trends=trends is not None)
     lines = [crop(header_line(columns), width)]
     known = trends or RowTrends()
     ranked = nfs_by_harm(frame, known)
@@ -121,6 +124,21 @@ def nf_lines(
     for row, note in zip(rows, notes, strict=True):
         lines += [row, *note]
     return [*lines, *more][:limit]
+
+
+def nf_columns_of(frame: Frame, width: int, *, trends: bool = True) -> tuple[TableColumn, ...]:
+    """Columns of the table in `width` cells; `trends`: with those of the history."""
+    misses = any(not isinstance(nf.readings[_MISSES], Missing) for nf in frame.nfs)
+    names = max(text_cells(nf.name) for nf in frame.nfs) + 1
+    lists = max(len(_cpu_list(nf.cpus)) for nf in frame.nfs) + 1 if width >= _LONG_FROM else 0
+    # As wide as in the table of CPUs, so that both are one column at the edge.
+    of_cpus = columns_for(width + EDGE, frame.cpus, trends=trends)
+    cells = (
+        ("name", min(max(names, _SHORT_NAME), _NAME.width)),
+        ("cpus", min(max(lists, _CPUS.width), _LONG_LIST)),
+        ("class", next((col.width for col in of_cpus if col.key == GROUP.key), _CLASS.width)),
+    )
+    return _columns_for(width, cells, trends=trends, misses=misses)
 
 
 def matching_nfs(frame: Frame, search: str) -> Sequence[NfRow]:
@@ -153,16 +171,21 @@ def nobody(frame: Frame, width: int) -> list[Line]:
 
 
 @lru_cache(maxsize=8)  # drawn every tick
-def _columns_for(width: int, *, trends: bool, misses: bool) -> tuple[TableColumn, ...]:
-    """Name and CPUs, then what fits, by priority; `misses`: some function has a number for them."""
+def _columns_for(
+    width: int, cells: tuple[tuple[str, int], ...], *, trends: bool, misses: bool
+) -> tuple[TableColumn, ...]:
+    """Name and CPUs, then what fits, by priority.
+
+    `cells`: of columns with a width of their own; `misses`: some function has a number for them.
+    """
     columns = [
-        col
+        replace(col, width=dict(cells).get(col.key, col.width))
         for col in _COLUMNS
-        if (trends or col not in (_TREND, USUAL)) and (misses or col.key != _MISSES)
+        if (trends or col.key not in (TREND.key, USUAL.key)) and (misses or col.key != _MISSES)
     ]
-    if width < _LONG_TRENDS_FROM:
-        short = replace(_TREND, label="Mpps 5 min", width=_SHORT_TREND + 1)
-        columns = [short if col is _TREND else col for col in columns]
+    if width < _LONG_FROM:
+        short = replace(TREND, label="Mpps 5 min", width=FEW_CELLS + 1, grows=0)
+        columns = [short if col.key == TREND.key else col for col in columns]
     return fit_columns(columns, width, least=2)
 
 
@@ -246,9 +269,7 @@ _LITTLE_ROOM, _LEAST_ROOM_PER_S = 0.01, 1e4
 
 
 def _trend_cells(_frame: Frame, nf: NfRow, col: TableColumn, trends: RowTrends) -> TableCell:
-    spans = tail(trends.nfs.get(nf.key, RowTrend()).spans, col.width - 1)
-    drawn = sum(len(span.text) for span in spans)
-    return (Span(" " * (col.width - 1 - drawn), Tone.PLAIN), *spans, Span(" ", Tone.PLAIN))
+    return rate_cell(trends, nf, col.width - 1)
 
 
 def _class_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
@@ -266,7 +287,7 @@ _CELLS: Mapping[str, Callable[[Frame, NfRow, TableColumn, RowTrends], TableCell]
     USUAL.key: lambda _frame, nf, col, trends: (usual_cell(nf, col, trends),),
     _ROOM.key: _room_cells,
     _ROOM_RATE.key: _room_cells,
-    _TREND.key: _trend_cells,
+    TREND.key: _trend_cells,
     _CLASS.key: _class_cells,
 }
 

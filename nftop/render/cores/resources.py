@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from nftop.derive.cache.ways import Shares, cache_of, in_use, shares_of, ways_of
 from nftop.model.frame import Frame, GroupRow, PackageRow
 from nftop.model.ids import Package
+from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import CacheDomain, IoWays
@@ -28,6 +29,7 @@ from nftop.render.cache.way_cells import (
     way_numbers,
     way_span,
 )
+from nftop.render.incidents.line import TONES
 
 # History of a metric of a package: metric, package, points, seconds; float32 (points,).
 PackagePast = Callable[[str, Package, int, float], NDArray[np.float32]]
@@ -127,10 +129,13 @@ def map_lines(
     head = f" {fit(f'L3 {domain.l3}', _NAME)}{numbers}{' MiB used/cap':>{_USED}}"
     rate = f"{'GB/s':>{_GAUGE + 1 + _RATE}}"
     lines = [line(Span(head + rate, Tone.HEADER), fill=Tone.HEADER)]
-    lines += [
-        _class_line(group, domain, shares.get(group.name), styles[group.name], cells)
-        for group in used
-    ]
+    harming = _harming(frame, domain)
+    for group in used:
+        share, style = shares.get(group.name), styles[group.name]
+        row = _class_line(group, domain, share, style, cells)
+        if (tone := harming.get(group.name)) is not None and row.spans[-1].tone is Tone.PLAIN:
+            row = Line((*row.spans[:-1], row.spans[-1]._replace(tone=tone)))
+        lines.append(row)
     lines.append(_io_line(domain, cells))
     if shared := shared_text(used, shares):
         lines.append(line(" ", Span(f"{_CONTESTED} {shared}", Tone.MUTED)))
@@ -172,6 +177,15 @@ def _class_line(
     )
 
 
+def _harming(frame: Frame, domain: CacheDomain) -> dict[str, Tone]:
+    """Classes whose traffic through shared ways harms now, with the tone of the incident."""
+    return {
+        item.group: TONES[item.severity]
+        for item in reversed(frame.incidents)
+        if item.group and item.l3 == domain.l3 and item.severity > Severity.INFO and not item.muted
+    }
+
+
 @lru_cache(maxsize=256)  # masks seldom change
 def _spans(bits: int, shared: int, ways: int, style: ClassStyle, cells: int) -> tuple[Span, ...]:
     """A cell per way, the highest first: held alone, shared, or not held."""
@@ -198,7 +212,8 @@ def _io_line(domain: CacheDomain, cells: int) -> Line:
 def shared_text(groups: Sequence[GroupRow], shares: Mapping[str, Shares]) -> str:
     """Which classes share how many ways, most ways first: `shared: 3 tenant+vpp`.
 
-    Each way counts once, with all classes that may fill it.
+    Each way counts once, with all classes that may fill it. Of one class with several others:
+    `tenant shares 3 ways of vpp, 3 of switch`.
     """
     held = {group.name: shares[group.name].all for group in groups if group.name in shares}
     counts = Counter(
@@ -207,6 +222,13 @@ def shared_text(groups: Sequence[GroupRow], shares: Mapping[str, Shares]) -> str
         if len(holders := tuple(name for name, mask in held.items() if mask.has(way))) > 1
     )
     ranked = sorted(counts.items(), key=lambda item: -item[1])
+    pairs = [set(holders) for holders, _ in ranked]
+    one = set.intersection(*pairs) if pairs else set()
+    if len(ranked) > 1 and len(one) == 1 and all(len(pair) == 2 for pair in pairs):
+        names = (next(iter(pair - one)) for pair in pairs)
+        (ways, other), *more = zip((ways for _, ways in ranked), names, strict=True)
+        text = f"{group_name(*one)} shares {ways} way{'s' * (ways != 1)} of {group_name(other)}"
+        return ", ".join([text, *(f"{ways} of {group_name(other)}" for ways, other in more)])
     texts = [f"{ways} {'+'.join(map(group_name, holders))}" for holders, ways in ranked]
     return f"shared: {', '.join(texts)}" if texts else ""
 
@@ -245,7 +267,10 @@ def compact_lines(frame: Frame, domain: CacheDomain, width: int) -> list[Line]:
     lines = []
     for spans, group in zip((owner, second), busiest, strict=False):
         left = line(*spans)
-        lines.append(line(left, _facts(group, styles[group.name], domain, width - left.width)))
+        harm = _harming(frame, domain).get(group.name)
+        lines.append(
+            line(left, _facts(group, styles[group.name], domain, width - left.width, harm))
+        )
     lines += [line(*spans) for spans in (owner, second)[len(busiest) :]]
     return [crop(item, width) for item in lines]
 
@@ -256,20 +281,20 @@ def _rate_of(group: GroupRow, domain: CacheDomain) -> float:
     return rate if isinstance(rate, (int, float)) else 0.0
 
 
-def _facts(group: GroupRow, style: ClassStyle, domain: CacheDomain, room: int) -> Line:
+def _facts(
+    group: GroupRow, style: ClassStyle, domain: CacheDomain, room: int, harm: Tone | None
+) -> Line:
     """Name, occupancy and traffic of a class at the right edge; nothing without the room."""
     cache = cache_of(group, domain.l3)
     if cache is None:
         return BLANK
     used, capacity = cache.readings["occupancy_bytes"], cache.readings["capacity_bytes"]
     rate = cache.readings["mbm_total_bytes_per_s"]
-    text = (
-        f"{fmt.cell(used, Unit.BYTES, 4)}/{fmt.cell(capacity, Unit.BYTES, 4)} "
-        f"{fmt.cell(rate, Unit.BYTES_PER_S, 4):>4} GB/s"
-    )
+    text = f"{fmt.cell(used, Unit.BYTES, 4)}/{fmt.cell(capacity, Unit.BYTES, 4)} "
+    traffic = Span(f"{fmt.cell(rate, Unit.BYTES_PER_S, 4):>4} GB/s", harm or _tone(rate))
     name = class_spans(group.name, style.number, 10, Tone.PLAIN)
-    whole = line(*name, text)
-    return line(" " * (room - whole.width), whole) if whole.width < room else BLANK
+    whole = line(*name, text, traffic)
+    return line(" " * (room - 1 - whole.width), whole) if whole.width < room - 1 else BLANK
 
 
 def _tone(reading: Reading) -> Tone:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -18,7 +19,7 @@ from nftop.model.usual import NEAR
 from nftop.render.base import format as fmt
 from nftop.render.base import table
 from nftop.render.base.bars import bars
-from nftop.render.base.line import Line, Span, Tone, line
+from nftop.render.base.line import Click, Line, Span, Tone, line
 from nftop.render.base.table import TableCell, TableColumn
 from nftop.render.base.text import cells as text_cells
 from nftop.render.base.text import fit, printable
@@ -69,8 +70,13 @@ def body_lines(
     lines = table.body_lines(columns, lambda col: _cells(cpus, shown, col)) if shown.rows else []
     hidden = rows.shown[:top] + rows.shown[top + room :]
     if (rows.folded or hidden) and len(lines) < height:
-        lines.append(rest_line(cpus, rows, hidden, facts, width, above=top))
+        rest = rest_line(cpus, rows, hidden, facts, width, above=top)
+        blank = 0 if width is None else width - table.EDGE - rest.width - _UNFOLD.width
+        lines.append(line(rest, " " * blank, _UNFOLD) if rows.folded and blank > 1 else rest)
     return lines
+
+
+_UNFOLD = Line((Span("i", Tone.ACCENT, Click("fold")), Span(" unfold", Tone.MUTED, Click("fold"))))
 
 
 def rest_line(
@@ -142,9 +148,8 @@ def fold_line(cpus: CpuTable, folded: Sequence[int], *, brief: bool = False) -> 
     offline = sum(not cpus.online[row] for row in folded)
     text = f"   + {len(folded)} other CPU{'s' * (len(folded) != 1)}"
     tail = f", {offline} offline" if offline else ""
-    if brief:
-        return line(Span(text, Tone.MUTED))
-    return line(Span(f"{text}, {fmt.worded(mean, Unit.RATIO)} busy{tail}", Tone.MUTED))
+    text += "" if brief else f", {fmt.worded(mean, Unit.RATIO)} busy{tail}"
+    return line(Span(text, Tone.MUTED))
 
 
 def saturated_text(by: Sequence[str]) -> str:
@@ -309,6 +314,22 @@ def _cpu_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCel
 
 
 _CULPRIT = "▲"
+_DIGITS = re.compile(r"(\d+)")
+
+
+def common_name(names: Sequence[str]) -> str:
+    """`CPU 0-3/KVM` of names that differ in one number; "" of others."""
+    columns = [
+        list(dict.fromkeys(texts)) for texts in zip(*map(_DIGITS.split, names), strict=False)
+    ]
+    varied = [texts for texts in columns if len(texts) > 1]
+    same_length = len({len(_DIGITS.split(name)) for name in names}) == 1
+    if not same_length or len(varied) != 1 or not all(map(str.isdecimal, varied[0])):
+        return ""
+    return "".join(
+        texts[0] if len(texts) == 1 else format_cpu_list(sorted(map(int, texts)))
+        for texts in columns
+    )
 
 
 def _name_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
@@ -322,6 +343,10 @@ def _name_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCe
     for row, base in zip(shown.rows, shown.bases, strict=True):
         name = shown.facts.names.get(cpus.topology.cpus[row].cpu)
         text, tone = text_of(cpus, row) or Reason.UNDEFINED.mark, base
+        own = shown.facts.merged.get(cpus.topology.cpus[row].cpu, ())
+        if len(own) > 1:
+            rows = (cpus.topology.row_of[cpu] for cpu in own)
+            text = common_name([text_of(cpus, at) or "" for at in rows]) or text
         if col.key == "nf" and harm is not None and harm[row] >= SICK:
             tone = Tone.STRONG
         if name is not None:

@@ -232,7 +232,7 @@ def _room(width: int) -> int:
 
 
 def _under(label: str, rows: list[Line], width: int) -> list[Line]:
-    leads = [Span(f" {label:<{_LABEL - 1}}", Tone.MUTED)]
+    leads = [Span(f"{label:<{_LABEL}}", Tone.MUTED)]
     leads += [Span(" " * _LABEL, Tone.PLAIN)] * len(rows)
     return [crop(line(lead, row), width) for lead, row in zip(leads, rows, strict=False)]
 
@@ -257,6 +257,7 @@ def editor_lines(
     height: int,
     *,
     card: Sequence[Line] = (),
+    brief: Callable[[], Sequence[Line]] = tuple,
     graph: Callable[[int], Sequence[Line]] = lambda _: (),
 ) -> list[Line]:
     """At most `height` lines, including the selected class.
@@ -267,6 +268,7 @@ def editor_lines(
         width: cells of a line.
         height: lines of the screen.
         card: verdict on the last change, below the rest.
+        brief: makes a shorter one, for where that does not fit.
         graph: makes a graph of so many lines at most, which is drawn if there is room for it.
     """
     compact = height < _COMPACT
@@ -299,6 +301,10 @@ def editor_lines(
     room = left - len(rest)
     drawn = list(graph(GRAPH_LEAST)) if card and room >= _CARD_LEAST + GRAPH_LEAST else []
     room -= len(drawn)
+    count = len(card)
+    if count > room and (short := brief()):
+        more = Span(f"+ {count - len(short)} more lines: d shows all", Tone.MUTED)
+        card = [*short, line(more)] if len(short) < room else card
     rest += cut_lines(card, room, width, "d shows all") if room > 1 or len(card) <= room else []
     return [crop(item, width) for item in (*head, *body, *pointer, *rest, *drawn)][:height]
 

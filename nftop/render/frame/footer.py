@@ -12,6 +12,7 @@ from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line
 # Names of keys that have a glyph, for terminals without it.
 _SPELLED = {"⏎": "Enter", "←→": "Left Right"}
 _GAP = "  "
+_EDGE_FROM = 90  # cells from which the tabs have a blank one before them
 
 
 class Hint(NamedTuple):
@@ -123,16 +124,16 @@ def tabs_line(tabs: Tabs, width: int) -> Line:
         (False, (*sort, *used)), (True, (*sort, *used, *sick)), (True, (*sort, *used)),
         (True, used or sort), (True, ()),
     ):  # fmt: skip
-        left = _names(tabs, short=short)
+        left = _names(tabs, width, short=short)
         # The names end with a blank or a bracket.
         right = line(" " * bool(pieces), *[item for text in pieces for item in (_GAP, text)][1:])
-        if left.width + right.width <= width:
-            return line(left, " " * (width - left.width - right.width), right)
-    return crop(_names(tabs, short=True), width)
+        if (room := width - left.width - right.width) >= 0:
+            return line(left, " " * room, right, fill=Tone.FOOTER)
+    return crop(line(_names(tabs, width, short=True), fill=Tone.FOOTER), width)
 
 
-def _names(tabs: Tabs, *, short: bool) -> Line:
-    spans = []
+def _names(tabs: Tabs, width: int, *, short: bool) -> Line:
+    spans = [Span(" ", Tone.PLAIN)] if not short and width >= _EDGE_FROM else []
     for index, tab in enumerate(tabs.tabs):
         click, name = Click("screen", index), tab.short if short else tab.name
         if index == tabs.up:
@@ -151,8 +152,8 @@ def _sort_text(tabs: Tabs) -> Line:
 
 def _sick_text(count: int, pollers: int) -> Line:
     """`sick 11 of 13`."""
-    tone = Tone.WARN if count else Tone.MUTED
-    return line(Span("sick ", Tone.MUTED), Span(f"{count} of {pollers}", tone))
+    number = Span(f"{count}", Tone.WARN if count else Tone.MUTED)
+    return line(Span("sick ", Tone.MUTED), number, Span(f" of {pollers}", Tone.MUTED))
 
 
 def _filter_text(search: str) -> Line:

@@ -18,6 +18,7 @@ from nftop.model.topology import Host, Topology
 from nftop.render.base import format as fmt
 from nftop.render.base.format import duration_text
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
+from nftop.render.base.table import EDGE, indented
 from nftop.render.base.text import printable
 from nftop.render.frame.footer import Tabs
 
@@ -36,7 +37,7 @@ def banner_lines(position: Position, width: int, now_ns: int | None = None) -> l
     remarks = [
         row
         for sentence in _remarks(position)
-        for row in paragraph(sentence, width, lead=line(Span("> ", Tone.ACCENT)), tone=Tone.PLAIN)
+        for row in paragraph(sentence, width, lead=line(Span(" > ", Tone.ACCENT)), tone=Tone.PLAIN)
     ]
     return [crop(loud, width), *remarks]
 
@@ -130,7 +131,8 @@ def header_lines(frame: Frame, status: ViewStatus, width: int) -> list[Line]:
     """Host, mode, sources, own cost and time in one line; a banner above, alerts below."""
     banner = [] if status.position is None else banner_lines(status.position, width, status.now_ns)
     warnings = (frame.own.warning, status.notice, status.problem)
-    return [*banner, _header_line(frame, status, width), *alert_lines(*warnings, width=width)]
+    alerts = indented(alert_lines(*warnings, width=width - EDGE))
+    return [*banner, _header_line(frame, status, width), *alerts]
 
 
 def _header_line(frame: Frame, status: ViewStatus, width: int) -> Line:

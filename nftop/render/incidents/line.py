@@ -95,7 +95,10 @@ def incident_line(
         line(
             " ", Span(GLYPHS[incident.severity], tone), " ", Span(head, strong),
             Span(left[len(head) :] + blank, Tone.MUTED if quiet else Tone.PLAIN),
-            Span(right, Tone.MUTED if quiet else tone), Span(tail, Tone.MUTED),
+            Span(right[: right.find(" ") + 1], Tone.MUTED),
+            Span(right[right.find(" ") + 1 :], Tone.MUTED if quiet else tone),
+            Span(f" {age:>6}", Tone.MUTED),
+            Span(tail[1 + max(6, cells(age)) :], Tone.ACCENT if first else Tone.MUTED),
         ),
         width,
     )  # fmt: skip
@@ -317,7 +320,7 @@ def _well(frame: Frame, width: int) -> Line:
     texts.append(_last(frame))
     body = f"  {'; '.join(filter(None, texts))}"
     hurts = "no harm" if frame.incidents or frame.past_incidents else "nothing hurts"
-    head = line(" ", Span(f"{WELL} {hurts}", Tone.GOOD))
+    head = line(" ", Span(f"{WELL} ", Tone.GOOD), hurts)
     return crop(line(head, Span(body, Tone.MUTED)), width)
 
 

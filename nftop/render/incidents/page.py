@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +24,17 @@ from nftop.model.incident import (
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading
-from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import class_name
-from nftop.model.remedy import DraftMask, Remedy
+from nftop.model.remedy import Remedy
 from nftop.model.struct import dataclass, field
 from nftop.model.usual import NEAR, NEW_NORMAL_AFTER_S
 from nftop.render.base import format as fmt
 from nftop.render.base.format import duration_text, since_text
 from nftop.render.base.graph import line_rows
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
+from nftop.render.base.table import rule_line
 from nftop.render.base.text import cells, fit, printable
-from nftop.render.cache.way_cells import styles_of
+from nftop.render.cache.way_cells import draft_rows, styles_of
 from nftop.render.incidents.line import (
     GLYPHS,
     TONES,
@@ -136,7 +136,7 @@ def _resampled(values: NDArray[np.float32], points: int) -> NDArray[np.float32]:
 
 
 def incident_page_lines(view: IncidentView, width: int, height: int | None = None) -> list[Line]:
-    """The whole page; without blank lines if it has more than `height` with them."""
+    """The whole page; without its first blank lines where it has more than `height` with them."""
     lines = [_title(view, width), BLANK]
     left_width = int(width * _LEFT_SHARE) if width >= _TWO_COLUMNS_FROM else width
     left = [*_culprit(view, left_width), *_victims(view, left_width), *_price(view, left_width)]
@@ -146,8 +146,10 @@ def incident_page_lines(view: IncidentView, width: int, height: int | None = Non
     else:
         lines += [*left, *graph]
     lines += [BLANK, *_evidence(view, width), BLANK, *_remedy(view, width)]
-    if height is not None and len(lines) > height:
-        return [item for item in lines if item is not BLANK]
+    blanks = [at for at, item in enumerate(lines) if item is BLANK]
+    over = 0 if height is None else len(lines) - height
+    for at in reversed(blanks[: max(0, over)]):
+        del lines[at]
     return lines
 
 
@@ -188,15 +190,15 @@ def _title(view: IncidentView, width: int) -> Line:
     facts = ", ".join((lasted, state, *marks))
     tail = f"  {since_text(incident)}  {facts}  {view.number} of {view.total} "
     head = f"{culprit_name(incident)} {title_text(incident)}"
-    badge = f" {GLYPHS[incident.severity]}"
+    badge = GLYPHS[incident.severity]
     if width >= _TWO_COLUMNS_FROM:
-        badge = f" {GLYPHS[incident.severity]} INCIDENT "
+        badge = f" {badge} INCIDENT "
         if incident.severity is Severity.BAD and incident.until_ns is None:
             tone = Tone.BADGE
-    room = width - cells(tail) - cells(badge) - 1
+    room = width - cells(tail) - cells(badge) - 2
     return crop(
         line(
-            Span(badge, tone), " ",
+            " ", Span(badge, tone), " ",
             Span(fit(head, max(room, 8)), Tone.STRONG), Span(tail, Tone.MUTED),
         ),
         width,
@@ -204,13 +206,7 @@ def _title(view: IncidentView, width: int) -> Line:
 
 
 def _rule(title: str, width: int, right: str = "") -> Line:
-    end = f" {right} " if right else " "
-    dashes = max(width - cells(title) - cells(end) - 2, 1)
-    return crop(
-        line(" ", Span(title, Tone.ACCENT), " ", Span("─" * dashes, Tone.FAINT),
-             Span(end, Tone.MUTED)),
-        width,
-    )  # fmt: skip
+    return line(" ", rule_line(title, right, width - 2))
 
 
 def _culprit(view: IncidentView, width: int) -> Iterator[Line]:
@@ -364,14 +360,16 @@ def _price(view: IncidentView, width: int) -> Iterator[Line]:
     yield _rule("PRICE", width)
     price, ended = price_text(incident), incident.until_ns is not None
     worst, at = incident.worst.drops_per_s, f"at {clock_of(incident.worst_ns)}"
-    texts = [f"{price} {at}" if price and ended else price or _no_price(incident)]
+    tone = Tone.BAD if incident.severity is Severity.BAD and not ended else Tone.PLAIN
+    spans = [Span(f"{price} {at}" if price and ended else price or _no_price(incident), tone)]
     if not ended and not isinstance(worst, Missing) and worst > 0:
-        texts.append(f"worst {si(worst)} {at}")
+        spans.append(Span(f"worst {si(worst)} {at}", Tone.MUTED))
     if not isinstance(incident.dropped, Missing) and incident.dropped > 0:
-        texts.append(lost_text(incident, si(incident.dropped)))
-    texts += (_uncounted_text(item, ended=ended) for item in incident.uncounted)
-    tone = Tone.BAD if incident.severity is Severity.BAD else Tone.PLAIN
-    yield from paragraph("; ".join(filter(None, texts)), width - 1, lead=line(" "), tone=tone)
+        spans.append(Span(lost_text(incident, si(incident.dropped)), Tone.PLAIN))
+    items = [line(span) for span in spans if span.text]
+    for item in incident.uncounted:
+        items += paragraph(_uncounted_text(item, ended=ended), width - 2)
+    yield from (line(" ", row) for row in flow(items, width - 2, "  "))
 
 
 def lost_text(incident: Incident, number: str) -> str:
@@ -439,13 +437,20 @@ def _graph(view: IncidentView, width: int) -> list[Line]:
         rows = [f"{first}┊{rest}" for first, rest in zip(before, rows, strict=True)]
     zero = "" if low == 0 else "; axis not from 0"
     unit = "sent Mpps" if trend.sent else "received Mpps"
-    head = f" {trend.name}, {unit}{zero}"
+    name = Span(f" {fit(trend.name, min(cells(trend.name), 24))}", Tone.STRONG)
+    harmed = TONES[view.incident.severity]
+    head = line(name, Span(f", {unit}{zero}", Tone.MUTED))
+    newest = f"{known[-1]:.3g}"
+    blank = " " * max(1, 7 + len(rows[0]) - head.width - len(newest))
+    now = Tone.PLAIN if view.incident.until_ns is not None else harmed
     marks = {0: f"{top:.3g}", _GRAPH_ROWS - 1: f"{low:.3g}"}
-    lines = [crop(line(Span(head, Tone.MUTED)), width)]
+    lines = [crop(line(head, blank, Span(newest, now)), width)]
+    first, after = _harmed_cells(view.incident, onset or trend, size)
     lines += [
-        line(Span(f"{marks.get(row, ''):>6}│", Tone.MUTED), Span(text, Tone.WARN))
+        line(Span(f"{marks.get(row, ''):>6}│", Tone.MUTED), Span(text[:first], Tone.MUTED),
+             Span(text[first:after], harmed), Span(text[after:], Tone.MUTED))
         for row, text in enumerate(rows)
-    ]
+    ]  # fmt: skip
     if onset is None:
         bar, ends = _graph_axis(view.incident, trend, size)
     else:
@@ -458,6 +463,15 @@ def _graph(view: IncidentView, width: int) -> list[Line]:
         line(Span(f"{'└':>7}", Tone.MUTED), bar),
         crop(line(" " * 7, ends), len(rows[0]) + 7),
     ]
+
+
+def _harmed_cells(incident: Incident, trend: VictimTrend, room: int) -> tuple[int, int]:
+    """Cells of a graph from the begin of an incident to its end; to the last while it is open."""
+    last_ns = trend.first_ns + round(trend.span_s * 1e9)
+    axis = TimeAxis(trend.first_ns, last_ns, room)
+    first = axis.cell(max(incident.since_ns, trend.first_ns))
+    until_ns = incident.until_ns
+    return first, 1 << 20 if until_ns is None or until_ns > last_ns else axis.cell(until_ns)
 
 
 def _graph_axis(
@@ -477,10 +491,14 @@ def _graph_axis(
     begin, end = f"-{duration_text(trend.span_s)}", "now"
     if ended is not None or in_clock:
         begin, end = clock_of(trend.first_ns), clock_of(last_ns)
-    if cells(begin) + cells(end) >= room:
-        end = ""
-    gap = " " * max(room - cells(begin) - cells(end), 0)
-    return marks.line(ascii_only=False), crop(line(Span(begin + gap + end, Tone.MUTED)), room)
+    scale = Cells(" " * room, Tone.MUTED)
+    scale.put(0, begin, Tone.MUTED)
+    if cells(begin) + cells(end) < room:
+        scale.put(room - cells(end), end, Tone.MUTED)
+    label, at = clock_of(begun), axis.cell(begun) - 4
+    if trend.first_ns <= begun <= last_ns and scale.free(at - 1, cells(label) + 2, " "):
+        scale.put(at, label, TONES[incident.severity])
+    return marks.line(ascii_only=False), scale.line(ascii_only=False)
 
 
 def _side_by_side(
@@ -500,22 +518,23 @@ def _evidence(view: IncidentView, width: int) -> Iterator[Line]:
     ended = view.incident.until_ns is not None
     yield _rule("WHY IT WAS BELIEVED" if ended else "WHY IT IS BELIEVED", width)
     for item in view.incident.chain:
-        yield from _link(item, width, "" if ended else item.current)
+        yield from _link(item, width - 1, "" if ended else item.current, view.frame.wall_ns)
     checks = view.incident.ruled_out
     if checks:
         marks = {True: Span(" ✔ ", Tone.GOOD), False: Span(" ▲ ", Tone.WARN),
                  None: Span(" ? ", Tone.MUTED)}  # fmt: skip
         items = [line(marks[item.excluded], f"{item.name} {item.text}") for item in checks]
-        yield from flow([line(Span(" also checked", Tone.MUTED)), *items], width)
+        yield from flow([line(Span(" also checked", Tone.MUTED)), *items], width - 1)
 
 
-def _link(link: EvidenceLink, width: int, current: str) -> Iterator[Line]:
+def _link(link: EvidenceLink, width: int, current: str, now_ns: int) -> Iterator[Line]:
     glyph, tone = _STEPS[link.step]
     lead = line(" ", Span(f"{clock_of(link.wall_ns)} ", Tone.MUTED), Span(glyph, tone), " ")
     room = width - lead.width
-    at = f" at {clock_of(link.valued_ns)}" if link.valued_ns else ""
+    valued_ns = link.valued_ns
+    at = f" at {clock_of(valued_ns)}" if valued_ns and valued_ns != now_ns else ""
     label = f" {source_text(link)}{at}"
-    whole = link.text + current
+    whole = (link.text + current).replace(" -> ", " → ")
     short = _NAMES.sub("", whole)
     for text in (whole, short):
         if (gap := room - cells(text) - cells(label)) >= 0:
@@ -542,7 +561,12 @@ def _remedy(view: IncidentView, width: int) -> Iterator[Line]:
     yield _rule(titles.get(remedy.kind, "WHAT CAN BE DONE"), width, "nothing is applied by itself")
     yield from paragraph(remedy.advice, width - 1, lead=line(" "))
     if remedy.mask is not None:
-        yield from (crop(row, width) for row in _mask_rows(remedy.mask))
+        yield from (
+            crop(row, width)
+            for row in draft_rows(
+                view.frame.groups, remedy.mask, {item.party.group for item in view.incident.victims}
+            )
+        )
     if remedy.checks:
         marks = {True: Span(" ✔ ", Tone.GOOD), False: Span(" ▲ ", Tone.WARN)}
         yield from flow([line(marks[item.good], item.text) for item in remedy.checks], width)
@@ -556,31 +580,3 @@ def _remedy(view: IncidentView, width: int) -> Iterator[Line]:
         yield from paragraph(
             f"not proven: {remedy.unproven}", width - 1, lead=line(" "), tone=Tone.MUTED
         )
-
-
-def _mask_rows(mask: DraftMask) -> list[Line]:
-    """Ways, the mask now and in the draft, the highest way first."""
-    ways = range(mask.ways - 1, -1, -1)
-    header = "".join(f"{way:>3}" for way in ways)
-
-    def row(name: str, bits: int, cell: Callable[[int], Span]) -> Line:
-        label = f" {name:<6}{Cbm(bits, mask.ways).hex:>6} "
-        return line(Span(label, Tone.MUTED), *(cell(way) for way in ways))
-
-    def now(way: int) -> Span:
-        if not mask.old >> way & 1:
-            return Span("  ·", Tone.FAINT)
-        contested = mask.victims >> way & 1
-        return Span("  x" if contested else "  #", Tone.BAD if contested else Tone.PLAIN)
-
-    def then(way: int) -> Span:
-        old, new = mask.old >> way & 1, mask.new >> way & 1
-        if new:
-            return Span("  #" if old else "  +", Tone.GOOD)
-        return Span("  -" if old else "  ·", Tone.MUTED if old else Tone.FAINT)
-
-    return [
-        line(Span(f" {'L3 ' + str(mask.l3):<12} {header}", Tone.MUTED)),
-        row("now", mask.old, now),
-        row("draft", mask.new, then),
-    ]

@@ -41,6 +41,7 @@ from nftop.render.base.table import (
     header_line,
     number_cell,
     reason_lines,
+    rule_line,
     text_cell,
 )
 from nftop.render.cache.panel import group_name
@@ -193,8 +194,7 @@ def joined(blocks: Sequence[Sequence[Line]], *, spaced: bool) -> list[Line]:
 def _rule(nf: NfRow, width: int) -> Line:
     where = f"cpus {format_cpu_list(nf.cpus)}" if nf.cpus else "no CPU known"
     title = f"{nf.name} · {nf.kind} {nf.pid or ''}".rstrip() + f"{suffix(nf.owner)} · {where}"
-    head = crop(line(Span("── ", Tone.MUTED), Span(title, Tone.STRONG), " "), width)
-    return line(head, Span("─" * (width - head.width), Tone.MUTED))
+    return rule_line(title, "", width)
 
 
 def _trouble(nf: NfRow, width: int) -> list[Line]:

@@ -18,8 +18,9 @@ from nftop.render.base.table import TableColumn, chosen_columns, fit_columns, he
 from nftop.render.base.text import cells as text_cells
 from nftop.render.cache.panel import class_spans, group_name
 from nftop.render.cache.way_cells import styles_of
-from nftop.render.cores.harm import RowTrend, RowTrends, nfs_by_harm
+from nftop.render.cores.harm import RowTrend, RowTrends, nfs_by_harm, rate_cell
 from nftop.render.cores.nfs import (
+    TREND,
     USUAL,
     low_coverages,
     matching_nfs,
@@ -62,12 +63,14 @@ _NUMBERS: tuple[tuple[str, int, float], ...] = (
     ("occupancy_bytes", 6, 8),
     ("memory_local_bytes_per_s", 6, 8.1),
     ("memory_remote_bytes_per_s", 6, 8.2),
+    (TREND.key, 12, 8.5),
 )
 _NAMED = {
     USUAL.key: USUAL,
     _BAR: TableColumn(
         _BAR, "TOPDN 10%", 11, right=False, priority=3.5, metric=_METRICS["tma.retiring"]
     ),
+    TREND.key: replace(TREND, label="Mpps 10m", width=12, right=False, priority=8.5),
     "classes": TableColumn("classes", "CLASS", 10, right=False, priority=3.6, grows=6),
 }
 _COLS: tuple[TableColumn, ...] = (
@@ -179,6 +182,8 @@ def nf_line(
             spans += [*drawn.spans, Span(fmt.ESTIMATE if doubt else " ", Tone.PLAIN)]
         elif col.key == USUAL.key:
             spans.append(usual_cell(nf, col, trends))
+        elif col.key == TREND.key:
+            spans += rate_cell(trends, nf, col.width - 1)
         elif col.key == "classes":
             spans += _class_cell(frame, nf, col.width)
         elif col.metric is not None:

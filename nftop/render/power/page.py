@@ -106,11 +106,12 @@ def power_sections(
     above, room, footer = above_text(frame, status, width=width, height=height)
     if not footer:
         return ScreenSections(above, room, (), 0, 0)
+    cells = width - 2 * EDGE
     lines = [
-        *package_lines(frame, past, columns, interval_s, width - EDGE),
-        *_absences(frame, row, columns, width - EDGE),
+        *package_lines(frame, past, columns, interval_s, cells),
+        *_absences(frame, row, columns, cells),
     ]
-    notes = indented(cut_lines(lines, room - _TABLE_LEAST, width - EDGE, "press x"))
+    notes = indented(cut_lines(lines, room - _TABLE_LEAST, cells, "press x"))
     gap = [BLANK] if notes and height >= _BLANKS_FROM else []
     room -= len(notes) + len(gap)
     wanted = rows + 2  # header and a blank line
@@ -204,15 +205,15 @@ def _packages(
 def _absences(
     frame: Frame, row: int | None, columns: Sequence[TableColumn], width: int
 ) -> list[Line]:
-    """Absences of packages and the selected CPU, except those the source reports."""
+    """Absences in the columns shown, except those the source reports."""
     states = (frame.sources.get(source) for source in ("power", "pcm"))
     reported = {state.detail for state in states if state and state.reason is not Reason.PRESENT}
     if "power" not in frame.sources:  # a recording of before, or another host's server
         reported.add(UNREAD.message)
     of_packages = (
-        (metric.label, package.readings.get(metric.id, _UNREPORTED), f"s{package.package}")
+        (col.label, package.readings.get(col.key, _UNREPORTED), f"s{package.package}")
         for package in frame.packages
-        for metric in POWER_PACKAGE_METRICS
+        for col in _columns(width)
     )
     named: list[tuple[str, Reading, str]] = []
     cpus = frame.cpus

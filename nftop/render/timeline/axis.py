@@ -173,6 +173,11 @@ class Cells:
         for at in where:
             self._tones[at] = tone
 
+    def tint_area(self, where: Iterable[int], above: str, tone: Tone, body: Tone) -> None:
+        """Give cells of an area their tone; below drawn cells of the row above that of its body."""
+        for at in where:
+            self._tones[at] = body if above and above[at] != " " else tone
+
     def _cut(self, at: int) -> None:
         """Blank a wide character that stands on both sides of this cell's left edge."""
         if 0 < at < len(self._texts) and not self._texts[at]:

@@ -20,6 +20,7 @@ from nftop.render.base import format as fmt
 from nftop.render.base.format import duration_text
 from nftop.render.base.graph import area_rows, line_rows, scale_top
 from nftop.render.base.line import BLANK, Click, ClickScale, Line, Span, Tone, crop, line, selected
+from nftop.render.base.table import rule_line
 from nftop.render.base.text import cells as text_cells
 from nftop.render.base.text import fit
 from nftop.render.frame.changes import author, texts
@@ -277,9 +278,12 @@ class _Graphs:
         lines = []
         for index, text in enumerate(drawn):
             cells = Cells(text, Tone.FAINT if loss else Tone.AREA)
+            above = drawn[index - 1] if index and low is not None else ""
             if loss:
-                for at in np.flatnonzero(np.fmax(values[0::2], values[1::2]) > 0).tolist():
-                    cells.put(at, text[at], Tone.BAD)
+                losing = np.flatnonzero(np.fmax(values[0::2], values[1::2]) > 0).tolist()
+                cells.tint_area(losing, above, Tone.BAD, Tone.BAD_DIM)
+            elif above:
+                cells.tint_area(range(len(text)), above, Tone.AREA, Tone.ACCENT_DIM)
             if self.strip.cursor_ns is not None:
                 cells.put(self.axis.cell(self.strip.cursor_ns), CURSOR, Tone.ACCENT)
             scale = top if index == 0 else bottom if index == rows - 1 else None
@@ -455,6 +459,7 @@ _THEN_METRICS: tuple[tuple[str, str, Unit], ...] = (
     ("CPP", "cpp", Unit.CYCLES),
     ("DROP/s", "drop_packets_per_s", Unit.PER_S),
     ("IPC", "ipc", Unit.PER_CYCLE),
+    ("MiB", "llc_occupancy_bytes", Unit.BYTES),
 )
 _NAME, _CELL = 16, 8
 _GONE = Missing(Reason.UNDEFINED)
@@ -465,12 +470,12 @@ def _then_and_now(then: Frame, now: Frame, width: int, rows: int) -> list[Line]:
     count = max(1, (width - _NAME - 3) // (2 * _CELL + 2))
     metrics = _THEN_METRICS[:count]
     age = duration_text((now.wall_ns - then.wall_ns) / NS_PER_S)
-    title = f" THEN {clock_of(then.wall_ns)}, {age} ago, AND NOW "
+    title = f"THEN {clock_of(then.wall_ns)}, {age} ago, AND NOW"
     head = f" {'NF':<{_NAME}}"
     for label, _, _ in metrics:
         head += f"  {f'{label} then':>{_CELL + 2}}{'now':>{_CELL - 2}}"
     lines = [
-        line(Span(title, Tone.ACCENT), Span("─" * max(0, width - len(title)), Tone.FAINT)),
+        line(" ", rule_line(title, "", width - 2)),
         Line((Span(fit(head, width), Tone.HEADER),), Tone.HEADER),
     ]
     newest = {nf.key: nf for nf in now.nfs}
@@ -490,9 +495,6 @@ def _then_and_now(then: Frame, now: Frame, width: int, rows: int) -> list[Line]:
 def _hours(data: TimelineData, width: int, *, ascii_only: bool) -> list[Line]:
     """All that is kept in one line, and where the window of the graphs is."""
     span_s = (data.hours.last_ns - data.hours.first_ns) / NS_PER_S
-    title = f" {duration_text(span_s)} "
-    kept = f" {data.kept} "
-    rule = "─" * max(0, width - len(title) - len(kept))
     axis = TimeAxis(data.hours.first_ns, data.hours.last_ns, max(8, width - 2), data.hours.whole)
     cells = Cells("·" * axis.cells, Tone.FAINT)
     losses = axis.worst(data.hours.drops, axis.cells)
@@ -510,7 +512,7 @@ def _hours(data: TimelineData, width: int, *, ascii_only: bool) -> list[Line]:
         if scale.free(at - len(text) // 2, len(text), " "):
             scale.put(at - len(text) // 2, text, Tone.MUTED)
     return [
-        line(Span(title, Tone.STRONG), Span(rule, Tone.FAINT), Span(kept, Tone.MUTED)),
+        line(" ", rule_line(duration_text(span_s), data.kept, width - 2)),
         line(" ", cells.line(ascii_only=ascii_only)),
         line(" ", scale.line(ascii_only=ascii_only)),
     ]

@@ -92,7 +92,7 @@ def _graph_lines(
     lines = []
     for index, text in enumerate(drawn):
         cells = Cells(text, Tone.FAINT)
-        cells.tint(losing, Tone.BAD)
+        cells.tint_area(losing, drawn[index - 1] if index else "", Tone.BAD, Tone.BAD_DIM)
         if strip.cursor_ns is not None:
             cells.put(axis.cell(strip.cursor_ns), CURSOR, Tone.ACCENT)
         first, last = index == 0, index == rows - 1

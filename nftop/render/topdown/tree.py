@@ -17,7 +17,7 @@ from nftop.render.base.bars import COMPONENTS
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.table import by_reason, reason_lines
 from nftop.render.base.text import fit
-from nftop.render.cores.detail import rule_line, sibling_lines
+from nftop.render.cores.detail import cpu_rule_line, sibling_lines
 from nftop.render.cores.table import estimates
 from nftop.render.topdown.peers import Peers, peers_of
 from nftop.uarch.table import NOT_LARGEST
@@ -74,7 +74,7 @@ def core_lines(
     focus = focus_of(frame, row)
     nodes = tree_of(frame, row)
     lines = [
-        rule_line(cpus, row, width),
+        cpu_rule_line(cpus, row, width),
         *_facts(cpus, row, width),
         *sibling_lines(cpus, row, width),
         *_tree_lines(frame, nodes, peers, width),

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingsMap
 
 from nftop.render.base.line import Line, Tone
+from nftop.render.base.table import EDGE
 from nftop.render.base.text import printable
 from nftop.render.frame.footer import footer_line
 from nftop.ui.change_control import ChangeControl
@@ -100,6 +101,11 @@ class BannerScreen(LineScreen[Result]):
         lines = self.changes.lines(*self.size)
         banner.show(lines, len(lines))
         return len(lines)
+
+    @property
+    def text_width(self) -> int:
+        """Cells of a line between the blank columns at both edges."""
+        return max(0, self.size.width - 2 * EDGE)
 
     def bind_keys(self, keys: Iterable[KeyRow]) -> None:
         """Bind keys of this screen that are known only when it is created."""

@@ -16,6 +16,7 @@ from nftop.model.frame import Frame, NfRow
 from nftop.model.rdt.rdt import MbaUnit, cache_of_line
 from nftop.model.struct import dataclass
 from nftop.render.base.line import Line, Span, Tone, line
+from nftop.render.base.table import indented
 from nftop.render.editor.change import confirm_lines
 from nftop.render.frame.header import alert_lines, badge_lines
 from nftop.ui.change_control import ChangeControl
@@ -127,7 +128,7 @@ class ConfirmScreen(BannerScreen[bool]):
             self.show_message("there is no command to copy")
 
     def paint(self) -> None:
-        width, height = self.size
+        width, height = self.text_width, self.size.height
         taken = self.show_banner()
         if taken is None:
             return
@@ -135,7 +136,7 @@ class ConfirmScreen(BannerScreen[bool]):
         lines = self._lines(width)
         self._top = max(0, min(self._top, len(lines) - height))
         shown = lines[self._top : self._top + max(0, height)]
-        self.query_one("#preview", Lines).show(shown, max(0, height))
+        self.query_one("#preview", Lines).show(indented(shown), max(0, height))
         if self._planned is not None:
             # A `y` typed ahead must not confirm a plan that was not shown.
             self.call_after_refresh(self._is_painted, self._top + len(shown), self.size)

@@ -23,6 +23,7 @@ from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import replace
 from nftop.render.base.line import Line, line
+from nftop.render.base.table import indented
 from nftop.render.base.text import printable
 from nftop.render.cache.panel import group_name
 from nftop.render.cache.verdict import card, graph_lines
@@ -50,6 +51,8 @@ _QUESTIONS = {
     "close": "keep the draft until nftop ends? y keeps it, n drops it, Esc stays here",
     "quit": "quit and drop the draft? y quits, n or Esc stays here",
 }
+
+_EDGES_FROM = 100  # cells
 
 
 class HostRead(Message):
@@ -136,6 +139,11 @@ class EditorScreen(BannerScreen[EditorModel | None]):
     def on_mount(self) -> None:
         self._read()
 
+    @property
+    def text_width(self) -> int:
+        """All cells of a narrow screen, whose ways and costs are worth more than blank columns."""
+        return self.size.width if self.size.width < _EDGES_FROM else super().text_width
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
         # The selection stays until a question is answered.
         return not ((self.prompting or self._question) and action == "act")
@@ -215,7 +223,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         self.paint()
 
     def paint(self) -> None:
-        width, height = self.size
+        width, height = self.text_width, self.size.height
         taken = self.show_banner()
         if taken is None:
             return
@@ -238,12 +246,15 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             editor = self._board(model, frame)
             graph = partial(self._graph, frame, width)
             lines = editor_lines(
-                editor, frame, width, room, card=self._card(frame, width), graph=graph
-            )
+                editor, frame, width, room, card=self._card(frame, width), graph=graph,
+                brief=partial(self._card, frame, width, brief=True),
+            )  # fmt: skip
             message, spot = model.message, where_text(editor)
         if self._question:
             message, spot = _QUESTIONS[self._question], ""
-        self.query_one("#editor", Lines).show(lines, room)
+        self.query_one("#editor", Lines).show(
+            indented(lines) if width < self.size.width else lines, room
+        )
         self.show_footer(position=spot, message=message)
 
     # Actions of keys
@@ -363,12 +374,13 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             self._judged_for, self._judged = wanted, (verdict, window)
         return self._judged
 
-    def _card(self, frame: Frame, width: int) -> list[Line]:
+    def _card(self, frame: Frame, width: int, *, brief: bool = False) -> list[Line]:
         """The verdict as lines."""
         verdict_and_window, applied = self._verdict(frame), self.changes.state.applied
         if verdict_and_window is None or applied is None:
             return []
-        return card(verdict_and_window[0], frame, width, self._session.own_changes, applied.number)
+        verdict, own = verdict_and_window[0], self._session.own_changes
+        return card(verdict, frame, width, own, applied.number, brief=brief)
 
     def _graph(self, frame: Frame, width: int, height: int) -> list[Line]:
         verdict_and_window, applied = self._verdict(frame), self.changes.state.applied

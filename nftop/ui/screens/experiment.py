@@ -17,6 +17,7 @@ from nftop.model.experiment import Curve, Experiment
 from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import replace
 from nftop.render.base.line import Line, Span, Tone, line
+from nftop.render.base.table import indented
 from nftop.render.experiment.page import CourseFacts, course_lines, plan_lines
 from nftop.render.experiment.text import accelerated_text, trial_text
 from nftop.render.frame.header import alert_lines, badge_lines
@@ -123,7 +124,7 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
         taken = self.show_banner()
         if taken is None:
             return
-        width, height = self.size.width, max(0, self.size.height - 1 - taken)
+        width, height = self.text_width, max(0, self.size.height - 1 - taken)
         view = self._view
         lines = (
             self._recorded_lines(width, height)
@@ -131,7 +132,7 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
             else self._lines(view, width, height)
         )
         shown, position = self.in_view(lines, height)
-        self.query_one("#experiment", Lines).show(shown, height)
+        self.query_one("#experiment", Lines).show(indented(shown), height)
         if view.stage == "planned" and view.plan is not None:
             # A `y` typed ahead must not start what was not shown.
             self.call_after_refresh(self._is_painted, view.plan, self._top + len(shown))

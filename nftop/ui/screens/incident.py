@@ -458,7 +458,7 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
         chosen = listed[max(0, min(at + by, len(listed) - 1))]
         self._chosen = chosen.rule, chosen.subject
         self.paint()
-        lines = self._text(self.size.width)
+        lines = self._text(self.text_width)
         rows = [index for index, item in enumerate(lines) if item.fill is Tone.SELECTION]
         height = max(1, self.size.height - 2)
         if rows:  # below its rule's title

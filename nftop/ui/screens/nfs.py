@@ -9,7 +9,7 @@ from typing import ClassVar
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.render.base.line import BLANK, Line, Span, Tone, clickable, line, selected
-from nftop.render.base.table import TableColumn, cut_lines, scroll
+from nftop.render.base.table import EDGE, TableColumn, cut_lines, scroll
 from nftop.render.cores.columns import EVERY_COLUMN
 from nftop.render.cores.layout import above_text
 from nftop.render.cores.nfs import USUAL, nobody
@@ -64,9 +64,10 @@ class NfsView(ScreenView):
     def paint(self, frame: Frame, status: ViewStatus, layout: MainLayout) -> tuple[str, bool]:
         session = self.session
         width = layout.text_width
+        cells = layout.width - EDGE  # of the table, whose last cell is blank
         above, height, footer = above_text(frame, status, width=layout.width, height=layout.height)
         self._columns = nf_columns(
-            width, compared=frame.baselines is not None, chosen=session.columns.get("nfs", ())
+            cells, compared=frame.baselines is not None, chosen=session.columns.get("nfs", ())
         )
         order = self._order()
         session.arrange()
@@ -80,11 +81,11 @@ class NfsView(ScreenView):
         nf = self._rows[self._at]
         sections = nf_detail(frame, nf, width, self._workloads.get(nf.key))
         lines = joined(sections, spaced=height >= _APART_FROM or self._open)
-        head = order_header(self._columns, order, width)
+        head = order_header(self._columns, order, cells)
         if self._open:
-            table = [selected(nf_line(frame, nf, self._columns, width, session.facts.trends))]
+            table = [selected(nf_line(frame, nf, self._columns, cells, session.facts.trends))]
         else:
-            table = self._table(frame, width, height - 1, len(lines))
+            table = self._table(frame, cells, height - 1, len(lines))
         self._room = max(0, height - 1 - len(table))
         last = max(0, len(lines) - self._room)
         self._scroll = max(0, min(self._scroll, last)) if self._open else 0

@@ -15,6 +15,7 @@ from nftop.model.error_text import describe_error
 from nftop.model.ids import Cpu
 from nftop.model.perf_tool import PerfTask
 from nftop.render.base.line import Line, crop, paragraph, selected
+from nftop.render.base.table import indented
 from nftop.render.pages.doctor import doctor_lines
 from nftop.render.pages.help import help_lines, perf_lines
 from nftop.ui.change_control import ChangeControl
@@ -113,7 +114,7 @@ class PageScreen(BannerScreen[int | None]):
         wanted = self.search.casefold()
         lines = self._copied or [
             item.text.rstrip()
-            for item in self._text(self.size.width)
+            for item in self._text(self.text_width)
             if wanted in item.text.casefold()
         ]
         self.copy(lines, f"{len(lines)} lines")
@@ -127,7 +128,7 @@ class PageScreen(BannerScreen[int | None]):
         if not self.search:
             self._message = "no search yet: / finds a text on this page"
             return
-        texts = [item.text.casefold() for item in self._text(self.size.width)]
+        texts = [item.text.casefold() for item in self._text(self.text_width)]
         here = self._top if self._hit is None else self._hit
         at = -1 if from_top else here
         ahead = range(at + 1, len(texts)) if step > 0 else range(at - 1, -1, -1)
@@ -161,11 +162,11 @@ class PageScreen(BannerScreen[int | None]):
         if taken is None:
             return
         self._text = self._source() or self._text
-        width, height = self.size.width, self.size.height - 1 - taken
+        width, height = self.text_width, self.size.height - 1 - taken
         # A command may be wider than the screen; it is copied whole.
         lines = [crop(item, width) for item in self._text(width)]
         shown, position = self.in_view(lines, height)
-        self.query_one("#page", Lines).show(self.marked(shown), max(0, height))
+        self.query_one("#page", Lines).show(indented(self.marked(shown)), max(0, height))
         self.show_footer(position=position, message=self._message)
 
 

@@ -11,6 +11,7 @@ from textual.binding import BindingType
 from nftop.control.cpufreq.policies import FrequencyChoice, choices
 from nftop.model.ids import Cpu
 from nftop.render.base.line import line
+from nftop.render.base.table import indented
 from nftop.render.power.page import Effect, priority_lines
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.key_bindings import PRIORITY, KeyRow, bindings
@@ -64,7 +65,7 @@ class PriorityScreen(BannerScreen[None]):
         self.paint()
 
     def paint(self) -> None:
-        width, height = self.size
+        width, height = self.text_width, self.size.height
         taken = self.show_banner()
         frame = self._session.newest
         if taken is None:
@@ -84,7 +85,7 @@ class PriorityScreen(BannerScreen[None]):
                 locked="" if self._options.rw else _LOCKED,
             )
         self._top = max(0, min(spot, self._top), spot - room + 1)
-        self.query_one("#priority", Lines).show(lines[self._top : self._top + room], room)
+        self.query_one("#priority", Lines).show(indented(lines[self._top : self._top + room]), room)
         self.show_footer(position=f"CPU {self._cpu}", message=self._message)
 
     @property

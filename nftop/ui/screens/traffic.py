@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from nftop.model.frame import DeviceRow, Focus, Frame
 from nftop.model.ids import Package
 from nftop.render.base.line import Line, clickable, pointed_at
-from nftop.render.base.table import scroll
+from nftop.render.base.table import EDGE, scroll
 from nftop.render.cores.layout import above_text
 from nftop.render.frame.header import ViewStatus
 from nftop.render.pages.help import explain_device_lines, explain_package_lines
@@ -41,7 +41,7 @@ class TrafficView(ScreenView):
             frame, status, width=layout.width, height=layout.height
         )
         past = partial(self._past, until_ns=frame.monotonic_ns)
-        drawn = traffic(frame, layout.text_width, past, self.session.feed.interval_s)
+        drawn = traffic(frame, layout.width - EDGE, past, self.session.feed.interval_s)
         at = [line for line, row in enumerate(drawn.rows) if row is not None]
         self._rows = tuple(row for row in drawn.rows if row is not None)
         self.move(0)

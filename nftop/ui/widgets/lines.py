@@ -513,15 +513,16 @@ class CpuDetail(Lines):
         `usual`: its usual cost. `before`: as `detail_line`.
         """
         if height == 1:
-            self.show([detail_line(frame.cpus, row, usual, width, before)], 1)
+            self.show([detail_line(frame.cpus, row, usual, width - EDGE, before)], 1)
             return
         metric = trend_metric(frame.cpus, row, sort)
-        points = graph_points(width - EDGE)
+        width -= 2 * EDGE
+        points = graph_points(width)
         span_s = span_for(points, interval_s)
         cpu = frame.cpus.topology.cpus[row].cpu
         values = history.series(metric.id, cpu, points, span_s, until_ns=frame.monotonic_ns)
         trend = Trend(metric, values, span_s)
-        lines = detail_lines(frame, row, trend, width - EDGE, height)
+        lines = detail_lines(frame, row, trend, width, height)
         self.show(indented(lines), height)
 
 
@@ -568,6 +569,9 @@ def _clickable_body(  # noqa: PLR0917 - of `LastResults`
     return body
 
 
+_EDGES_FROM = 100  # cells
+
+
 @dataclass(frozen=True, slots=True)
 class MainLayout:
     """Widgets of the main screen and its size in cells and lines, including the footer."""
@@ -581,8 +585,8 @@ class MainLayout:
 
     @property
     def text_width(self) -> int:
-        """Cells of the lines of `show_text`."""
-        return self.width - EDGE
+        """Cells of the lines of `show_text`; of a narrow screen up to its right edge."""
+        return self.width - (2 * EDGE if self.width >= _EDGES_FROM else EDGE)
 
     def show_text(
         self, top: Sequence[Line], body: Sequence[Line], room: int, *, indent: bool = True

@@ -63,6 +63,18 @@ def test_card(
         assert drawn == snapshot
 
 
+def test_a_brief_card_has_the_leading_row_of_every_section(
+    story: tuple[Window, Frame], verdict: Verdict
+) -> None:
+    whole, brief = (card(verdict, story[1], 120, (), 3, brief=short) for short in (False, True))
+    lines = [item.text.rstrip() for item in brief]
+    assert len(brief) < len(whole)
+    table = lines[lines.index(next(text for text in lines if "NF, CLASS" in text)) + 1 :]
+    sections = [text for text in table if text.startswith("■ ")]
+    assert len(sections) == len(verdict.sections)
+    assert len(table) < sum(len(item.rows) for item in verdict.sections)
+
+
 def test_states_of_a_verdict(
     story: tuple[Window, Frame], verdict: Verdict, snapshot: SnapshotAssertion
 ) -> None:

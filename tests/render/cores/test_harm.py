@@ -26,8 +26,8 @@ from nftop.render.cores.harm import (
     drops_of,
     merged_culprits,
     nfs_by_harm,
+    rate_cell,
     row_facts,
-    tail,
     trend_columns,
     trends_of,
 )
@@ -147,7 +147,10 @@ def test_the_change_is_against_the_median_and_only_where_it_is_judged() -> None:
     values = np.array([[210.0] * 9 + [231.0]] * 2, np.float32)
     usual = np.array([210.0, 210.0])
     columns = trend_columns(values, usual, comparable=np.array([True, False]), costs=True)
-    trends = TrendTable({"sick": 0, "silent": 1}, columns)
+    row_of = {"sick": 0, "silent": 1}
+    trends = TrendTable(row_of, columns)
+    losing = TrendTable(row_of, columns, {"sick"})["sick"]
+    assert losing.spans[-1].tone is Tone.BAD and losing.spans[0].tone is Tone.MUTED
     sick, silent = trends["sick"], trends["silent"]
     assert sick.change == pytest.approx(0.10)
     assert sick.spans[-1].tone is Tone.WARN and sick.spans[0].tone is Tone.MUTED
@@ -177,7 +180,7 @@ def test_without_history_nothing_is_usual() -> None:
 
     trends = trends_of(base, past, past)
     assert all(isinstance(item.change, Missing) for item in trends.cpus.values())
-    assert all(isinstance(item.usual, Missing) for item in trends.nfs.values())
+    assert all(isinstance(item.usual, Missing) for item in trends.rates(18).values())
 
 
 @pytest.mark.parametrize(
@@ -195,7 +198,21 @@ def test_colour_is_meaning(change: float | Missing, costs: bool, loses: bool, to
     assert change_tone(change, costs=costs, loses=loses) is tone
 
 
-def test_the_tail_of_spans() -> None:
-    spans = (Span("abc", Tone.MUTED), Span("de", Tone.WARN))
-    assert tail(spans, 3) == (Span("c", Tone.MUTED), Span("de", Tone.WARN))
-    assert tail(spans, 9) == spans and tail(spans, 0) == ()
+def test_rates_are_of_ten_minutes_in_as_many_cells_as_wanted_and_of_five_in_few() -> None:
+    base, wanted = frame(8), list[tuple[int, float]]()
+
+    def past(_metric: str, keys: Sequence[Any], points: int, span_s: float) -> np.ndarray:
+        wanted.append((points, span_s))
+        return np.full((len(keys), points), 100.0, np.float32)
+
+    trends = trends_of(base, past, past)
+    wanted.clear()
+    for cells, span_s in ((10, 300.0), (18, 600.0), (250, 600.0)):
+        for nf in base.nfs:
+            assert sum(len(span.text) for span in rate_cell(trends, nf, cells)) == cells + 1
+        assert wanted == [(2 * cells, span_s)]
+        wanted.clear()
+    assert rate_cell(RowTrends(), base.nfs[0], 4) == (
+        Span("    ", Tone.PLAIN),
+        Span(" ", Tone.PLAIN),
+    )

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.package import PACKAGE_METRICS
-from nftop.render.cores.harm import RowTrends
+from nftop.render.base.table import EDGE, header_line
+from nftop.render.cores.columns import columns_for
+from nftop.render.cores.harm import RowTrends, nfs_by_harm
 from nftop.render.cores.layout import (
     LEAST_WIDTH,
     Histories,
@@ -22,8 +24,10 @@ from nftop.render.cores.layout import (
     graph_lines_of,
     share_out,
 )
+from nftop.render.cores.nfs import nf_columns_of
 from nftop.render.frame.header import ViewStatus
-from tests.frames import frame, nic_drops
+from tests.frames import frame, nic_drops, with_cells
+from tests.rdt import frame_of, table
 
 
 def nothing(_metric: str, keys: object, points: int, _span_s: float) -> np.ndarray:
@@ -142,3 +146,28 @@ def test_graphs_early_in_a_session_begin_with_it(begun_s: float, span: str) -> N
     assert title.count(f"  {span}  ") == 2
     # Two graphs share all of the width.
     assert bottom.count("┤") == 2 and bottom.index("┤", 40) > 80
+
+
+@pytest.mark.parametrize("width", [120, 200])
+def test_network_functions_and_cpus_have_their_class_in_the_same_column_at_the_edge(
+    width: int,
+) -> None:
+    shown = frame_of(table())
+    past = Histories(RowTrends(rates=lambda _: {}), nothing, nothing)
+    columns = columns_for(width, shown.cpus, trends=True)
+    parts = share_out(shown, ViewStatus(), past, rows=8, width=width, height=50)
+    (head,) = [item.text for item in parts.top if "DROP/s" in item.text]
+    cpus = header_line(columns).text
+    assert columns[-1].key == "group"
+    assert head.index("CLASS") == EDGE + cpus.index("CLASS") >= width - 14
+    # The graph has what the numbers leave.
+    (trend,) = [item for item in nf_columns_of(shown, width) if item.key == "trend"]
+    assert trend.width >= (19 if width == 120 else width - 130)
+
+
+def test_functions_that_are_alike_are_in_the_order_of_their_cpus() -> None:
+    shown = with_cells(frame(8), "wait_ratio", {3: 0.0})
+    quiet = [replace(nf, readings={**nf.readings, **nic_drops(0.0)}) for nf in shown.nfs]
+    ranked = nfs_by_harm(replace(shown, nfs=tuple(reversed(quiet))), RowTrends())
+    assert [min(nf.cpus) for nf, _ in ranked] == sorted(min(nf.cpus) for nf in quiet)
+    assert len(ranked) > 1 and ranked[0][0] is not quiet[-1]

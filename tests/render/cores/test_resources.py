@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.cache.ways import shares_of
 from nftop.model.frame import Frame, PackageRow
-from nftop.model.ids import Package
+from nftop.model.ids import L3Domain, Package
+from nftop.model.incident import Severity
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.render.base.line import Tone
 from nftop.render.cores.resources import (
     compact_lines,
     map_width,
@@ -23,6 +26,7 @@ from nftop.render.cores.resources import (
 )
 from tests.frames import frame
 from tests.rdt import frame_of, group, in_cache, table
+from tests.render.incidents.scenes import incident
 from tests.sim.hosts import Frozen, S
 
 READ, WRITE = "memory.read_bytes_per_s", "memory.write_bytes_per_s"
@@ -116,3 +120,32 @@ def test_the_map_in_two_lines_shows_that_more_share_a_way() -> None:
     assert second.text.count("+") == 4 and "+" not in owner.text
     two = classes(root=0x7FF, vpp=0x0FF)
     assert "+" not in compact_lines(two, two.domains[0], 80)[1].text
+
+
+def test_one_class_that_shares_ways_with_several_is_the_subject() -> None:
+    shown = classes(root=0x800, vpp=0b1110000, ovs=0b0001100, tenant=0b0111000)
+    text = shared_text(shown.groups, shares_of(shown.groups, shown.domains[0]))
+    assert text == "tenant shares 2 ways of vpp, 1 of ovs"
+
+
+@pytest.mark.parametrize(
+    ("changes", "tones"),
+    [
+        ({"severity": Severity.BAD}, {Tone.BAD}),
+        ({"severity": Severity.WARN}, {Tone.WARN}),
+        ({"severity": Severity.INFO}, {Tone.PLAIN}),
+        ({"severity": Severity.BAD, "muted": True}, {Tone.PLAIN}),
+    ],
+)
+def test_the_traffic_of_a_culprit_has_the_tone_of_its_incident(
+    changes: dict[str, Any], tones: set[Tone]
+) -> None:
+    one = replace(incident(), group="vpp", l3=L3Domain(0), **changes)
+    shown = replace(frame_of(table(), table(total=2_000_000_000)), incidents=(one,))
+    for lines in (
+        resource_lines(shown, 120, 30, lambda *_: np.zeros(12, np.float32)),
+        compact_lines(shown, shown.domains[0], 100),
+    ):
+        for rate, wanted in (("4.00", tones), ("2.00", {Tone.PLAIN})):
+            spans = [span for item in lines for span in item.spans if rate in span.text]
+            assert {span.tone for span in spans} == wanted, rate

@@ -16,11 +16,17 @@ from nftop.model.frame import CpuTable
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base import format as fmt
-from nftop.render.base.line import Line, Tone
+from nftop.render.base.line import Click, Line, Tone
 from nftop.render.cores.columns import columns_for
 from nftop.render.cores.harm import SICK, RowFacts, RowTrends
 from nftop.render.cores.rows import CpuRows, CpuView, arrange
-from nftop.render.cores.table import body_lines, header_line, rest_line, table_lines
+from nftop.render.cores.table import (
+    body_lines,
+    common_name,
+    header_line,
+    rest_line,
+    table_lines,
+)
 from tests.frames import all_missing, bare, frame, hostile, with_cells
 
 GONE = Missing(Reason.STALE, "too old")
@@ -260,3 +266,27 @@ def test_a_sibling_that_takes_its_share_is_marked(busy: Reading, marked: bool) -
     row = next(text for text in rows if "worker1" in text)
     at = header.index(" SMT") + 3
     assert row[at : at + 2] == f"5{'!' if marked else ' '}"
+
+
+@pytest.mark.parametrize(
+    ("names", "common"),
+    [
+        (["CPU 0/KVM", "CPU 1/KVM", "CPU 2/KVM"], "CPU 0-2/KVM"),
+        (["CPU 0/KVM", "CPU 2/KVM"], "CPU 0,2/KVM"),
+        (["lcore-1", "main"], ""),
+        (["a1b1", "a2b2"], ""),
+        (["worker", "worker"], "worker"),
+    ],
+)
+def test_names_that_differ_in_one_number_have_one_in_common(names: list[str], common: str) -> None:
+    assert common_name(names) == (common if len(set(names)) > 1 else "")
+
+
+def test_the_key_that_unfolds_stands_at_the_end_of_the_folded_rows() -> None:
+    shown = frame(88, packages=2)
+    rows = arrange(shown.cpus, CpuView())
+    columns = columns_for(120, shown.cpus)
+    last = body_lines(shown.cpus, rows, columns, 0, 40, width=119)[-1]
+    assert rows.folded and last.text.endswith("i unfold") and last.width == 118
+    assert {span.click for span in last.spans if span.click} == {Click("fold")}
+    assert "unfold" not in body_lines(shown.cpus, rows, columns, 0, 40, width=36)[-1].text

@@ -74,7 +74,7 @@ def test_the_sick_are_counted_if_the_line_is_long_enough() -> None:
     assert tabs_line(tabs, 51) == tabs_line(TABS, 51)
     for count, tone in ((0, Tone.MUTED), (11, Tone.WARN)):
         spans = tabs_line(replace(TABS, sick=(count, 13)), 80).spans
-        assert [span.tone for span in spans if f"{count} of 13" in span.text] == [tone]
+        assert [span.tone for span in spans if f"{count}" in span.text][-1] is tone
 
 
 def test_screens_order_and_filter_are_clicked_where_they_stand() -> None:

@@ -121,7 +121,9 @@ def test_what_ended_stays_two_minutes_behind_what_is_open(snapshot: SnapshotAsse
     assert lines[0].text == snapshot
     assert lines[1].click == Click("incident", past.id)
     assert lines[1].text == snapshot
-    assert {span.tone for span in lines[1].spans} == {Tone.PLAIN, Tone.MUTED}
+    assert {span.tone for span in lines[1].spans} == {Tone.PLAIN, Tone.MUTED, Tone.ACCENT}
+    (key,) = [span.text for span in lines[1].spans if span.tone is Tone.ACCENT]
+    assert key.strip() == "Tab"
     note = incident(3, severity=Severity.INFO)
     lines = incident_lines(frame_with(incident(), note, past=(past,)), 120, 3)
     assert [item.click and item.click.argument for item in lines] == [

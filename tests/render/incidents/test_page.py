@@ -13,7 +13,9 @@ from nftop.model.clock import clock_of
 from nftop.model.incident import EvidenceLink, Incident, Price, Uncounted, VictimTrace
 from nftop.model.missing import Missing, Reason
 from nftop.model.remedy import DraftMask, Remedy, RemedyCheck
+from nftop.render.base.line import Span, Tone
 from nftop.render.base.text import ascii_only, cells
+from nftop.render.cache.way_cells import HATCH
 from nftop.render.incidents.page import (
     IncidentView,
     VictimTrend,
@@ -24,6 +26,7 @@ from nftop.render.incidents.page import (
 )
 from tests.command import lines_with
 from tests.frames import SECOND_NS, WALL_NS
+from tests.rdt import frame_of, group, in_cache, table
 from tests.render.incidents.scenes import frame_with, hostile, incident, victim
 
 DRAFT = Remedy(
@@ -57,7 +60,7 @@ def test_the_page_has_the_story_in_its_order() -> None:
     wanted = (
         "1 of 2", "CULPRIT", "vm gw1", "pid 4242", "user libvirt-qemu", "VICTIMS", "before → now",
         "42.0 → 38.2", "-9%", "210 → 230", "+10%", "3.82M", "PRICE", "7.23M drop/s", "worst 7.35M",
-        "936M packets lost", "WHY IT IS BELIEVED", "3 -> fe", "48.0 GB/s of traffic",
+        "936M packets lost", "WHY IT IS BELIEVED", "3 → fe", "48.0 GB/s of traffic",
         "MBM of COS3", "also checked", "✔ arriving load 0%", "? wait not counted",
         "A DRAFT THAT WOULD MEND IT", "nothing is applied by itself", "0fe", "003",
         "✔ side by side", "▲ shares 2 with others", "$ nftop cat set --group tenant --l3 0=3",
@@ -86,8 +89,68 @@ def test_the_ways_of_the_draft_are_drawn_from_the_highest_to_the_lowest() -> Non
     rows = [item.text for item in incident_page_lines(view(incident(), 80), 80)]
     now = next(row for row in rows if row.startswith(" now"))
     draft = next(row for row in rows if row.startswith(" draft"))
-    assert now.split()[2:] == list("···xxxxxx#·")
-    assert draft.split()[2:] == list("···------#+")
+    assert now[14:] == " · " * 3 + f"{HATCH}t{HATCH}" * 6 + " t " + " · "
+    assert draft[14:] == " · " * 3 + " - " * 6 + " t " + " + "
+
+
+def test_ways_of_victims_are_named_in_the_row_of_the_mask() -> None:
+    masks = {"vpp": 0x1E0, "tenant": 0xFE, "other": 0x3}
+    groups = tuple(
+        group(name, number, (number,), in_cache(0, mask))
+        for number, (name, mask) in enumerate(masks.items(), start=1)
+    )
+    harmed = victim("vpp")
+    one = incident(victims=(replace(harmed, party=replace(harmed.party, group="vpp")),))
+    page = view(one, 120)
+    frame = replace(page.frame, groups=frame_of(replace(table(), groups=groups)).groups)
+    lines = incident_page_lines(replace(page, frame=frame), 120)
+    (now,) = [item.text for item in lines if item.text.startswith(" now")]
+    (draft,) = [item.text for item in lines if item.text.startswith(" draft")]
+    assert now.rstrip().endswith("ways 5-7 of vpp")
+    # Way 1 is another class's, too: it is shared in both masks.
+    assert now[14:47] == " · " * 3 + f"{HATCH}t{HATCH}" * 7 + " · "
+    assert draft[14:47] == " · " * 3 + " - " * 6 + f"{HATCH}t{HATCH}" + " + "
+
+
+def is_drawn(span: Span) -> bool:
+    return any("⠀" < char <= "⣿" for char in span.text)
+
+
+def test_the_graph_is_in_the_tone_of_the_incident_while_it_lasts() -> None:
+    one = incident()  # for 120 s of 300
+    lines = incident_page_lines(view(one, 120), 120)
+    toned = [span for item in lines for span in item.spans if is_drawn(span)]
+    harmed = [span.text for span in toned if span.tone is Tone.BAD]
+    assert harmed and {span.tone for span in toned} == {Tone.BAD, Tone.MUTED}
+    cells = trend_points(120) // 2
+    assert max(map(len, harmed)) == pytest.approx(cells * 120 / 300, abs=1)
+    over = incident_page_lines(view(incident(until_ns=WALL_NS - 60 * SECOND_NS), 120), 120)
+    longest = max(len(span.text) for item in over for span in item.spans
+                  if span.tone is Tone.BAD and is_drawn(span))  # fmt: skip
+    assert longest == pytest.approx(cells * 60 / 300, abs=1)
+
+
+def test_evidence_has_the_time_of_its_numbers_only_if_it_is_another() -> None:
+    def links(valued_ns: int) -> list[str]:
+        begun_ns = WALL_NS - 60 * SECOND_NS
+        link = EvidenceLink(begun_ns, "cause", "evidence", "mbm", valued_ns)
+        page = view(replace(incident(), chain=(link,)), 120)
+        page = replace(page, frame=replace(page.frame, wall_ns=WALL_NS))
+        return [item.text for item in incident_page_lines(page, 120) if "evidence" in item.text]
+
+    assert clock_of(WALL_NS - SECOND_NS) in links(WALL_NS - SECOND_NS)[0]
+    assert clock_of(WALL_NS) not in links(WALL_NS)[0]
+    assert all(len(row.rstrip()) == 119 for row in links(WALL_NS))
+
+
+def test_blank_lines_go_from_the_top_if_room_is_short() -> None:
+    page = view(incident(), 120)
+    whole = incident_page_lines(page, 120)
+    blank = [at for at, item in enumerate(whole) if not item.text]
+    assert len(blank) == 3
+    short = incident_page_lines(page, 120, len(whole) - 1)
+    assert [at for at, item in enumerate(short) if not item.text] == [at - 1 for at in blank[1:]]
+    assert all(item.text for item in incident_page_lines(page, 120, 10))
 
 
 def test_a_frame_without_classes_has_advice_only() -> None:
@@ -236,4 +299,4 @@ def test_the_graph_reports_what_it_draws_and_marks_begin_and_end() -> None:
     assert "received" in head and "sent" not in head
     assert marks.index("▶") == len(marks) * 60 // 150
     assert marks.index("◀") == len(marks) * 120 // 150
-    assert ends.split() == [clock_of(WALL_NS - s * SECOND_NS) for s in (180, 30)]
+    assert ends.split() == [clock_of(WALL_NS - s * SECOND_NS) for s in (180, 120, 30)]

@@ -207,3 +207,17 @@ def test_columns_are_present_whether_or_not_a_server_reports_them() -> None:
         }
     narrow = [col.key for col in columns_for(80, captured()[-1].cpus, "power")]
     assert {"cpu", "frequency_hz", "c0_ratio", "c6_ratio", "thermal_headroom_c"} <= set(narrow)
+
+
+def test_what_no_package_has_takes_a_line_only_where_it_has_a_column() -> None:
+    base = captured(NAMES[0])[-1]
+    why = Missing(Reason.HARDWARE, "this CPU has no such state")
+    packages = tuple(
+        replace(row, readings={**row.readings, "c3_ratio": why}) for row in base.packages
+    )
+    shown = replace(base, packages=packages)
+    for width, has_column in ((80, False), (120, True)):
+        top = [item.text for item in sections_of(shown, width, 24).top]
+        head = next(text for text in top if "PKG.W" in text)
+        assert ("PC3" in head) is has_column
+        assert any("PC3" in text and why.message in text for text in top) is has_column

@@ -70,7 +70,7 @@ def test_it_has_its_lines_and_none_is_too_wide(
 def test_graph_has_its_loss_in_the_last_fifth_and_the_events_below() -> None:
     top, low, axis = strip_lines(strip(), 120, 3, ascii_only=False)
     loss = toned(top, Tone.BAD).strip()
-    assert "7.20M" in loss and len(toned(low, Tone.BAD)) == pytest.approx(20, abs=1)
+    assert "7.20M" in loss and len(toned(low, Tone.BAD_DIM)) == pytest.approx(20, abs=1)
     text = axis.text
     cells = 120 - 21
     assert text.index("●") - 12 == pytest.approx(cells * 480 / 600, abs=1)

@@ -136,10 +136,10 @@ async def test_what_is_cut_off_below_the_table_is_a_page(snapshot: SnapshotAsser
         assert lines_with(text, "Enter shows") == snapshot
         assert "class ovs" not in text
         text = await run.press("enter")
-        assert "Cache, below the table at 00:01:30Z\n\nVERDICT" in text
+        assert "Cache, below the table at 00:01:30Z\n\n VERDICT" in text
         assert "COS1 vpp in L3 0" in await run.press("G")
         assert "COS1 vpp" in (await run.press("escape", "v")).split("VERDICT")[0]
-        assert "Z\n\nCOS1 vpp in L3 0" in await run.press("enter")
+        assert "Z\n\n COS1 vpp in L3 0" in await run.press("enter")
         # Elsewhere it leads on.
         assert "[6 Topdown]" in await run.press("escape", "1", "enter")
 

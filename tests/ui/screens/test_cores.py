@@ -80,7 +80,7 @@ async def test_what_the_operator_scrolled_off_is_counted_and_one_key_brings_it_b
 async def test_a_culprit_has_its_name_and_its_victims_what_changed() -> None:
     host = Frozen("noisy", traffic=None)
     frames = [host.tick(0), host.tick(15 * S), *(host.tick(S) for _ in range(65))]
-    for size, name in (((120, 36), "CPU 0/KVM     vm neighbour"), ((80, 24), "▲vm neighbour")):
+    for size, name in (((120, 36), "CPU 0-3/KVM   vm neighbour"), ((80, 24), "▲vm neighbour")):
         async with running(*frames, size=size) as run:
             session = run.app._main._session
             assert f"\n 11-14 {name}" in run.text

@@ -144,7 +144,7 @@ async def test_classes_caches_and_links(snapshot: SnapshotAssertion) -> None:
         assert lines_with(await run.press("L"), "LINKED") == snapshot
         await run.press("minus")
         assert commands(run) == ("nftop cat set --group vpp --l3 0=70 --l3 1=70",)
-        assert f"$       {commands(run)[0]} " in run.text
+        assert f"$        {commands(run)[0]} " in run.text
         await run.press("L", "tab", "equals_sign")
         assert "nftop cat set --group ovs --l3 0=700" in commands(run)
 
@@ -195,13 +195,13 @@ async def test_code_and_data_have_rows_of_their_own() -> None:
 async def test_help_opens_above_the_preview_and_the_difference(snapshot: SnapshotAssertion) -> None:
     async with edited(open_gate(), "plus") as run:
         before = await run.press("d")
-        assert (await run.press("question_mark")).startswith("Pages: ")
+        assert (await run.press("question_mark")).startswith(" Pages: ")
         assert await run.press("question_mark") == before
         assert "CAT editor" in await run.press("d"), "the key that opened it closes it"
         await run.press("enter")
         await run.until(lambda: is_planned(run))
         before = run.text
-        assert (await run.press("question_mark")).startswith("Preview of a change")
+        assert (await run.press("question_mark")).startswith(" Preview of a change")
         assert await run.press("question_mark") == before
         await run.press("w")
         assert run.footer == snapshot

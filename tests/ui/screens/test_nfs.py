@@ -36,12 +36,12 @@ def rows(run: Running) -> list[str]:
     """The lines of the table."""
     lines = run.text.split("\n")
     head = next(at for at, line in enumerate(lines) if line.startswith(" NF") and "Mpps in" in line)
-    end = next(at for at, line in enumerate(lines) if line.startswith((" ──", " --")))
+    end = next(at for at, line in enumerate(lines) if line.endswith(("───", "---")))
     return [line for line in lines[head + 1 : end] if line.strip()]
 
 
 def title(run: Running) -> str:
-    return next(line for line in run.text.split("\n") if line.startswith((" ──", " --")))
+    return next(line for line in run.text.split("\n") if line.endswith(("───", "---")))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 36), (200, 50), (40, 8)])
@@ -146,7 +146,7 @@ async def test_enter_opens_one_and_enter_or_escape_leads_back() -> None:
 
 
 def title_or_none(run: Running) -> str:
-    return next((line for line in run.text.split("\n") if line.startswith(" ──")), "")
+    return next((line for line in run.text.split("\n") if line.endswith("───")), "")
 
 
 async def test_sort_filter_and_pause_carry_over(snapshot: SnapshotAssertion) -> None:
@@ -170,13 +170,13 @@ async def test_sort_filter_and_pause_carry_over(snapshot: SnapshotAssertion) -> 
 
 async def test_its_program_is_chosen_and_kept_per_nf(snapshot: SnapshotAssertion) -> None:
     async with running(*demo(), size=(200, 60)) as run:
-        text = await run.press("2", "G")
+        text = await run.press("2", "slash", *"vpp", "enter")
         assert "PAPERS  any workload" in text
         assert "PAPERS  VPP L2 Patch Cross-Connect" in await run.press("w")
         assert run.footer == snapshot
-        assert "PAPERS  any workload" in await run.press("g")
+        assert "PAPERS  any workload" in await run.press("slash", *"loop", "enter")
         assert "PAPERS  DPDK-Testpmd L2 Loop" in await run.press("w")
-        assert "PAPERS  VPP L2 Patch Cross-Connect" in await run.press("G")
+        assert "PAPERS  VPP L2 Patch Cross-Connect" in await run.press("slash", *"vpp", "enter")
         assert "PAPERS  any workload" in await run.press("w", "w", "w")
 
 

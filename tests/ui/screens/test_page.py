@@ -64,7 +64,7 @@ async def test_the_key_of_help_opens_it_above_a_page(opens: str, key: str) -> No
     async with running(*QUIET, LOUD, size=(80, 24)) as run:
         before = await run.press(opens)
         title = "Page of findings" if opens == "F" else "Pages: "
-        assert (await run.press(key)).startswith(title)
+        assert (await run.press(key)).startswith(f" {title}")
         assert pages(run) == 2
         assert await run.press(key) == before and pages(run) == 1
         await run.press(key, "escape")
@@ -94,9 +94,9 @@ async def test_search_on_a_page() -> None:
         await run.press("x")
         assert "no search yet" in await run.press("n")
         text = await run.press("slash", *"Sources", "enter")
-        assert text.startswith("Sources")
+        assert text.startswith(" Sources")
         assert "not found: Sources" in await run.press("n")
-        assert (await run.press("g", "n")).startswith("Sources")
+        assert (await run.press("g", "n")).startswith(" Sources")
         assert "q" in await run.press("slash", "q", "escape"), "in the prompt q is a letter"
         assert pages(run) == 1
 

@@ -45,7 +45,7 @@ async def test_a_core_is_pinned_kept_judged_and_undone(snapshot: SnapshotAsserti
         result.now_ns = time.monotonic_ns()
         await run.give(*(result.tick(S) for _ in range(6)))
         await run.until(lambda: "LAST CHANGE" in run.text)
-        cpu = next(item for item in run.text.split("\n") if item.startswith("    1 "))
+        cpu = next(item for item in run.text.split("\n") if item.startswith("     1 "))
         assert cpu.split()[1:4] == ["2.30", "2.70", "+17%"]
         await run.press("u")
         await run.until(lambda: "y applies it" in run.text)
@@ -60,7 +60,7 @@ async def test_a_core_is_pinned_kept_judged_and_undone(snapshot: SnapshotAsserti
         result.now_ns = max(result.now_ns, time.monotonic_ns())
         await run.give(*(result.tick(S) for _ in range(40)))
         await run.until(lambda: "taken back after " in run.text)
-        cpu = next(item for item in run.text.split("\n") if item.startswith("    1 "))
+        cpu = next(item for item in run.text.split("\n") if item.startswith("     1 "))
         assert cpu.split()[1:3] != ["2.30", "2.30"]
 
 

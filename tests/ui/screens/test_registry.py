@@ -52,7 +52,7 @@ async def test_toy_screen_from_outside_opens_by_its_keys_and_is_in_header_footer
             text = await run.press(key)
             assert "toy header\n 8 CPUs" in text
             assert "w Colour" in text and "toy position" in text.split("\n")[-1]
-        assert (await run.press("x")).startswith("toy explained")
+        assert (await run.press("x")).startswith(" toy explained")
         await run.press("escape")
         help_page = await run.press("question_mark")
         assert "8 T " in help_page and "toy: choose a colour" in help_page

@@ -113,7 +113,7 @@ async def test_a_graph_under_the_cursor_is_not_drawn_in_reverse() -> None:
 async def test_explain_is_about_the_row_under_the_cursor() -> None:
     async with running(*TWO[:3], size=(120, 36)) as run:
         text = await run.press("4", "j", "x")
-        assert text.startswith("MEM.wr (memory.write_bytes_per_s)")
+        assert text.startswith(" MEM.wr (memory.write_bytes_per_s)")
         assert "socket 1" in text
         await run.press("escape", "G")
         assert "UPI" in await run.press("x") or "Sources" in run.text
