@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
@@ -12,6 +13,9 @@ from nftop.model.change import Change
 from nftop.model.incident import Incident, Severity
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
+
+# A tick speaks for the time since the one before; a longer gap is a gap.
+_HELD_TICKS = 2.5
 
 EventKind: TypeAlias = Literal["incident", "change", "marker", "finding"]
 
@@ -65,11 +69,27 @@ class TimeSeries:
     Attributes:
         times_ns: int64 (n,), ascending. step_ns: what each stands for, from its time on.
         values: float32 (n,), NaN where it is unknown.
+        reasons: uint8 (n,), `Reason` why a value or a part of it is missing; empty if none is.
     """
 
     times_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     values: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     step_ns: int = 1_000_000_000
+    reasons: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))
+
+    @property
+    def held_ns(self) -> float:
+        """For how long a value holds; a longer time without a tick is a gap."""
+        steps = np.diff(self.times_ns)
+        return _HELD_TICKS * float(np.median(steps) if len(steps) else self.step_ns)
+
+    def at(self, wall_ns: int) -> tuple[float, Reason]:
+        """Value at a moment, NaN in a gap, and why it or a part of it is missing."""
+        index = int(np.searchsorted(self.times_ns, wall_ns, side="right")) - 1
+        if index < 0 or wall_ns - self.times_ns[index] > self.held_ns:
+            return math.nan, Reason.PRESENT
+        reason = int(self.reasons[index]) if len(self.reasons) else 0
+        return float(self.values[index]), Reason(reason)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,9 +98,9 @@ class Strip:
 
     Attributes:
         first_ns, last_ns: wall time of its left and right end.
-        drops: packets that all network functions dropped per second.
-        unknown: why a drop rate is missing now: of all network functions, or of those whose drops
-            are not in `drops`, which is then a lower bound; None if nothing is missing.
+        drops: packets that all network functions dropped per second; a lower bound where it has a
+            reason too.
+        unknown: why drops of some or all network functions are missing now; None if none are.
         events: those that touch it, oldest first.
         cursor_ns: wall time of the moment shown; None if that is the right end.
         whole: it is a whole recording: times are counted from its start.

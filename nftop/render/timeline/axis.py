@@ -19,9 +19,6 @@ from nftop.render.base.text import ascii_only as to_ascii
 from nftop.render.base.text import cells as char_cells
 from nftop.render.incidents.line import GLYPHS, TONES
 
-# A tick speaks for the time since the one before; a longer gap is a gap.
-_HELD_TICKS = 2.5
-
 RULE, BEGUN, UNKNOWN = "─", "━", "┄"
 CURSOR, CURSOR_ON = "┃", "╋"
 _KIND_GLYPHS: dict[EventKind, str] = {"change": "◆", "marker": "⚑", "finding": "▲"}
@@ -121,11 +118,10 @@ def _binned(
     # Parts without a tick have the value of the one that follows, if that is near.
     taken = np.zeros(points, np.bool_)
     taken[at[(at >= 0) & (at < points)]] = True
-    spacing_ns = float(np.median(np.diff(times))) if len(times) > 1 else float(series.step_ns)
     begins_ns = axis.first_ns + np.arange(points) * axis.span_ns // points
     next_at = np.searchsorted(times, begins_ns)
     known_next = np.minimum(next_at, len(times) - 1)
-    near = (next_at < len(times)) & (times[known_next] - begins_ns <= _HELD_TICKS * spacing_ns)
+    near = (next_at < len(times)) & (times[known_next] - begins_ns <= series.held_ns)
     held = near & ~taken
     result[held] = values[known_next[held]]
     return result

@@ -344,10 +344,8 @@ class _Graphs:
         if series is self.strip.drops:
             return drops_text(self.strip)
         at_ns = self.strip.last_ns if self.strip.cursor_ns is None else self.strip.cursor_ns
-        at = int(np.searchsorted(series.times_ns, at_ns, side="right")) - 1
-        if at < 0 or not np.isfinite(series.values[at]):
-            return "-"
-        return fmt.number(float(series.values[at]), unit, 6)
+        value, _ = series.at(at_ns)
+        return "-" if math.isnan(value) else fmt.number(value, unit, 6)
 
     def _label(self, name: str, scale: str) -> Span:
         if self.left < _LEFT:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.clock import clock_of
 from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Unit
+from nftop.model.missing import Reason
 from nftop.model.struct import replace
 from nftop.model.timeline import Strip
 from nftop.render.base import format as fmt
@@ -73,13 +76,12 @@ def _strip_lines(strip: Strip, width: int, height: int, *, ascii_only: bool) -> 
 
 def drops_text(strip: Strip) -> str:
     """Drops per second at the moment shown: a lower bound if some are unknown, a mark if all."""
-    times, values = strip.drops.times_ns, strip.drops.values
     at_ns = strip.last_ns if strip.cursor_ns is None else strip.cursor_ns
-    at = int(np.searchsorted(times, at_ns, side="right")) - 1
-    if at < 0 or not np.isfinite(values[at]):
-        return "-" if strip.unknown is None else strip.unknown.reason.mark
-    bound = "≥" if strip.unknown else ""
-    return bound + fmt.number(float(values[at]), Unit.PER_S, 6 - len(bound))
+    drops, reason = strip.drops.at(at_ns)
+    if math.isnan(drops):
+        return reason.mark or "-"
+    bound = "≥" * (reason is not Reason.PRESENT)
+    return bound + fmt.number(drops, Unit.PER_S, 6 - len(bound))
 
 
 def _graph_lines(

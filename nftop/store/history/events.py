@@ -6,6 +6,7 @@ frames fills it; screens read it. A replay fills it in any order.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -48,16 +49,21 @@ class TotalRing:
         self.step_ns = step_ns
         self._numbers = np.full(count, -1, np.int64)
         self._values = np.full((len(TOTALS), count), np.nan, np.float32)
+        self._reasons = np.zeros(count, np.uint8)
 
-    def put(self, wall_ns: int, values: tuple[float, ...]) -> None:
-        """Add a tick; NaN where a total is unknown."""
+    def put(self, wall_ns: int, values: tuple[float, ...], reason: Reason = Reason.PRESENT) -> None:
+        """Add a tick; NaN where a total is unknown. `reason`: why drops or some of them are."""
         number = wall_ns // self.step_ns
         at = number % len(self._numbers)
         if self._numbers[at] != number:
             self._numbers[at] = number
             self._values[:, at] = values
+            self._reasons[at] = reason
             return
         drops, *others = values
+        known, before = not np.isnan(drops), not np.isnan(self._values[0, at])
+        if known >= before:  # what is unknown in one tick only is missing in neither
+            self._reasons[at] = max(reason, self._reasons[at]) if known == before else reason
         self._values[0, at] = np.fmax(self._values[0, at], drops)
         for index, value in enumerate(others, 1):
             if not np.isnan(value):
@@ -69,7 +75,8 @@ class TotalRing:
         at = np.flatnonzero((self._numbers >= low) & (self._numbers <= high))
         at = at[np.argsort(self._numbers[at])]
         values = self._values[TOTALS.index(total), at]
-        return TimeSeries(self._numbers[at] * self.step_ns, values, self.step_ns)
+        reasons = self._reasons[at if total == TOTALS[0] else at[:0]]
+        return TimeSeries(self._numbers[at] * self.step_ns, values, self.step_ns, reasons)
 
 
 class EventHistory:
@@ -89,6 +96,8 @@ class EventHistory:
         self._noticed: tuple[Noticed, ...] = ()
         self._open: frozenset[str] = frozenset()
         self._steps: list[tuple[int, Mapping[str, Any]]] = []  # of experiments, by wall time
+        # Steps that were decoded last, and the experiment by these.
+        self._experiment: tuple[list[Mapping[str, Any]], RecordedExperiment | None] = [], None
         self._unknown: Missing | None = None
         self.first_ns: int | None = None
         self.last_ns: int | None = None
@@ -102,7 +111,7 @@ class EventHistory:
             wall_ns = frame.wall_ns
             self.first_ns = wall_ns if self.first_ns is None else min(self.first_ns, wall_ns)
             self.last_ns = wall_ns if self.last_ns is None else max(self.last_ns, wall_ns)
-            self._totals.put(wall_ns, totals)
+            self._totals.put(wall_ns, totals, unknown.reason if unknown else Reason.PRESENT)
             self._unknown = unknown
             if incidents:
                 self._take_incidents(frame)
@@ -143,7 +152,12 @@ class EventHistory:
             elif kind == "change" and wall_ns not in self._changes_seen:
                 self._add_change(
                     TimelineEvent(
-                        "change", f"change@{wall_ns}", wall_ns, None, EventState.IN_FORCE, text=text
+                        "change",
+                        f"change@{wall_ns}",
+                        wall_ns,
+                        wall_ns,
+                        EventState.MOMENT,
+                        text=text,
                     )
                 )
             self._forget()
@@ -152,10 +166,13 @@ class EventHistory:
         """The last experiment that had begun at this time, as far as it was then; None: none."""
         with self._lock:
             steps = [detail for at_ns, detail in self._steps if at_ns <= wall_ns]
-        known: RecordedExperiment | None = None
-        for detail in steps:
-            known = with_step(known, detail)
-        return known
+            taken, known = self._experiment
+            if len(taken) > len(steps) or any(map(operator.is_not, taken, steps)):
+                taken, known = [], None
+            for detail in steps[len(taken) :]:
+                known = with_step(known, detail)
+            self._experiment = steps, known
+            return known
 
     def events(self, first_ns: int, last_ns: int) -> tuple[TimelineEvent, ...]:
         """Events that touch the time between two wall times, by their begin."""

@@ -204,8 +204,8 @@ def test_packets_that_are_not_sent_are_a_price_without_drops() -> None:
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (0.02, "0+"), (0.2, "0.2"), (12.4, "12.4"), (999, "999"), (999.8, "1.00k"), (63e4, "630k"), (3.82e6, "3.82M"),
-     (42.04e6, "42.0M"), (999.6e6, "1.00G"), (1.5e12, "1.50T")],
+    [(0, "0"), (0.02, "0+"), (0.2, "0.2"), (12.4, "12.4"), (999, "999"), (999.8, "1.00k"),
+     (63e4, "630k"), (3.82e6, "3.82M"), (42.04e6, "42.0M"), (999.6e6, "1.00G"), (1.5e12, "1.50T")],
 )  # fmt: skip
 def test_numbers_have_three_digits(value: float, text: str) -> None:
     assert si(value) == text == fmt.number(value, Unit.PER_S, 8)

@@ -7,11 +7,12 @@ import pytest
 
 from nftop.model.incident import Severity
 from nftop.model.missing import Missing, Reason
+from nftop.model.struct import replace
 from nftop.model.timeline import EventKind, EventState, Strip, TimelineEvent, TimeSeries
 from nftop.render.base.format import duration_text
 from nftop.render.base.line import Line, Tone
 from nftop.render.timeline.axis import Cells, TimeAxis, span_text
-from nftop.render.timeline.strip import strip_lines
+from nftop.render.timeline.strip import drops_text, strip_lines
 
 S = 1_000_000_000
 NOW_NS = 1_790_000_000 * S
@@ -32,10 +33,12 @@ def strip(
 ) -> Strip:
     times = np.arange(NOW_NS - 600 * S, NOW_NS + 1, S)
     values = np.where(times >= NOW_NS - 120 * S, 7.2e6, 0).astype(np.float32)
+    values[:] = values if drops else np.nan
+    reasons = np.full(len(times), Reason.PRESENT if unknown is None else unknown.reason, np.uint8)
     return Strip(
         NOW_NS - 600 * S,
         NOW_NS,
-        TimeSeries(times, values) if drops else TimeSeries(),
+        TimeSeries(times, values, reasons=reasons),
         unknown,
         (
             event("change", 480),
@@ -101,6 +104,19 @@ def test_drops_that_are_unknown_are_not_zero() -> None:
 def test_number_without_some_functions_is_a_lower_bound() -> None:
     top, *_ = strip_lines(strip(None, NO_IMISSED), 120, 3, ascii_only=False)
     assert "≥7.20M" in top.text
+
+
+def test_the_number_at_a_moment_has_its_own_bound_and_there_is_none_in_a_gap() -> None:
+    whole = strip(60)
+    reasons = np.where(whole.drops.times_ns < NOW_NS - 300 * S, Reason.PERMISSION, Reason.PRESENT)
+    drops = replace(whole.drops, reasons=reasons.astype(np.uint8))
+    assert drops_text(replace(whole, drops=drops, unknown=NO_IMISSED)) == "7.20M"
+    earlier = replace(whole, drops=drops, cursor_ns=NOW_NS - 400 * S)
+    assert drops_text(earlier) == "≥0"
+    few = np.r_[0:200, 500:601]
+    gap = TimeSeries(drops.times_ns[few], drops.values[few])
+    for back, text in ((401, "0"), (399, "0"), (350, "-"), (100, "7.20M")):
+        assert drops_text(replace(whole, drops=gap, cursor_ns=NOW_NS - back * S)) == text
 
 
 def test_interval_is_filled_where_ticks_are_rare_and_a_gap_stays() -> None:

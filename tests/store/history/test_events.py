@@ -141,6 +141,18 @@ def test_drops_are_summed_and_what_is_unknown_is_reported() -> None:
     assert history.strip(WALL_NS + 3 * SECOND_NS).unknown is not None
 
 
+def test_what_is_unknown_is_of_its_second_only() -> None:
+    history, why = EventHistory(), Missing(Reason.PERMISSION, "no")
+    [one] = tick(1, 2e6).nfs
+    blind = replace(one, key="other", readings={**one.readings, **nic_drops(why)})
+    for second in range(1, 5):
+        history.append(replace(tick(second, 2e6), nfs=(one, blind) if second < 3 else (one,)))
+    drops = history.strip(WALL_NS + 4 * SECOND_NS).drops
+    assert drops.values.tolist() == [2e6] * 4
+    reasons = [drops.at(WALL_NS + second * SECOND_NS)[1] for second in range(1, 5)]
+    assert reasons == [Reason.PERMISSION, Reason.PERMISSION, Reason.PRESENT, Reason.PRESENT]
+
+
 def test_network_functions_with_one_name_are_summed_and_an_unknown_one_stays_unknown() -> None:
     base = tick(1, 2e6)
     [one] = base.nfs
