@@ -102,6 +102,7 @@ class Finding:
         is_ending: it is not beyond its limit at this tick, or without a value.
         is_muted: the operator muted its rule for it.
         clear: number at or within which it ends, by the operator's limit if that is set.
+        excess: its number by its limit at this tick, above 1 beyond it; 0 without one.
     """
 
     rule: str
@@ -118,6 +119,7 @@ class Finding:
     is_bound: bool = False
     read_from_ns: int = 0
     clear: float = math.inf
+    excess: float = 0.0
 
     @property
     def where(self) -> str:

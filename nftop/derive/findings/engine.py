@@ -419,6 +419,7 @@ def _findings(
     settings: RuleSettings,
 ) -> list[Finding]:
     clear = np.broadcast_to(limits.clear, len(now.keys))
+    excess = _excess(rule, limits, measured)
 
     def is_muted(row: int) -> bool:
         names = (nfs[row] or ((),)) if row < len(nfs) else ()
@@ -438,9 +439,19 @@ def _findings(
             is_ending=bool(now.away_s[row] > 0 or now.unknown_s[row] > 0 or now.texts[row].current),
             is_muted=is_muted(row),
             clear=float(clear[row]),
+            excess=float(excess[row]),
         )
         for row in np.flatnonzero(now.active).tolist()
     ]
+
+
+def _excess(rule: Rule, limits: _Limits, measured: Measured) -> Floats:
+    """`Finding.excess` of each subject."""
+    values, limit = measured.values.values, np.asarray(limits.limit)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = values / limit if rule.beyond == "above" else limit / values
+    # Without a limit above 0 the number itself is as good a measure.
+    return np.where(measured.values.present, np.where(limit > 0, ratio, values), 0.0)
 
 
 class FindingOutput(NamedTuple):

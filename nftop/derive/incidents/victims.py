@@ -38,9 +38,13 @@ def nf_party(nf: NfRow) -> Party:
 
 # Smaller changes of throughput are no harm worth a name.
 _LEAST_CHANGE = 0.005
+# Smaller changes without drops are noise: the NF is no victim worth a name.
+NOISE = 0.02
+LEAST_DROPS_PER_S = 0.5
 _NO_BEFORE = Missing(Reason.WARMING, "nothing is known of it from before")
 _NO_ARRIVING = Missing(Reason.SOURCE, "no victim counts the packets that arrive")
 _NO_DROPS = Missing(Reason.SOURCE, "no victim counts drops")
+_NOT_ITS = Missing(Reason.UNDEFINED, "what its victims drop is not from this")
 _UNDRAWN = Missing(Reason.SOURCE)
 # A source that is late by less is not late.
 _LEAST_LAG_S = 0.5
@@ -98,6 +102,23 @@ def _change(before: Reading, now: Reading) -> Reading:
     return now / before - 1 if before > 0 else _NO_BEFORE
 
 
+def is_harmed(nf: NfRow, before: Before) -> bool | None:
+    """Whether an NF drops, sends less of what arrives, or costs more; None if that is unknown."""
+    drops, now, arriving = nf.readings["drop_packets_per_s"], throughput_of(nf)[1], arriving_of(nf)
+    if number_of(drops) >= LEAST_DROPS_PER_S:
+        return True
+    cost = cost_of(nf, before.cost)
+    bound = before.cost.is_bound or cost.is_bound
+    sent, dearer = before.sent, _change(before.cost.value, cost.value)
+    if not bound and number_of(dearer) > NOISE:
+        return True
+    if isinstance(sent, Missing) or isinstance(now, Missing) or isinstance(dearer, Missing):
+        return None
+    if isinstance(arriving, Missing):
+        return None if now < (1 - NOISE) * sent else False
+    return min(sent, arriving) - now > NOISE * sent
+
+
 def loss_of(victim: Victim) -> float:
     """Packets per second that it drops; else a cost that rose."""
     return number_of(victim.drops_per_s) or (
@@ -105,8 +126,18 @@ def loss_of(victim: Victim) -> float:
     )
 
 
-def price_of(victims: Sequence[NfRow], before: Mapping[str, Before]) -> Price:
-    """Drops and lost packets of all victims that count them."""
+def price_of(
+    victims: Sequence[NfRow], before: Mapping[str, Before], others: Sequence[NfRow] = ()
+) -> Price:
+    """Drops and lost packets of all victims that count them.
+
+    `others`: with those whose drops are another incident's, or no harm.
+    """
+    if not victims and others:
+        counted = [nf.readings["drop_packets_per_s"] for nf in others]
+        known = [item for item in counted if not isinstance(item, Missing)]
+        none = not any(known) and len(known) == len(counted)
+        return Price(0.0, 0.0) if none else Price(_NOT_ITS if any(known) else _NO_DROPS, _NOT_ITS)
     drops = [nf.readings["drop_packets_per_s"] for nf in victims]
     known = [item for item in drops if not isinstance(item, Missing)]
     lost: list[float] = []

@@ -306,7 +306,7 @@ def test_information_stays_apart_from_harm() -> None:
     fold = Fold()
     named = replace(LOW_IPC, subject=about("cpu 1"))
     output = fold.tick(since(named, 0), since(DROPS, 20), drops=5.0)
-    assert [item.severity for item in output.active] == [Severity.BAD, Severity.WARN]
+    assert [item.severity for item in output.active] == [Severity.BAD, Severity.INFO]
 
 
 def rate(run: float, **changes: Any) -> ThreadRate:
