@@ -10,6 +10,7 @@ from nftop.derive.compare.baseline import keep as kept_now
 from nftop.derive.cpu_filter import only_cpus
 from nftop.derive.findings.engine import FINDINGS, EarlierFindings, FindingState
 from nftop.derive.fold import FoldState, comparing, step
+from nftop.derive.incidents.lifecycle import INCIDENTS, IncidentState
 from nftop.model.baseline import Baselines
 from nftop.model.frame import Frame
 from nftop.model.recording_loss import RecordingLoss
@@ -312,7 +313,10 @@ class Tape:
             self._remarks.append(f"this nftop has no table for {header.uarch}: no top-down")
         self._state = _fresh(header)
         if self._earlier is not None:
-            stages = {FINDINGS.name: FindingState(earlier=self._earlier)}
+            stages = {
+                FINDINGS.name: FindingState(earlier=self._earlier),
+                INCIDENTS.name: IncidentState(cold_ns=self._earlier.from_ns),
+            }
             self._state, self._earlier = replace(self._state, stages=stages), None
         self._compare()
 

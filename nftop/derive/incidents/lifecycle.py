@@ -392,7 +392,7 @@ def _follow(
         basis=cause.basis,
         worst=worst,
         worst_ns=worst_ns,
-        dropped=drops.total,
+        dropped=price.drops_per_s if victims and drops == DropCount() else drops.total,
         uncounted=tuple(drops.uncounted.values()),
         cost=", ".join(dict.fromkeys(item.brief for item in cause.findings if item.rule in _COSTS)),
         findings=names,
@@ -483,14 +483,18 @@ def _before(
     before = {key: values for key, values in earlier.items() if key in nfs}
     keys = {nf.key for nf in victims}
     since_ns, first_ns = began_ns - _BEFORE_S * 1e9, began_ns - _SAME_BEFORE_S * 1e9
+    ended_ns = dict.fromkeys(keys, since_ns)
     for item in past:
         old = item.incident
         harmed = old.severity > Severity.INFO and (old.ended_ns or 0) > since_ns
         if harmed and first_ns < item.began_ns < began_ns:
             values = [(key, item.before[key]) for key in keys & item.before.keys()]
+            ended_ns |= {key: max(ended_ns[key], old.ended_ns or 0) for key, _ in values}
             before = {key: one for key, one in values if not isinstance(one.sent, Missing)} | before
     new = [nf for nf in victims if nf.key not in before]
-    return before | {nf.key: before_of(recent, nf, began_ns) for nf in new}
+    return before | {
+        nf.key: before_of(recent, nf, began_ns, (began_ns - ended_ns[nf.key]) / 1e9) for nf in new
+    }
 
 
 def _begin(known: Followed | None, cause: Cause, cold_ns: int) -> tuple[str, Begin]:

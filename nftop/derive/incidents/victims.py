@@ -65,11 +65,12 @@ class Before(NamedTuple):
     cost: PacketCost
 
 
-def before_of(recent: Recent, nf: NfRow, began_ns: int) -> Before:
-    """Values of an NF before an incident."""
+def before_of(recent: Recent, nf: NfRow, began_ns: int, span_s: float = 60.0) -> Before:
+    """Values of an NF in the `span_s` before an incident."""
     rates = recent.get(nf.key, RecentRates())
     return Before(
-        rates.before(began_ns, lambda point: point.throughput), rates.cost_before(began_ns)
+        rates.before(began_ns, lambda point: point.throughput, span_s),
+        rates.cost_before(began_ns, span_s),
     )
 
 

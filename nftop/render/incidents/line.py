@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from nftop.derive.findings.registry import all_rules
 from nftop.derive.findings.rule import si
+from nftop.derive.incidents.victims import LEAST_DROPS_PER_S, NOISE
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import Incident, Party, Severity, Victim
@@ -33,9 +34,6 @@ _MOST_FACTS, _IDENTITY = 5, 2
 # Cells of a screen below which the age is short, and of effects that say anything.
 _NARROW, _LEAST_EFFECTS = 60, 6
 _LEAST_CHANGE = 0.005
-# Smaller changes without drops are noise: the NF is no victim worth a name.
-_NOISE = 0.02
-_LEAST_DROPS_PER_S = 0.5
 
 
 def incident_lines(frame: Frame, width: int, rows: int) -> list[Line]:
@@ -60,6 +58,9 @@ def incident_lines(frame: Frame, width: int, rows: int) -> list[Line]:
     for number, item in enumerate(shown[:room], 1):
         hidden = len(shown) - number if number == room else 0
         lines.append(incident_line(frame, item, width, more=hidden, first=number == 1))
+    muted = sum(item.muted and item.severity > Severity.INFO for item in frame.incidents)
+    if muted and harm and lines:  # what is shown may not be the worst
+        lines[-1] = _with_tail(lines[-1], f" {muted} muted", width)
     if not room and shown and lines:
         lines[-1] = _with_tail(lines[-1], f" +{len(shown)}", width)
     return [*lines, *[BLANK] * (rows - len(lines))][:rows]
@@ -191,6 +192,13 @@ def change_text(change: Reading) -> str:
     return "" if isinstance(change, Missing) else fmt.number(change, Unit.CHANGE, 8)
 
 
+def harm_text(victim: Victim) -> str:
+    """`change_text` of a change for the worse; "" of another."""
+    costs = victim.metric.endswith("cpp")
+    worse = not isinstance(victim.change, Missing) and (victim.change > 0) is costs
+    return change_text(victim.change) if worse or victim.change == 0 else ""
+
+
 def cost_label(victim: Victim) -> str:
     """Column header of its cost: `bCPP` where it counts work alone, else `CPP`."""
     return cpu_metric(victim.cost).label
@@ -283,12 +291,12 @@ def _change(victim: Victim) -> str:
 
 def _is_harmed(victim: Victim) -> bool:
     """Whether a victim drops, or sends less or costs more by more than noise."""
-    if not isinstance(victim.drops_per_s, Missing) and victim.drops_per_s >= _LEAST_DROPS_PER_S:
+    if not isinstance(victim.drops_per_s, Missing) and victim.drops_per_s >= LEAST_DROPS_PER_S:
         return True
     if isinstance(victim.change, Missing):
         return False
     costs = victim.metric.endswith("cpp")
-    return (victim.change if costs else -victim.change) > _NOISE
+    return (victim.change if costs else -victim.change) > NOISE
 
 
 def _is_recent(frame: Frame, incident: Incident) -> bool:
@@ -306,7 +314,7 @@ def _well(frame: Frame, width: int) -> Line:
     )
     muted = sum(item.muted and item.severity > Severity.INFO for item in frame.incidents)
     mutes = f"{muted} incident{'s' * (muted != 1)} muted"
-    if dropped >= _LEAST_DROPS_PER_S:
+    if dropped >= LEAST_DROPS_PER_S:
         text = f"{si(dropped)} drop/s, {mutes if muted else 'cause not known yet'}"
         return crop(line(" ", Span(f"{GLYPHS[Severity.WARN]} {text}", Tone.WARN)), width)
     if has_no_values(frame):

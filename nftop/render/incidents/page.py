@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.derive.findings.engine import LEAST_TICKS
+from nftop.derive.findings.registry import all_rules
 from nftop.derive.findings.rule import si
+from nftop.derive.incidents.victims import LEAST_DROPS_PER_S
 from nftop.model.clock import NS_PER_S, clock_of
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
@@ -43,6 +46,7 @@ from nftop.render.incidents.line import (
     cost_label,
     culprit_name,
     culprit_text,
+    harm_text,
     price_text,
     title_text,
 )
@@ -152,9 +156,23 @@ def incident_page_lines(view: IncidentView, width: int, height: int | None = Non
     return lines
 
 
-def no_incident_lines(width: int) -> list[Line]:
-    """The page without any incident."""
-    return [BLANK, *paragraph("No incident so far.", width, lead=line("  "))]
+def no_incident_lines(frame: Frame | None, width: int) -> list[Line]:
+    """The page without any incident: what is dropped meanwhile, and when its cause may be known."""
+    rates = {} if frame is None else {nf.name: nf.readings["drop_packets_per_s"] for nf in frame.nfs}
+    drops = {
+        name: rate for name, rate in rates.items()
+        if not isinstance(rate, Missing) and rate >= LEAST_DROPS_PER_S
+    }  # fmt: skip
+    if not drops:
+        return [BLANK, *paragraph("No incident so far.", width, lead=line("  "))]
+    longest_s = max(rule.at_least_s for rule in all_rules() if not rule.is_note)
+    texts = [f"{si(sum(drops.values()))} drop/s, cause not known yet."]
+    texts += [f"{printable(name)} drops {si(rate)}/s." for name, rate in drops.items()]
+    texts.append(
+        f"A rule holds after up to {longest_s:g} s and {LEAST_TICKS} ticks beyond its limit: "
+        "this page then has the cause."
+    )
+    return [BLANK, *(row for text in texts for row in paragraph(text, width, lead=line("  ")))]
 
 
 def absent_incident_lines(frame: Frame, incident: Incident, width: int) -> list[Line]:
@@ -330,7 +348,8 @@ def _victim(victim: Victim, *, own_label: bool) -> tuple[Span | str, ...]:
     # A victim by its cost has sent as much as before.
     same = "?" if isinstance(victim.change, Missing) else "unchanged"
     rates = _pair(victim.before, victim.now, Unit.PACKETS_PER_S)
-    sent = (rates, change_text(victim.change)) if is_rate else (same, "")
+    # More packets, or cheaper ones, are no harm.
+    sent = (rates, harm_text(victim)) if is_rate else (same, "")
     costs = _pair(victim.cpp_before, victim.cpp_now, Unit.CYCLES, victim.bounds)
     costs = f"{cost_label(victim):<4} {costs:>13}" if own_label else f"{costs:>13}"
     cost = _ratio(victim.cpp_before, victim.cpp_now)
@@ -355,7 +374,7 @@ def _pair(
 
 
 def _ratio(before: Reading, now: Reading) -> str:
-    if isinstance(before, Missing) or isinstance(now, Missing) or before <= 0:
+    if isinstance(before, Missing) or isinstance(now, Missing) or not 0 < before <= now:
         return ""
     return change_text(now / before - 1)
 
@@ -366,6 +385,8 @@ def _price(view: IncidentView, width: int) -> Iterator[Line]:
     price, ended = price_text(incident), incident.until_ns is not None
     worst, at = incident.worst.drops_per_s, f"at {clock_of(incident.worst_ns)}"
     texts = [f"{price} {at}" if price and ended else price or _no_price(incident)]
+    if incident.cost:
+        texts.append(printable(incident.cost))
     if not ended and not isinstance(worst, Missing) and worst > 0:
         texts.append(f"worst {si(worst)} {at}")
     if not isinstance(incident.dropped, Missing) and incident.dropped > 0:
