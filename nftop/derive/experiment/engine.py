@@ -45,6 +45,7 @@ from nftop.model.experiment import (
 from nftop.model.frame import Frame, base_clock
 from nftop.model.metrics.metric import is_bound
 from nftop.model.metrics.nf import NF_METRICS
+from nftop.model.missing import Missing
 from nftop.model.struct import dataclass, field, replace
 
 # New readings of each watched network function that a visit needs, and the most time for them as a
@@ -197,7 +198,7 @@ def _others(plan: Experiment, frame: Frame, renewed: Collection[str]) -> Mapping
             result[f"class/{group.name}/mbm_total_bytes_per_s"] = float(sum(memory))
         ipc, new = class_ipc(frame, [(group.name, l3) for l3 in plan.caches], renewed)
         known = ipc[np.isfinite(ipc) & (new > 0)]
-        if len(known):
+        if len(known) and not _has_empty_polls(frame, group.name):
             result[f"class/{group.name}/ipc"] = float(np.mean(known))
     for row in frame.packages:
         memory = [
@@ -207,6 +208,17 @@ def _others(plan: Experiment, frame: Frame, renewed: Collection[str]) -> Mapping
         hits = nan_if_missing(row.readings["pcie.ddio_hit_ratio"]) if plan.of_io else _NAN
         result[f"socket/{row.package}/pcie.ddio_hit_ratio"] = hits
     return {key: value for key, value in result.items() if math.isfinite(value)}
+
+
+def _has_empty_polls(frame: Frame, group: str) -> bool:
+    """Whether the IPC of a class may be of empty polls: a network function in it has room."""
+    classes = {
+        info.cpu: own.name
+        for info, own in zip(frame.topology.cpus, frame.cpus.group, strict=True)
+        if not isinstance(own, Missing)
+    }
+    polled = (nf for nf in frame.nfs if any(classes.get(cpu) == group for cpu in nf.cpus))
+    return any(nf.saturated is not True for nf in polled)
 
 
 @dataclass(frozen=True, slots=True)

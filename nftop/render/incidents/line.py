@@ -60,7 +60,8 @@ def incident_lines(frame: Frame, width: int, rows: int) -> list[Line]:
         lines.append(incident_line(frame, item, width, more=hidden, first=number == 1))
     muted = sum(item.muted and item.severity > Severity.INFO for item in frame.incidents)
     if muted and harm and lines:  # what is shown may not be the worst
-        lines[-1] = _with_tail(lines[-1], f" {muted} muted", width)
+        last = _with_tail(lines[-1], f" {muted} muted", width)
+        lines[-1] = replace(last, click=lines[-1].click)
     if not room and shown and lines:
         lines[-1] = _with_tail(lines[-1], f" +{len(shown)}", width)
     return [*lines, *[BLANK] * (rows - len(lines))][:rows]

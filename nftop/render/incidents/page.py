@@ -166,7 +166,7 @@ def no_incident_lines(frame: Frame | None, width: int) -> list[Line]:
     if not drops:
         return [BLANK, *paragraph("No incident so far.", width, lead=line("  "))]
     longest_s = max(rule.at_least_s for rule in all_rules() if not rule.is_note)
-    texts = [f"{si(sum(drops.values()))} drop/s, cause not known yet."]
+    texts = [f"No incident yet: {si(sum(drops.values()))} drop/s, cause not known."]
     texts += [f"{printable(name)} drops {si(rate)}/s." for name, rate in drops.items()]
     texts.append(
         f"A rule holds after up to {longest_s:g} s and {LEAST_TICKS} ticks beyond its limit: "

@@ -101,6 +101,7 @@ def test_the_last_line_counts_the_rest_and_muted_ones_are_not_shown() -> None:
     assert [item.click and item.click.argument for item in lines] == [
         f"neighbour-{number:08x}" for number in (2, 3, 4)
     ]
+    assert lines[-1].text.endswith(" 1 muted") and lines[-1].width <= 120
 
 
 def test_muted_incidents_are_counted_and_acknowledged_ones_come_behind() -> None:
