@@ -54,9 +54,9 @@ def _write_traceback(
     """Print a traceback with its texts escaped: they may come from a peer or a recording."""
     import traceback  # noqa: PLC0415 - only where nftop fails
 
-    from nftop.export.output import say_lines  # noqa: PLC0415 - likewise
+    from nftop.export.output import warn_lines  # noqa: PLC0415 - likewise
 
-    say_lines("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
+    warn_lines("".join(traceback.format_exception(kind, error, trace)).rstrip("\n"))
 
 
 if __name__ == "__main__":

@@ -85,12 +85,12 @@ class FaultySource:
             self.released.wait()
         if self.fault == "slow":
             time.sleep(0.02)
-        return self._lie(tick) if self.fault == "lying" else self.payloads[tick]
+        return self._corrupt(tick) if self.fault == "lying" else self.payloads[tick]
 
-    def _lie(self, tick: int) -> Any:
+    def _corrupt(self, tick: int) -> Any:
         random = np.random.default_rng(tick)
 
-        def lie(_record: str, name: str, value: Any) -> Any:
+        def corrupt(_record: str, name: str, value: Any) -> Any:
             if isinstance(value, np.ndarray) and value.dtype == np.uint64:
                 return random.integers(0, 1 << 64, value.shape, np.uint64)
             if isinstance(value, np.ndarray) and value.dtype == np.float64:
@@ -99,7 +99,7 @@ class FaultySource:
                 return int(random.integers(0, 1 << 64, dtype=np.uint64))
             return value
 
-        return changed(self.payloads[tick], lie)
+        return changed(self.payloads[tick], corrupt)
 
     def check(self) -> tuple[Check, ...]:
         return ()

@@ -99,7 +99,7 @@ def topology(n_cpus: int, packages: int = 1) -> Topology:
     def info(cpu: int) -> CpuInfo:
         core = cpu % cores
         package = min(packages - 1, core // per_package)
-        twin = core + cores if cpu < cores else core
+        sibling = core + cores if cpu < cores else core
         return CpuInfo(
             cpu=Cpu(cpu),
             online=True,
@@ -108,7 +108,7 @@ def topology(n_cpus: int, packages: int = 1) -> Topology:
             die=0,
             l3=L3Domain(package),
             node=package,
-            siblings=(Cpu(twin),) if twin != cpu and twin < n_cpus else (),
+            siblings=(Cpu(sibling),) if sibling != cpu and sibling < n_cpus else (),
             isolated=core > 0,
         )
 
@@ -212,12 +212,12 @@ def frame(
             columns=columns,
         ),
         nfs=(
-            _with_parts(
+            _with_components(
                 replace(_nf("fwd", 4242, (1, 2), 14.892e6, 14.89e6, 0.0), saturated=False),
                 columns,
                 thread,
             ),
-            _with_parts(_nf("vpp", 5151, (3,), 8.4e6, 8.4e6, 12), columns, thread),
+            _with_components(_nf("vpp", 5151, (3,), 8.4e6, 8.4e6, 12), columns, thread),
         ),
         packages=(),
         groups=(),
@@ -333,7 +333,7 @@ def _tma(cpus: NDArray[np.float64], wobble: float) -> dict[str, Column]:
     """Level 1 and the backend's level 2 of every CPU but 4, which has none."""
     frontend, speculation = 0.08 + cpus % 4 * 0.03, 0.02 + cpus % 3 * 0.01
     backend = 0.25 * wobble + cpus % 5 * 0.08
-    parts = {
+    components = {
         "frontend_bound": frontend,
         "bad_speculation": speculation,
         "backend_bound": backend,
@@ -344,7 +344,7 @@ def _tma(cpus: NDArray[np.float64], wobble: float) -> dict[str, Column]:
         "level_2_coverage": np.where(cpus == 3, 0.66, 1.0),
     }
     why = Missing(Reason.TAKEN, "the NMI watchdog holds a counter; sysctl kernel.nmi_watchdog=0")
-    return {f"tma.{name}": column(values, cpus == 4, why) for name, values in parts.items()}
+    return {f"tma.{name}": column(values, cpus == 4, why) for name, values in components.items()}
 
 
 def _ok() -> SourceState:
@@ -383,7 +383,7 @@ def _nf(name: str, pid: int, cpus: tuple[int, ...], rx: float, tx: float, drop: 
     )
 
 
-def _with_parts(nf: NfRow, columns: Mapping[str, Column], names: Mapping[int, str]) -> NfRow:
+def _with_components(nf: NfRow, columns: Mapping[str, Column], names: Mapping[int, str]) -> NfRow:
     """With what its cores have in the table of CPUs, a queue for each, and a port."""
     rows = [cpu for cpu in nf.cpus if cpu < len(columns["ipc"])]
     packets = [columns["packets_per_s"][row] for row in rows]

@@ -44,9 +44,9 @@ class Taken:
 
 def joined(chunks: Sequence[Chunk]) -> bytes:
     """As a sink writes them."""
-    parts = [(FRAME_END if chunk.starts and at else b"") + chunk.data
+    encoded = [(FRAME_END if chunk.starts and at else b"") + chunk.data
              for at, chunk in enumerate(chunks)]  # fmt: skip
-    return b"".join(parts)
+    return b"".join(encoded)
 
 
 def header_of(clocked: Clocked, began_ns: int = 1) -> Header:

@@ -114,7 +114,7 @@ class Story:
 
 def component(verdict: Verdict, name: str, kind: str = "nf") -> VerdictSection:
     """What became of one of its parts."""
-    return next(item for item in verdict.parts if (item.kind, item.name) == (kind, name))
+    return next(item for item in verdict.sections if (item.kind, item.name) == (kind, name))
 
 
 def word(verdict: Verdict, name: str, metric: str, kind: str = "nf") -> str:

@@ -49,7 +49,7 @@ ALL = os.environ.get("NFTOP_FAULT_PAIRS") == "all"
 DEADLINE_S = 0.5
 # How each peer is slow and how it lies, in its own words.
 SLOW = {"dpdk": "slow", "ovs": "slow", "vpp": "lock", "pcm": "drip"}
-LIES = {"dpdk": "negative", "ovs": "garbage", "vpp": "wild", "pcm": "invalid"}
+INVALID = {"dpdk": "negative", "ovs": "garbage", "vpp": "wild", "pcm": "invalid"}
 
 
 class FaultyHost:
@@ -119,7 +119,7 @@ class FaultyHost:
     @contextlib.contextmanager
     def _fault(self, name: Name, fault: Fault) -> Iterator[None]:
         if name == "pcm":
-            ways = {"killed": "close", "hung": "slow", "slow": "drip", "lying": LIES["pcm"]}
+            ways = {"killed": "close", "hung": "slow", "slow": "drip", "lying": INVALID["pcm"]}
             self.pcm.behaviour = ways.get(fault, "half")
             self.pcm.released.clear()
             yield
@@ -138,14 +138,14 @@ class FaultyHost:
             if fault == "killed":
                 self.start(name)
         else:
-            tell = peer.do if name == "vpp" else peer.behave
-            tell((SLOW if fault == "slow" else LIES)[name])
+            behave = peer.do if name == "vpp" else peer.behave
+            behave((SLOW if fault == "slow" else INVALID)[name])
             yield
             if name == "vpp":
                 self._own[name].close()
                 self.start(name)
             else:
-                tell("normal")
+                behave("normal")
 
     def working(self) -> set[str]:
         """Sources whose reading of just now has numbers of its peer and no problem."""

@@ -139,7 +139,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=["csv", "jsonl", "parquet", "one table", "dataset", "report"],
 )  # fmt: skip
-def test_an_export_that_does_not_fit_says_so_and_leaves_nothing(
+def test_an_export_that_does_not_fit_reports_it_and_leaves_nothing(
     words: tuple[str, ...], recording: Path, tmp_path: Path
 ) -> None:
     with small_disk(tmp_path, 2048 * PAGE) as disk:
@@ -196,7 +196,7 @@ def test_a_dataset_keeps_what_it_has(recording: Path, tmp_path: Path) -> None:
         assert len(list(Path(folder).rglob("*.parquet"))) > len(files)
 
 
-def test_a_recording_command_says_what_it_lost(tmp_path: Path) -> None:
+def test_a_recording_command_reports_what_it_lost(tmp_path: Path) -> None:
     with small_disk(tmp_path, 64 * PAGE) as disk:
         path = disk.folder / "edge.nftop"
         disk.fill(4)

@@ -139,7 +139,7 @@ def safe(raw: bytes) -> str:
     return text
 
 
-def test_what_is_hostile_here_is_what_the_tests_look_for() -> None:
+def test_what_is_hostile_here_is_what_the_tests_search_for() -> None:
     assert "".join(UNSAFE.findall(HOSTILE)) == re.sub(r"[\[\]0-9;xJm\n]", "", HOSTILE)
     assert len(COMM) <= 15
 

@@ -259,7 +259,7 @@ def test_eight_thousand_cpus_are_shown_in_bounded_memory(tmp_path: Path, forks: 
     assert done.peak_kib < MOST_MIB << 10
 
 
-def test_whoever_stops_is_heard_while_what_was_read_ahead_is_decoded() -> None:
+def test_a_stop_is_noticed_while_what_was_read_ahead_is_decoded() -> None:
     body = b"\x92\xa7unknown" + array(1 << 20, b"\x00")
     data = Bytes(raw(header(), [body] * 50))
     assert len(data.data) < 1 << 16  # one read

@@ -99,14 +99,14 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_root_is_needed_where_a_step_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_is_needed_where_a_step_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert step("", root=True).lacks() == "needs root"
     monkeypatch.setattr("os.geteuid", lambda: 0)
     assert step("", root=True).lacks() == ""
 
 
-def test_the_exit_code_says_whether_all_ran() -> None:
+def test_the_exit_code_reports_whether_all_ran() -> None:
     good = StepResult("a", "passed")
     assert exit_code([good, good]) == PASSED
     assert exit_code([good, replace(good, state="skipped")]) == INCOMPLETE

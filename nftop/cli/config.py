@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nftop.export.output import OK, USAGE, fail, put, say
+from nftop.export.output import OK, USAGE, fail, put, warn
 from nftop.model.terminal_text import safe_line
 from nftop.store.user.config_dir import MOST_CONFIG_BYTES, config_folder, read_text, toml_text
 from nftop.store.user.fleet_hosts import FLEET, FleetHosts, hosts_text, read_hosts
@@ -178,7 +178,7 @@ def show(options: argparse.Namespace) -> int:
     except ConfigError as error:
         return fail(str(error), USAGE)
     if rules.problem:
-        say(f"nftop: {rules.problem}")
+        warn(f"nftop: {rules.problem}")
     put(sys.stdout, shown(options.settings, files(os.environ)))
     if rules.settings.rows or rules.settings.acknowledged:
         put(sys.stdout, rules_text(rules.settings, head=safe_line(f"# {rules.path}") + "\n"))

@@ -29,7 +29,7 @@ from nftop.cli.parsers.common import (
     count_of,
     fleet_interval,
 )
-from nftop.export.output import FAILURE, OutputError, before_text, discard_stdout, fail, say
+from nftop.export.output import FAILURE, OutputError, before_text, discard_stdout, fail, warn
 from nftop.model.error_text import describe_error, exhausted
 from nftop.model.loopback import PORT, Loopback, parse_loopback
 from nftop.model.nf.queue_map import parse_queue_map
@@ -127,7 +127,7 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
         if options.command not in _WITHOUT_CONFIG or reads_hosts:
             parser.error(str(error))
         # Reverting a change must not depend on a typing error.
-        say(f"nftop: the configuration is left out: {error}")
+        warn(f"nftop: the configuration is left out: {error}")
         settings = []
     if options.command == "demo":
         # The rest is a command line of its own, for the simulated host.

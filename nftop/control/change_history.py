@@ -10,7 +10,7 @@ from nftop.control.journal_entry import Entry
 from nftop.control.rdt_limits import Rules
 from nftop.control.revert import KnownChange, changes_between, numbers_of, revert_target
 from nftop.control.wording import displaced_messages, left_alone, offline_sentences
-from nftop.model.change import DIRECTORIES, Cell, Change, Outcome, Proposal, State, parts
+from nftop.model.change import DIRECTORIES, Cell, Change, Outcome, Proposal, State, split_path
 from nftop.model.rdt.rdt import MASK_LINES, ROOT
 from nftop.model.struct import replace
 
@@ -231,7 +231,7 @@ def _ends(changes: Iterable[Change]) -> tuple[Mapping[Cell, str | None], Mapping
 
 def _heir(where: str, target: State) -> str:
     """Group of a thread after its directory may have been removed."""
-    group, monitor = parts(where)
+    group, monitor = split_path(where)
     if group != ROOT and Cell("group", group) not in target:
         return ROOT
     return where if not monitor or Cell("monitor", group, monitor) in target else group

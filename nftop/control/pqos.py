@@ -18,7 +18,7 @@ from nftop.control.backend import AbsentError, LockedError, RefusedError, boot_i
 from nftop.control.rdt_limits import LimitRule, MaskRule, Rules
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import ResctrlStep
-from nftop.model.change import Cell, Change, Proposal, State, parts
+from nftop.model.change import Cell, Change, Proposal, State, split_path
 from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import MB, ROOT, SHAREABLE
@@ -41,7 +41,7 @@ _HASWELL = ("GenuineIntel", 6, 63)
 
 
 class HardwareReader(Protocol):
-    def look(self) -> MsrState:
+    def read_classes(self) -> MsrState:
         """Read everything. Raises OSError."""
 
 
@@ -51,7 +51,7 @@ class ClientReader:
 
     client: Client
 
-    def look(self) -> MsrState:
+    def read_classes(self) -> MsrState:
         answer = self.client.ask(())
         if isinstance(answer, Missing):
             raise OSError(errno.EIO, answer.message)
@@ -64,9 +64,9 @@ class LibraryAccess:
 
     library: Library
 
-    def look(self) -> MsrState:
+    def read_classes(self) -> MsrState:
         try:
-            return self.library.look()
+            return self.library.read_classes()
         except self.library.error as error:
             raise OSError(errno.EIO, f"libpqos: {error}") from None
 
@@ -88,7 +88,7 @@ class PqosHost(ClassBackend):
         return MSR
 
     def state(self, threads: Iterable[Cell] = ()) -> State:  # noqa: ARG002 - they have no class
-        reading = self.eyes.look()
+        reading = self.eyes.read_classes()
         state = {Cell("mode", group_name(clos)): SHAREABLE for clos in range(reading.classes)}
         state |= {Cell("group", group_name(clos)): str(clos) for clos in range(1, reading.classes)}
         for cpu, clos in reading.class_of.items():
@@ -113,7 +113,7 @@ class PqosHost(ClassBackend):
         return {}
 
     def rules(self) -> Rules:
-        reading = self.eyes.look()
+        reading = self.eyes.read_classes()
         least = 2 if (read_cpuid(self.root) or ())[:3] == _HASWELL else 1
         rule = MaskRule(reading.ways, min_bits=least, shareable=reading.contention)
         caches = domains(reading, self.topology).values()
@@ -132,10 +132,10 @@ class PqosHost(ClassBackend):
         if not isinstance(self.eyes, LibraryAccess):
             raise RefusedError("only the guard changes classes")
         library = self.eyes.library
-        if step.deed not in ("schemata", "cpus") or step.monitor:
+        if step.operation not in ("schemata", "cpus") or step.monitor:
             raise RefusedError("the hardware's classes can't be made or removed, nor metered so")
         try:
-            if step.deed == "cpus":
+            if step.operation == "cpus":
                 self._move(library, _clos(step.group), step.cpus)
             else:
                 self._set(library, _clos(step.group), step.values)
@@ -152,12 +152,12 @@ class PqosHost(ClassBackend):
 
     def _move(self, library: Library, clos: int, cpus: Collection[int]) -> None:
         """Move CPUs as resctrl does: others of the class fall to class 0."""
-        for cpu, now in self.eyes.look().class_of.items():
+        for cpu, now in self.eyes.read_classes().class_of.items():
             if (cpu in cpus) != (now == clos):
                 library.classes.assoc_set(cpu, clos if cpu in cpus else 0)
 
     def _set(self, library: Library, clos: int, values: Mapping[Cell, str]) -> None:
-        reading = library.look()
+        reading = library.read_classes()
         cache_of_line = {int(l3): cache for cache, l3 in domains(reading, self.topology).items()}
         masks: dict[int, dict[str, int]] = {}
         for cell, value in sorted(values.items()):
@@ -199,7 +199,7 @@ def _lines(reading: MsrState) -> Mapping[str, Mapping[int, tuple[int, ...]]]:
 
 
 def _clos(group: str) -> int:
-    name = parts(group)[0]
+    name = split_path(group)[0]
     return 0 if name == ROOT else int(name.removeprefix("COS"))
 
 

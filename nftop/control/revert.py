@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from nftop.control.backend import KERNEL_ASSIGNED
-from nftop.model.change import DIRECTORIES, POLICY_KINDS, Cell, Change, State, difference, parts
+from nftop.model.change import (
+    DIRECTORIES,
+    POLICY_KINDS,
+    Cell,
+    Change,
+    State,
+    difference,
+    split_path,
+)
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass, field, replace
 
@@ -106,7 +114,7 @@ def revert_target(state: State, change: KnownChange, crowded: Collection[str] = 
     foreign |= _lost(target, state, change) | _io_reverted(target, foreign)
     displaced = _displaced(target, state, change, foreign)
     gone = [cell for cell in change.values.keys() - foreign if change.goal.get(cell) is None]
-    held = {parts(where) for where in crowded}
+    held = {split_path(where) for where in crowded}
     for kind in ("monitor", "group"):
         for cell in [cell for cell in gone if cell.kind == kind and cell in target]:
             if _in_use(cell, target, foreign, held):
@@ -179,7 +187,7 @@ def _foreign(cell: Cell, state: State, change: KnownChange) -> bool:
     if cell.kind == "task" and value is None:
         return False
     if cell.kind in ("cpu", "task"):
-        elsewhere = value is not None and _replaced(*parts(value), state, change)
+        elsewhere = value is not None and _replaced(*split_path(value), state, change)
         return elsewhere or value not in change.values[cell]
     if _replaced(cell.group, "", state, change):
         return True
@@ -230,7 +238,7 @@ def _displaced(
         if cell.kind not in ("cpu", "task") or cell not in target:
             continue
         where = target[cell]
-        group, monitor = parts(where)
+        group, monitor = split_path(where)
         if group != ROOT and (
             Cell("group", group) not in target or _replaced(group, "", state, change)
         ):
@@ -252,7 +260,7 @@ def _in_use(
     inside = [
         key
         for key, value in target.items()
-        if (key.kind in ("cpu", "task") and _within(cell, *parts(value)))
+        if (key.kind in ("cpu", "task") and _within(cell, *split_path(value)))
         or (key.kind == "monitor" and cell.kind == "group" and key.group == cell.group)
     ]
     foreign_inside = [

@@ -26,7 +26,16 @@ from nftop.control.series import ALIVE, END, TRY, serve_series
 from nftop.control.speed_select.backend import ISST, NOT_SIMULATED
 from nftop.control.transaction import serve
 from nftop.control.wording import GUARD_IS_SLOW
-from nftop.model.change import POLICY_KINDS, Cell, Change, Outcome, Proposal, Receipt, State, parts
+from nftop.model.change import (
+    POLICY_KINDS,
+    Cell,
+    Change,
+    Outcome,
+    Proposal,
+    Receipt,
+    State,
+    split_path,
+)
 from nftop.model.error_text import describe_error
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.masks import Cbm
@@ -83,7 +92,7 @@ class SimulatedResctrl(ClassBackend):
             cell.name: where
             for cell, where in self._classes.state.items()
             if cell.kind == "task"
-            and (parts(where)[0] in groups or int(cell.name.partition("@")[0]) in tids)
+            and (split_path(where)[0] in groups or int(cell.name.partition("@")[0]) in tids)
         }
 
     def rules(self) -> Rules:
@@ -106,10 +115,12 @@ class SimulatedResctrl(ClassBackend):
         topology = self._topology
 
         def done(classes: SimulatedClasses) -> SimulatedClasses:
-            is_io = step.deed in IO_FILES
+            is_io = step.operation in IO_FILES
             why = _bad_io(classes, step) if is_io else _refusal(classes, step, topology)
             if why:
-                raise RefusedError(f"{step.deed} of {step.group}: the simulated kernel says: {why}")
+                raise RefusedError(
+                    f"{step.operation} of {step.group}: the simulated kernel says: {why}"
+                )
             if step.task is not None and step.task not in classes.state:
                 return classes  # a thread that ended needs no class
             state = after(classes.state, [step])
@@ -147,7 +158,7 @@ def _bad_io(classes: SimulatedClasses, step: ResctrlStep) -> str:
     rule = _io_rule(classes)
     if rule is None:
         return "No such file or directory"
-    if step.deed == "io_cbm":
+    if step.operation == "io_cbm":
         if not classes.io_alloc:
             return "io_alloc is not enabled on L3"
         return next(filter(None, (_bad(classes, *value) for value in step.values.items())), "")
@@ -163,17 +174,17 @@ def _refusal(classes: SimulatedClasses, step: ResctrlStep, topology: Topology) -
     own = Cell("monitor" if step.monitor else "group", step.group, step.monitor)
     parent = step.group == ROOT or Cell("group", step.group) in state
     exists = own in state or (step.group == ROOT and not step.monitor)
-    if step.deed == "mkdir" and (parent or not step.monitor):
+    if step.operation == "mkdir" and (parent or not step.monitor):
         return "File exists" if exists else _no_room(classes, step)
     if not exists:
         return "No such file or directory"
-    if step.deed == "rmdir":
+    if step.operation == "rmdir":
         return "Operation not permitted" if step.group == ROOT and not step.monitor else ""
-    if step.deed == "schemata":
+    if step.operation == "schemata":
         return next(filter(None, (_bad(classes, *value) for value in step.values.items())), "")
-    if step.deed == "cpus":
+    if step.operation == "cpus":
         return _bad_cpus(state, step, topology)
-    inside = step.task is None or parts(state.get(step.task, ROOT))[0] == step.group
+    inside = step.task is None or split_path(state.get(step.task, ROOT))[0] == step.group
     return "" if inside or not step.monitor else "Can't move task to different control group"
 
 

@@ -17,7 +17,16 @@ from nftop.control.journal_entry import Entry, Requester
 from nftop.control.recovery import LOCK_S, forget, recover, retry, revert, undone_text
 from nftop.control.revert import differing, is_end, offline_in
 from nftop.control.wording import differences, offline_now
-from nftop.model.change import Cell, Change, Outcome, Proposal, Receipt, State, difference, parts
+from nftop.model.change import (
+    Cell,
+    Change,
+    Outcome,
+    Proposal,
+    Receipt,
+    State,
+    difference,
+    split_path,
+)
 from nftop.model.error_text import describe_error
 from nftop.model.struct import replace
 
@@ -100,7 +109,7 @@ def _joined(host: AnyBackend, proposal: Proposal) -> list[Change]:
         Change(cell, None, where)
         for name, where in sorted(inside.items())
         if (cell := Cell("task", "", name)) not in proposal.base
-        and going & {parts(where), (parts(where)[0], "")}
+        and going & {split_path(where), (split_path(where)[0], "")}
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nftop.model.change import POLICY_KINDS, Cell, Change, State, bf_words, parts
+from nftop.model.change import POLICY_KINDS, Cell, Change, State, bf_words, split_path
 from nftop.model.ids import format_cpu_list, mhz_text
 from nftop.model.rdt.rdt import DEFAULT, MASK_LINES, MB, ROOT, UNLIMITED_MBPS, class_name
 
@@ -150,7 +150,7 @@ def offline_now(cells: Iterable[Cell]) -> tuple[str, ...]:
 
 
 def _group_text(where: str) -> str:
-    return class_name(*parts(where))
+    return class_name(*split_path(where))
 
 
 def differences(changes: Sequence[Change], old: str, new: str) -> tuple[str, ...]:
@@ -186,12 +186,12 @@ def _shown(cell: Cell, value: str | None) -> str:
     return value
 
 
-def displaced_messages(places: Mapping[Cell, str], target: State) -> tuple[str, ...]:
+def displaced_messages(group_of: Mapping[Cell, str], target: State) -> tuple[str, ...]:
     """A message per removed group on the CPUs and threads that can't return to it."""
     by_group: dict[str, list[Cell]] = {}
-    for cell, where in places.items():
+    for cell, where in group_of.items():
         by_group.setdefault(where, []).append(cell)
-    return tuple(_displaced(parts(where), cells, target) for where, cells in by_group.items())
+    return tuple(_displaced(split_path(where), cells, target) for where, cells in by_group.items())
 
 
 def _displaced(where: tuple[str, str], cells: Sequence[Cell], target: State) -> str:

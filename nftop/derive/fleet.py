@@ -30,7 +30,7 @@ from nftop.model.fleet import (
 )
 from nftop.model.ids import parse_cpu_list
 from nftop.model.incident import CAUSE_TITLES, Severity
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.struct import dataclass, field, replace
 
 # A target that Prometheus has not any more stays in the frame for so long.
@@ -238,7 +238,7 @@ def _severity(value: float | None) -> Severity:
 
 
 def _harm_of_incident(item: FleetIncident) -> tuple[float, float, float, str, str]:
-    drops = 0.0 if isinstance(item.drops_per_s, Missing) else item.drops_per_s
+    drops = number_or(item.drops_per_s, 0.0)
     return (-item.severity, -drops, -(item.since_s or 0.0), item.host.instance, item.id)
 
 

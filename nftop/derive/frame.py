@@ -14,7 +14,7 @@ from nftop.derive.cpu.table import CYCLES
 from nftop.derive.cpu.time import CPU_TIMES
 from nftop.derive.fold_stage import FoldStage, FoldTick, stateless
 from nftop.derive.nf.cores import NfHostContext, with_cores
-from nftop.derive.nf.netdev import NETDEV, kernel_row, with_kernel_parts
+from nftop.derive.nf.netdev import NETDEV, kernel_row, with_kernel_details
 from nftop.derive.nf.packet_cost import nf_row
 from nftop.derive.nf.rates import NfRates
 from nftop.derive.occupants import NFS, POLLERS, unread
@@ -46,7 +46,7 @@ def _nf_rows(tick: FoldTick) -> tuple[NfRow, ...]:
             for nf in tick.output(NFS)
         ),
         *(
-            with_kernel_parts(row, kernel, topology, times)
+            with_kernel_details(row, kernel, topology, times)
             for row in kernel_row(kernel, topology, cycles, times)
         ),
     )

@@ -30,7 +30,7 @@ from nftop.derive.nf.registry import NfMemory
 from nftop.derive.threads import THREADS, ThreadRate
 from nftop.model.column import Column
 from nftop.model.frame import BY_RUN, Clock
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.nf.kinds import NF_KINDS
 from nftop.model.sample import Sample
 from nftop.model.struct import dataclass, field
@@ -99,9 +99,9 @@ def own_time(
     known = [run for run in runs if not isinstance(run, Missing)]
     if not runs or len(known) < len(runs):
         return None
-    stolen = 0.0 if isinstance(steal, Missing) else steal
+    stolen = number_or(steal, 0.0)
     run = min(sum(known), 1.0 - stolen)
-    waits = [0.0 if isinstance(core.wait_ratio, Missing) else core.wait_ratio for core in cores]
+    waits = [number_or(core.wait_ratio, 0.0) for core in cores]
     awake = max([run, *(own + wait for own, wait in zip(known, waits, strict=True))])
     # A thread that stays awake waits through stolen time, in which no core cycle is counted.
     unhalted = max(run, awake - stolen)

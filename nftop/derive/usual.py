@@ -27,8 +27,8 @@ from nftop.model.struct import dataclass, field, replace
 from nftop.model.usual import NEW_NORMAL_AFTER_S, USUAL_METRICS, USUAL_SPAN_S, Usual, UsualTable
 
 _INTERVAL_S = 10.0
-_PARTS = round(USUAL_SPAN_S / _INTERVAL_S)
-# Without a whole part, so many seconds of the one that has begun are enough.
+_SLOTS = round(USUAL_SPAN_S / _INTERVAL_S)
+# Without a whole slot, so many seconds of the one that has begun are enough.
 _LEAST_S = 5.0
 # An incident may have begun so long before its first finding did.
 _MARGIN_S = 2.0
@@ -41,18 +41,18 @@ class Learned:
 
     Attributes:
         keys: of the rows.
-        parts: float32 (metrics, n, parts), means of parts, the newest last; NaN where unknown.
-        until_s: int32 (n, parts), CLOCK_MONOTONIC at which a part ended.
-        sums, counts: float64 (metrics, n), numbers of the part that has begun.
-        seconds: float64 (n,), time that this part has.
+        means: float32 (metrics, n, slots), one a slot of time, the newest last; NaN: unknown.
+        until_s: int32 (n, slots), CLOCK_MONOTONIC at which a slot ended.
+        sums, counts: float64 (metrics, n), numbers of the slot that has begun.
+        seconds: float64 (n,), time that this slot has.
         values: float64 (metrics, n), the usual values.
     """
 
     keys: tuple[Hashable, ...] = ()
-    parts: NDArray[np.float32] = field(
-        default_factory=lambda: np.zeros((len(USUAL_METRICS), 0, _PARTS), np.float32)
+    means: NDArray[np.float32] = field(
+        default_factory=lambda: np.zeros((len(USUAL_METRICS), 0, _SLOTS), np.float32)
     )
-    until_s: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, _PARTS), np.int32))
+    until_s: NDArray[np.int32] = field(default_factory=lambda: np.zeros((0, _SLOTS), np.int32))
     sums: Floats = field(default_factory=lambda: np.zeros((len(USUAL_METRICS), 0)))
     counts: Floats = field(default_factory=lambda: np.zeros((len(USUAL_METRICS), 0)))
     seconds: Floats = field(default_factory=lambda: np.zeros(0))
@@ -169,7 +169,7 @@ def _step(
     whole = known.seconds >= _INTERVAL_S
     if whole.any():
         known, changed = _closed(known, whole, frame.monotonic_ns), True
-    blank = np.isnan(known.parts[:, :, -1]).all(axis=0)
+    blank = np.isnan(known.means[:, :, -1]).all(axis=0)
     if not (changed or blank.any()):
         return known
     return replace(known, values=_usual(known))
@@ -188,22 +188,22 @@ def _forgotten(
         seconds=np.where(reset, 0.0, known.seconds),
     )
     inside = (known.until_s > since_s[:, None]) | renewed[:, None]
-    if not (np.isfinite(known.parts) & inside).any():
+    if not (np.isfinite(known.means) & inside).any():
         return known, False
-    return replace(known, parts=np.where(inside, np.float32(np.nan), known.parts)), True
+    return replace(known, means=np.where(inside, np.float32(np.nan), known.means)), True
 
 
 def _closed(known: Learned, whole: NDArray[np.bool_], now_ns: int) -> Learned:
     """With the parts of these rows that are whole; their oldest ones leave."""
     rows = np.flatnonzero(whole)
-    parts, until_s = known.parts.copy(), known.until_s.copy()
-    parts[:, rows, :-1] = known.parts[:, rows, 1:]
+    means, until_s = known.means.copy(), known.until_s.copy()
+    means[:, rows, :-1] = known.means[:, rows, 1:]
     until_s[rows, :-1] = known.until_s[rows, 1:]
-    parts[:, rows, -1] = _means(known)[:, rows]
+    means[:, rows, -1] = _means(known)[:, rows]
     until_s[rows, -1] = round(now_ns / 1e9)
     return replace(
         known,
-        parts=parts,
+        means=means,
         until_s=until_s,
         sums=np.where(whole, 0.0, known.sums),
         counts=np.where(whole, 0.0, known.counts),
@@ -217,9 +217,9 @@ def _means(known: Learned) -> Floats:
 
 def _usual(known: Learned) -> Floats:
     """Medians of the parts; of rows without a whole one the mean of the part that has begun."""
-    ordered = np.sort(known.parts, axis=2)  # NaN last
+    ordered = np.sort(known.means, axis=2)  # NaN last
     count = np.isfinite(ordered).sum(axis=2)
-    middle = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, _PARTS - 1)
+    middle = np.maximum(count - 1, 0) // 2, np.minimum(count // 2, _SLOTS - 1)
     low, high = (np.take_along_axis(ordered, at[..., None], 2)[..., 0] for at in middle)
     median = np.where(count > 0, (low + high) / 2.0, np.nan).astype(np.float64)
     first = np.where(known.seconds >= _LEAST_S, _means(known), np.nan)
@@ -235,14 +235,14 @@ def _aligned(before: Learned, keys: tuple[Hashable, ...]) -> Learned:
     pairs = [(row, at[key]) for row, key in enumerate(keys) if key in at]
     new, old = [row for row, _ in pairs], [row for _, row in pairs]
     metrics, count = len(USUAL_METRICS), len(keys)
-    parts = np.full((metrics, count, _PARTS), np.nan, np.float32)
-    until_s = np.zeros((count, _PARTS), np.int32)
+    means = np.full((metrics, count, _SLOTS), np.nan, np.float32)
+    until_s = np.zeros((count, _SLOTS), np.int32)
     sums, counts = np.zeros((metrics, count)), np.zeros((metrics, count))
     seconds, values = np.zeros(count), np.full((metrics, count), np.nan)
-    parts[:, new], until_s[new] = before.parts[:, old], before.until_s[old]
+    means[:, new], until_s[new] = before.means[:, old], before.until_s[old]
     sums[:, new], counts[:, new] = before.sums[:, old], before.counts[:, old]
     seconds[new], values[:, new] = before.seconds[old], before.values[:, old]
-    return Learned(keys, parts, until_s, sums, counts, seconds, values)
+    return Learned(keys, means, until_s, sums, counts, seconds, values)
 
 
 def _run(state: UsualState, tick: FoldTick) -> tuple[UsualState, Usual]:

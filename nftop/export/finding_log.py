@@ -11,7 +11,7 @@ from collections import deque
 from datetime import UTC, datetime
 from typing import Literal, TypeAlias
 
-from nftop.export.output import say
+from nftop.export.output import warn
 from nftop.model.frame import Finding
 from nftop.render.base.text import printable
 
@@ -84,7 +84,7 @@ def open_log(kind: LogKind | None, host: str) -> FindingLog | None:
     """The log of `--log`, with a message if nothing can be logged now; None without one."""
     log = None if kind is None else FindingLog(kind, host)
     if log is not None and not log.send():
-        say(f"nftop: no finding can be logged now: {log.problem}; each one tries again")
+        warn(f"nftop: no finding can be logged now: {log.problem}; each one tries again")
     return log
 
 

@@ -54,17 +54,17 @@ def _begin() -> None:
 
 def fail(sentence: str, code: int) -> int:
     """Write a message to standard error; returns the code."""
-    say(f"nftop: {sentence}")
+    warn(f"nftop: {sentence}")
     return code
 
 
-def say(line: str) -> None:
+def warn(line: str) -> None:
     """Write a line to standard error; nothing if that is closed or can't be written."""
-    say_lines(safe_line(line))
+    warn_lines(safe_line(line))
 
 
-def say_lines(text: str) -> None:
-    """As `say`, several lines."""
+def warn_lines(text: str) -> None:
+    """As `warn`, several lines."""
     _begin()
     if sys.stderr is not None:  # `print` would take standard output in its place
         with contextlib.suppress(OSError, ValueError):

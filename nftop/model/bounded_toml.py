@@ -12,7 +12,7 @@ from typing import Any
 
 # No file of nftop's has more than two levels, or a dotted key at all.
 MAX_DEPTH = 16
-MAX_KEY_PARTS = 16
+MAX_KEY_LENGTH = 16
 # A comment; a multi-line and a single-line text, each as far as it goes where it is not ended; and
 # all that counts.
 _TOKEN = re.compile(
@@ -59,9 +59,9 @@ def _check_nesting(text: str) -> None:
                 dots = 0
         if depth > MAX_DEPTH:
             raise ValueError(f"more than {MAX_DEPTH} levels {_position(text, hit.start())}")
-        if dots >= MAX_KEY_PARTS:
+        if dots >= MAX_KEY_LENGTH:
             raise ValueError(
-                f"a key of more than {MAX_KEY_PARTS} parts {_position(text, hit.start())}"
+                f"a key of more than {MAX_KEY_LENGTH} parts {_position(text, hit.start())}"
             )
 
 

@@ -81,7 +81,7 @@ def group_path(group: str, monitor: str = "") -> str:
     return f"/{monitor}" if group == ROOT else f"{group}/{monitor}"
 
 
-def parts(where: str) -> tuple[str, str]:
+def split_path(where: str) -> tuple[str, str]:
     """Control group and monitoring group ("" for none) of a group path."""
     if where == ROOT:
         return ROOT, ""

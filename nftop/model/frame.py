@@ -307,8 +307,8 @@ def is_named(nf: NfRow, name: str) -> bool:
     """
     if name == nf.name or (nf.owner is not None and not nf.owner.privileged):
         return name == nf.name
-    parts = base_name(nf.name).split("/")
-    return name in (*parts, DPDK_PROGRAM + parts[-1], nf.kind)
+    elements = base_name(nf.name).split("/")
+    return name in (*elements, DPDK_PROGRAM + elements[-1], nf.kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,11 @@ _UNDEFINED, _IDLE = Missing(Reason.UNDEFINED), Missing(Reason.IDLE)
 _BEYOND = Missing(Reason.ERROR, "larger than any number")
 
 
+def number_or(reading: Reading, otherwise: float) -> float:
+    """The number, or another one if it is absent."""
+    return otherwise if isinstance(reading, Missing) else reading
+
+
 def total(readings: Iterable[Reading], of_nothing: Missing | None = None) -> Reading:
     """The sum, or the first missing summand; `of_nothing` (default UNDEFINED) without summands."""
     summed: float | None = None

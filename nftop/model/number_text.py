@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 MORE_THAN_0 = "0+"  # too small to print; `<` would make a bound of it
 
+NO_CHANGE = 0.005  # smaller changes are 0 %
 _SUFFIXES = ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 
 
-def _fixed(value: float, places: int) -> str:
-    text = f"{value:.{places}f}"
+def _fixed(value: float, decimals: int) -> str:
+    text = f"{value:.{decimals}f}"
     if -0.5 <= value <= 0.5 and not text.strip("-0."):
         return "0" if value == 0 else MORE_THAN_0
     return text
@@ -32,15 +33,15 @@ DIGITS = ((9.995, 2), (99.95, 1), (999.5, 0))
 def number_texts(value: float, form: Form) -> Iterator[str]:
     """`value` by its form, then with fewer decimals, then with a prefix, then as a power of ten."""
     size = abs(value)
-    places = next((places for end, places in form.steps if size < end), None)
-    if places is not None:
-        for fewer in range(places, -1, -1):
+    decimals = next((decimals for end, decimals in form.steps if size < end), None)
+    if decimals is not None:
+        for fewer in range(decimals, -1, -1):
             yield _fixed(value, fewer)
     for factor, suffix in _SUFFIXES:
         scaled = size / factor
         if 0.9995 <= scaled < 999.5:
-            places = next(places for end, places in DIGITS if scaled < end)
-            for fewer in range(places, -1, -1):
+            decimals = next(decimals for end, decimals in DIGITS if scaled < end)
+            for fewer in range(decimals, -1, -1):
                 yield f"{value / factor:.{fewer}f}{suffix}"
     yield f"{value:.0e}".replace("e+0", "e").replace("e+", "e")
 

@@ -136,7 +136,7 @@ class PcmTable:
         """float64 (l,): one of `LINK_FIELDS`, NaN if absent."""
         return column_of(self.of_links, self.link_fields, field)
 
-    def same_places(self, other: PcmTable) -> bool:
+    def same_layout(self, other: PcmTable) -> bool:
         """Whether both tables have the same CPUs, sockets, links and column names."""
         mine = (self.cpus, self.cores, self.packages, self.sockets, self.links)
         theirs = (other.cpus, other.cores, other.packages, other.sockets, other.links)

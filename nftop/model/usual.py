@@ -14,6 +14,8 @@ from nftop.model.struct import dataclass, field
 USUAL_METRICS = ("cpp", "busy_cpp", "packets_per_s")
 # Time of learning that a usual value is the median of.
 USUAL_SPAN_S = 600.0
+# Changes up to this ratio of what is usual, or was before, are none.
+NEAR = 0.03
 # Values inside an open incident are not usual for so long; then they are, and no others.
 NEW_NORMAL_AFTER_S = 1800.0
 

@@ -162,13 +162,13 @@ class _Run:
 
 def _order(run: _Run) -> tuple[int, int, int, int, bool]:
     about = papers()
-    places = (
+    ranks = (
         [*about["papers"]].index(run.paper),
         run.cores,
         [*about["cpus"]].index(run.cpu),
         [*about["workloads"]].index(run.workload),
     )
-    return (*places, run.smt)
+    return (*ranks, run.smt)
 
 
 def _cells(table: PaperTable) -> list[tuple[_Run, PaperCell, str]]:

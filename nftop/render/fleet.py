@@ -121,13 +121,13 @@ def _header(frame: FleetFrame, status: FleetStatus, width: int) -> Line:
     """Hosts, mode, sums, the source with the age of its answer; what does not fit is left out."""
     states: list[str] = [host.state for host in frame.hosts]
     count = len(states)
-    parts = [Span(f"{count} host{'s' * (count != 1)}", Tone.STRONG)]
+    spans = [Span(f"{count} host{'s' * (count != 1)}", Tone.STRONG)]
     for state, tone in (("down", Tone.BAD), ("gone", Tone.WARN)):
         if number := states.count(state):
-            parts += [Span(", ", Tone.MUTED), Span(f"{number} {state}", tone)]
+            spans += [Span(", ", Tone.MUTED), Span(f"{number} {state}", tone)]
     badges = sorted({host.badge for host in frame.hosts if host.badge})
     badge = line(Span(f" {printable(badges[0])} ", Tone.BADGE), " ") if badges else BLANK
-    left = line(" ", badge, Span("nftop fleet ", Tone.ACCENT), *parts)
+    left = line(" ", badge, Span("nftop fleet ", Tone.ACCENT), *spans)
     mode = (
         line(Span("\u25cf ", Tone.ACCENT), Span("LIVE", Tone.STRONG), f" {status.interval_s:g}s")
         if _mode(frame, status) == "LIVE"
@@ -175,7 +175,7 @@ def _totals(frame: FleetFrame) -> tuple[Span, ...]:
     packets = () if sent is None else (Span(f"{sent / 1e6:,.0f} Mpps  ", Tone.PLAIN),)
     if lost is None:
         return packets
-    tone = Tone.BAD if lost >= 0.5 else Tone.MUTED
+    tone = Tone.BAD if lost > 0 else Tone.MUTED
     return (*packets, Span(f"{si(lost)} drop/s", tone))
 
 
@@ -258,7 +258,7 @@ def _causes(item: FleetIncident) -> list[str]:
 def _effects(item: FleetIncident) -> list[str]:
     """`-> vpp, ovs  3.8M drop/s`, and shorter."""
     lost = item.drops_per_s
-    price = "" if isinstance(lost, Missing) or lost < 0.5 else f"{si(lost)} drop/s"
+    price = "" if isinstance(lost, Missing) or not lost else f"{si(lost)} drop/s"
     count = len(item.victims)
     texts = [victim_names(item)]
     if count > 1:

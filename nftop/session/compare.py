@@ -172,7 +172,7 @@ def host_run(cuts: HostCuts) -> HostRun:
     lines = [*notes(a, b, _SIDES)]
     if cuts.before[0].from_ns > cuts.after[0].from_ns:
         lines.append("it was recorded after the change first, then before it: exchanged sides?")
-    lines += [f"{own.entity.name}: {note}" for own in pair.comparison.parts for note in own.notes]
+    lines += [f"{own.entity.name}: {note}" for own in pair.comparison.reports for note in own.notes]
     for item in (a, b):
-        item.interval.things.clear()  # samples of many hosts are too many for memory
+        item.interval.entities.clear()  # samples of many hosts are too many for memory
     return HostRun(a, b, pair, tuple(lines))

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from nftop.model.frame import Focus, Frame, NfRow, is_named
 from nftop.model.ids import Cpu
-from nftop.model.missing import Missing
+from nftop.model.missing import number_or
 from nftop.model.struct import dataclass, replace
 from nftop.model.topology import Topology
 from nftop.session.feed import Feed
@@ -42,7 +42,7 @@ class FocusTarget:
         busy = frame.cpus.columns["busy_ratio"]
         rows = frame.cpus.topology.row_of
         known = [cpu for cpu in nf.cpus if cpu in rows]
-        return max(known, key=lambda cpu: _or_zero(busy[rows[cpu]]), default=None)
+        return max(known, key=lambda cpu: number_or(busy[rows[cpu]], 0.0), default=None)
 
 
 def target_of(
@@ -118,14 +118,14 @@ class FocusFrames:
                 if self._required and self._is_unknown(frame, target):
                     return
                 uncounted = 0 if frame.focus is not None else uncounted + 1
-                self._say(self._problem(frame, uncounted))
+                self._report_once(self._problem(frame, uncounted))
                 yield frame
 
     def is_absent(self) -> bool:
         """Whether no network function of the target's name has polled so far, which is reported."""
         if self._target is None or self._appeared:
             return False
-        self._say(self._no_such_nf())
+        self._report_once(self._no_such_nf())
         return True
 
     def _is_unknown(self, frame: Frame, target: FocusTarget) -> bool:
@@ -148,11 +148,7 @@ class FocusFrames:
         names = ", ".join(sorted(nf.name for nf in self._nfs)) or "none"
         return f"--focus {name}: not one network function of this name polls; there is {names}"
 
-    def _say(self, problem: str) -> None:
+    def _report_once(self, problem: str) -> None:
         if problem and problem != self._reported:
             self._reported = problem
             self._report(problem)
-
-
-def _or_zero(reading: float | Missing) -> float:
-    return 0.0 if isinstance(reading, Missing) else reading

@@ -250,14 +250,14 @@ class Notice:
     def __init__(self, ask: Callable[[], str]) -> None:
         """`ask`: returns a sentence or "". It is called in one thread at a time."""
         self._ask = ask
-        self._asking = threading.Lock()
+        self._request_lock = threading.Lock()
         self._requested_at_ns: int | None = None
         self._answer = ""
 
     def latest(self, now_ns: int) -> str:
         """The last result; a new call starts after EVERY_S."""
         due = self._requested_at_ns is None or now_ns - self._requested_at_ns >= EVERY_S * 1e9
-        if due and self._asking.acquire(blocking=False):
+        if due and self._request_lock.acquire(blocking=False):
             self._requested_at_ns = now_ns
             # A daemon: a disk that hangs must not keep nftop from ending.
             threading.Thread(target=self._run, name="nftop-notice", daemon=True).start()
@@ -269,7 +269,7 @@ class Notice:
         except Exception as error:  # noqa: BLE001 - the boundary: it must not end the frames
             self._answer = describe_error(error)
         finally:
-            self._asking.release()
+            self._request_lock.release()
 
 
 MIN_INTERVAL_S = 0.1

@@ -20,7 +20,7 @@ from nftop.store.reading.scan import Scan
 from nftop.store.reading.seek import SeekPosition, last_before, next_position
 from nftop.store.reading.seekpoint import SIZE
 
-_LOOK_S = 0.25
+_POLL_S = 0.25
 _FRAMES_BACK = 16
 
 
@@ -36,7 +36,7 @@ def all_markers(data: Readable, news: threading.Event) -> Iterator[Marker | Reco
         item = scan.next()
         data.passed(scan.passed)
         if item is None and open_end:
-            news.wait(_LOOK_S)
+            news.wait(_POLL_S)
         elif item is None:
             tail_loss = scan.tail_loss()
             if tail_loss is not None and tail_loss.damage:
@@ -87,23 +87,23 @@ def finding_begins(
     """
     begins: dict[tuple[str, str], tuple[int, int]] = {}
     here = last_before(data, lambda point: point.wall_ns > wall_ns)
-    places = [] if here is None else _near(data, here)
+    positions = [] if here is None else _near(data, here)
     for _ in range(_FRAMES_BACK):
         # A finding is noted when it has lasted for some seconds, and may be in the next frame.
-        for item in sorted(_markers_of(data, places), key=lambda item: -item.wall_ns):
+        for item in sorted(_markers_of(data, positions), key=lambda item: -item.wall_ns):
             if item.kind == "finding":
                 match item.detail:
                     case {"rule": str(rule), "where": str(where), "since_ns": int(since_ns)}:
                         if 0 < since_ns <= min(item.wall_ns, wall_ns):
                             began_ns = item.monotonic_ns - (item.wall_ns - since_ns)
                             begins.setdefault((rule, where), (since_ns, began_ns))
-        places = _earlier(data, places)
-    return begins, not places
+        positions = _earlier(data, positions)
+    return begins, not positions
 
 
-def _earlier(data: Readable, places: list[SeekPosition]) -> list[SeekPosition]:
+def _earlier(data: Readable, positions: list[SeekPosition]) -> list[SeekPosition]:
     """The last frame with an event before the given ones; empty if there is none."""
-    events = places[0].point.events if places else 0
+    events = positions[0].point.events if positions else 0
     position = last_before(data, lambda point: point.events >= events) if events else None
     return [] if position is None or position.point.events >= events else [position]
 
@@ -119,8 +119,8 @@ def _near(data: Readable, here: SeekPosition) -> list[SeekPosition]:
     ]
 
 
-def _markers_of(data: Readable, places: list[SeekPosition]) -> list[Marker]:
-    return [marker for position in places for marker in _markers(data, position.at)]
+def _markers_of(data: Readable, positions: list[SeekPosition]) -> list[Marker]:
+    return [marker for position in positions for marker in _markers(data, position.at)]
 
 
 def _markers(data: Readable, at: int) -> list[Marker]:

@@ -274,7 +274,7 @@ class Banner:
             self.turn(last_ns=start.point.wall_ns)
 
 
-_LOOK_S = 0.25  # between checks whether a file has grown
+_POLL_S = 0.25  # between checks whether a file has grown
 # A file that did not grow for so many ticks may have been left without its end; a pipe signals it.
 _LONG_TICKS = 3
 
@@ -455,7 +455,7 @@ class Replay:
             self._news.clear()
             if self.open():
                 return True
-            self._clock.wait(self._news, _LOOK_S)
+            self._clock.wait(self._news, _POLL_S)
         return False
 
     def _first(self) -> tuple[ReplayedTick, ...]:
@@ -469,7 +469,7 @@ class Replay:
             self._news.clear()
             if way.arrived(self._banner.position):
                 return self._tape.newest
-            self._clock.wait(self._news, _LOOK_S)
+            self._clock.wait(self._news, _POLL_S)
         return ()
 
     def _next(self) -> tuple[Frame, ...]:
@@ -478,7 +478,7 @@ class Replay:
             self._pace.restart()
             return tuple(map(self._show, self._orders.popleft()()))
         if self._banner.position.paused:
-            self._clock.wait(self._news, _LOOK_S)
+            self._clock.wait(self._news, _POLL_S)
             return ()
         # Asked before it is read: a pipe may bring its last and end between the two.
         grows = self._data.grows
@@ -514,7 +514,7 @@ class Replay:
         if self._banner.position != position and self._stays and self._shown is not None:
             return (self._shown.frame,)
         if not over or self._stays:
-            self._clock.wait(self._news, _LOOK_S)
+            self._clock.wait(self._news, _POLL_S)
         return ()
 
     def _show(self, shown: ReplayedTick) -> Frame:

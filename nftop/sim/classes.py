@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from nftop.model.change import Cell, State, group_path, parts
+from nftop.model.change import Cell, State, group_path, split_path
 from nftop.model.ids import Cpu
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import MB, ROOT, SHAREABLE, IoWays, Limits
@@ -65,7 +65,7 @@ class SimulatedClasses:
         return tuple(sorted(self.clos, key=lambda group: self.clos[group]))
 
     @property
-    def places(self) -> tuple[str, ...]:
+    def paths(self) -> tuple[str, ...]:
         """All monitored groups: each control group, followed by its monitoring groups."""
         return tuple(
             where
@@ -90,17 +90,17 @@ class SimulatedClasses:
     def inode(self, where: str) -> int:
         if where == ROOT:
             return _FIRST_INODE
-        group, monitor = parts(where)
+        group, monitor = split_path(where)
         cell = Cell("monitor", group, monitor) if monitor else Cell("group", group)
         return int(self.state[cell])
 
     def cpus(self, where: str) -> tuple[Cpu, ...]:
         """The `cpus` file of a group; a control group's includes its monitoring groups' CPUs."""
-        group, monitor = parts(where)
+        group, monitor = split_path(where)
         matches = (
             Cpu(cell.number)
             for cell, at in self.state.items()
-            if cell.kind == "cpu" and parts(at)[0] == group and monitor in ("", parts(at)[1])
+            if cell.kind == "cpu" and _is_in(at, group, monitor)
         )
         return tuple(sorted(matches))
 
@@ -108,11 +108,11 @@ class SimulatedClasses:
         """Threads in a group; none for the root group. A control group's include its monitors'."""
         if where == ROOT:
             return ()
-        group, monitor = parts(where)
+        group, monitor = split_path(where)
         matches = (
             int(cell.name.partition("@")[0])
             for cell, at in self.state.items()
-            if cell.kind == "task" and parts(at)[0] == group and monitor in ("", parts(at)[1])
+            if cell.kind == "task" and _is_in(at, group, monitor)
         )
         return tuple(sorted(matches))
 
@@ -186,17 +186,22 @@ def numbered(before: SimulatedClasses, state: State, l3: Iterable[int]) -> Simul
             if before.limits.mba_least is not None:
                 matches[Cell("schemata", cell.group, MB, cache)] = str(ALL_PERCENT)
     groups = [ROOT, *(cell.group for cell in matches if cell.kind == "group")]
-    places = [*groups, *(group_path(c.group, c.name) for c in matches if c.kind == "monitor")]
+    paths = [*groups, *(group_path(c.group, c.name) for c in matches if c.kind == "monitor")]
     return SimulatedClasses(
         state=matches,
         clos=_given(before.clos, groups),
-        rmids=_given(before.rmids, places),
+        rmids=_given(before.rmids, paths),
         next_inode=inode,
         on_cpu=before.on_cpu,
         ways=before.ways,
         limits=before.limits,
         io_bits=before.io_bits,
     )
+
+
+def _is_in(where: str, group: str, monitor: str) -> bool:
+    own_group, own_monitor = split_path(where)
+    return own_group == group and monitor in ("", own_monitor)
 
 
 def _given(before: Mapping[str, int], names: Collection[str]) -> Mapping[str, int]:

@@ -23,7 +23,7 @@ _RAW = PERF_TYPES["raw"]
 _SAME_CODES: Mapping[str, str] = MappingProxyType({"CLX": "SKX"})
 
 
-def parts_of(event: EventSpec, uarch: str = "SKX") -> Mapping[str, float] | None:
+def factors_of(event: EventSpec, uarch: str = "SKX") -> Mapping[str, float] | None:
     """The quantities that an event counts, each with a factor; None for an unknown event.
 
     Raises:
@@ -40,45 +40,45 @@ def count(model: Model, event: EventSpec, cpu: int, t_ns: int, uarch: str = "SKX
     Raises:
         KeyError: unknown event; ValueError: the time is before the start.
     """
-    parts = parts_of(event, uarch)
-    if parts is None:
+    factors = factors_of(event, uarch)
+    if factors is None:
         raise KeyError(f"the simulated host has no event {event}")
     exact = model.exact(t_ns, [cpu])[0]
-    return math.floor(float(sum(factor * exact[INDEX[key]] for key, factor in parts.items())))
+    return math.floor(float(sum(factor * exact[INDEX[key]] for key, factor in factors.items())))
 
 
-def share(total: int, parts: int) -> Counts:
+def share(total: int, factors: int) -> Counts:
     """`total` in `parts` even shares that sum to it: uint64 (parts,)."""
-    return (np.uint64(total) + np.arange(parts, dtype=np.uint64)) // np.uint64(parts)
+    return (np.uint64(total) + np.arange(factors, dtype=np.uint64)) // np.uint64(factors)
 
 
-def turn_share(totals: Counts, index: int, parts: int) -> Counts:
+def turn_share(totals: Counts, index: int, factors: int) -> Counts:
     """Share of each of `totals` counted by group `index` of `parts`: the first nine tenths, or all.
 
     The others share the rest equally.
     """
-    if parts == 1:
+    if factors == 1:
         return totals
     tenth = totals // np.uint64(10)
-    return totals - tenth if index == 0 else nth_share(tenth, index - 1, parts - 1)
+    return totals - tenth if index == 0 else nth_share(tenth, index - 1, factors - 1)
 
 
-def nth_share(totals: Counts, index: int, parts: int) -> Counts:
+def nth_share(totals: Counts, index: int, factors: int) -> Counts:
     """Element `index` of `share` for each of `totals`, in their shape."""
-    return (totals + np.uint64(index)) // np.uint64(parts)
+    return (totals + np.uint64(index)) // np.uint64(factors)
 
 
 def _encoded(event: PmuTerms) -> EventSpec:
     """The event as configuration words, if it has terms of the kernel."""
     if event.pmu != "cpu":
         return event
-    places = _raw()["format"]
+    fields = _raw()["format"]
     words = [0, 0]
     for term in event.terms.split(","):
         name, _, value = term.partition("=")
-        if name not in places:
+        if name not in fields:
             return event
-        word, bit = places[name]
+        word, bit = fields[name]
         words[word] |= int(value or "1", 0) << bit
     return Encoding(_RAW, *words)
 

@@ -75,8 +75,8 @@ def response(setting: CoreSetting, *, base_hz: int, all_core_hz: int, turbo: boo
 def first_frequencies(processor: Processor, topology: Topology) -> CoreFrequencies:
     """At the start: every CPU within the processor's `start_hz`."""
     setting = CoreSetting(*processor.start_hz)
-    places = _places(topology)
-    base = tuple(processor.guaranteed_hz(places[info.cpu]) for info in topology.cpus)
+    core_index = _core_index(topology)
+    base = tuple(processor.guaranteed_hz(core_index[info.cpu]) for info in topology.cpus)
     return _with(processor, topology, (setting,) * len(base), base, turbo=True)
 
 
@@ -118,7 +118,7 @@ def _with(
     return CoreFrequencies(processor, topology, settings, base_hz, turbo, hz)
 
 
-def _places(topology: Topology) -> Mapping[int, int]:
+def _core_index(topology: Topology) -> Mapping[int, int]:
     """Index of every CPU's core in its package, from 0."""
     first: dict[int | None, int] = {}
     for info in topology.cpus:

@@ -17,7 +17,7 @@ from nftop.model.missing import Reason
 from nftop.model.sample import CounterTable, Counts, CpuTimes, ProcessFacts, ThreadTable
 from nftop.model.struct import replace
 from nftop.model.threads import CpuUse, ThreadRow
-from nftop.sim.events import parts_of, turn_share
+from nftop.sim.events import factors_of, turn_share
 from nftop.sim.layout import Placed
 from nftop.sim.model import Model
 from nftop.sim.rates import stolen_ns, stolen_share
@@ -119,7 +119,7 @@ def _counted(
     details: dict[str, dict[int, str]] = {name: {} for name in events}
     hidden = np.isin(np.array(cpus), list(quiet))
     for index, (name, turn) in enumerate(zip(events, group.tolist(), strict=True)):
-        counted = parts_of(uarch.events[name], uarch.name)
+        counted = factors_of(uarch.events[name], uarch.name)
         if counted is None:
             reasons[:, index] = Reason.HARDWARE
             details[name][int(Reason.HARDWARE)] = _UNKNOWN

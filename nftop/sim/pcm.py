@@ -208,10 +208,10 @@ def _of_packages(
 
 
 def _residencies(
-    table: Floats, places: dict[str, int], states: dict[int, Floats], tsc: Floats | float
+    table: Floats, column_of: dict[str, int], states: dict[int, Floats], tsc: Floats | float
 ) -> None:
     """Shares of the time as counters that run with the TSC tell them: whole counts of `tsc`."""
-    for name, column in places.items():
+    for name, column in column_of.items():
         head, _, state = name.rpartition("_")
         if head == "cstateresidency":
             share = np.clip(states.get(int(state), 0.0), 0.0, 1.0)

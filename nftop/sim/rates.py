@@ -206,7 +206,7 @@ def _run_task(
     if cpu in now.io_misses:
         _miss(rates, now.io_misses[cpu])
     if task.kind == "ovs":
-        _look_up(rates, now.lookups.get(task.name, Lookups()))
+        _count_lookups(rates, now.lookups.get(task.name, Lookups()))
     for name, factor in now.times.get(task.name, {}).items():
         rates.steady[INDEX[name]] *= factor
         rates.swinging[INDEX[name]] *= factor
@@ -242,7 +242,7 @@ def _forward(
     _poll(rates, scenario, task, _Offer(load, offered, actual, paired, stolen, now.full))
 
 
-def _look_up(rates: _Rates, shares: Lookups) -> None:
+def _count_lookups(rates: _Rates, shares: Lookups) -> None:
     """Each packet is one lookup in OVS' flow tables."""
     of_packets = {
         "emc_hits": shares.emc,

@@ -55,7 +55,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from nftop.model.change import group_path, parts
+from nftop.model.change import group_path, split_path
 from nftop.model.column import Bools, Floats
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reason
@@ -199,7 +199,7 @@ def filled(layout: Layout, classes: SimulatedClasses, now: Now) -> tuple[Floats,
     """Bytes that groups fill, float64 (g, d), and of these each CPU, float64 (n,)."""
     one, groups = appetites_of_cpus(layout, now), classes.groups
     caches, members = layout.topology.l3, members_of(classes)
-    rows = {where: row for row, where in enumerate(classes.places)}
+    rows = {where: row for row, where in enumerate(classes.paths)}
     levels, by_cpu = np.zeros((len(rows), len(caches))), np.zeros(one.shape[1])
     for column, cache in enumerate(caches):
         here = frozenset(cache.cpus)
@@ -218,9 +218,9 @@ def filled(layout: Layout, classes: SimulatedClasses, now: Now) -> tuple[Floats,
 
 def members_of(classes: SimulatedClasses) -> Mapping[str, list[int]]:
     """By group its CPUs; a control group's include its monitoring groups'."""
-    result: dict[str, list[int]] = {where: [] for where in classes.places}
+    result: dict[str, list[int]] = {where: [] for where in classes.paths}
     for cpu, where in sorted(classes.runs().items()):
-        group = parts(where)[0]
+        group = split_path(where)[0]
         result[group].append(cpu)
         if where != group:
             result[where].append(cpu)
@@ -233,7 +233,7 @@ def limits_of(layout: Layout, classes: SimulatedClasses) -> dict[int, float]:
     result = {}
     for cpu, where in classes.runs().items():
         l3 = l3_of[cpu]
-        percent = None if l3 is None else classes.mba_percent(parts(where)[0], l3)
+        percent = None if l3 is None else classes.mba_percent(split_path(where)[0], l3)
         if percent is not None and percent < ALL_PERCENT:
             result[cpu] = percent / 100
     return result
@@ -428,7 +428,7 @@ def value(rdt: Rdt, where: str, l3: int, event: Event, t_ns: int) -> int:
         KeyError: unknown group, cache or event; ValueError: the time is before the start.
     """
     at = rdt.model.stretch(t_ns)
-    index = {item: row for row, item in enumerate(rdt.stretches[at].classes.places)}[where]
+    index = {item: row for row, item in enumerate(rdt.stretches[at].classes.paths)}[where]
     cache = {int(item.id): at for at, item in enumerate(rdt.model.layout.topology.l3)}[l3]
     if event not in EVENTS:
         raise KeyError(event)
@@ -443,7 +443,7 @@ def resctrl_table(rdt: Rdt, t_ns: int) -> ResctrlTable:
     at = rdt.model.stretch(t_ns)
     classes, caches = rdt.stretches[at].classes, rdt.model.layout.topology.l3
     occupancy, traffic = _occupancy_bytes(rdt, at, t_ns), _traffic_bytes(rdt, at, t_ns)
-    rows = {where: row for row, where in enumerate(classes.places)}
+    rows = {where: row for row, where in enumerate(classes.paths)}
 
     def metered(where: str, column: int) -> Mapping[Event, int]:
         moved = int(traffic[rows[where], column])
@@ -520,11 +520,11 @@ def _usage(masks: Sequence[Cbm], io_bits: int, ways: int) -> str:
 
 def _occupancy_bytes(rdt: Rdt, at: int, t_ns: int) -> Floats:
     """Whole lines, float64 (g, d)."""
-    model, places = rdt.model, rdt.stretches[at].classes.places
+    model, paths = rdt.model, rdt.stretches[at].classes.paths
     now = _held(rdt, at, t_ns)
     # It varies as the rates do, limited by the ways.
     period_ns = round(model.scenario.period_s * 1e9)
-    phase = np.array([rdt.stretches[at].classes.rmids[item] for item in places]) * GOLDEN * math.tau
+    phase = np.array([rdt.stretches[at].classes.rmids[item] for item in paths]) * GOLDEN * math.tau
     wave = np.sin(t_ns % period_ns / period_ns * math.tau + phase)
     breathing = now * (1.0 - model.scenario.swing * (1.0 + wave) / 2.0)[:, None]
     return np.asarray(np.floor(breathing / _LINE_BYTES) * _LINE_BYTES)
@@ -559,10 +559,10 @@ def _lines(model: Model, t_ns: int) -> Counts:
 def _followed(rdt: Rdt, classes: SimulatedClasses, levels: Floats, start_ns: int) -> Rdt:
     """With another stretch, which continues from the end of the last."""
     at, last = len(rdt.stretches) - 1, rdt.stretches[-1]
-    known = {last.classes.inode(where): row for row, where in enumerate(last.classes.places)}
+    known = {last.classes.inode(where): row for row, where in enumerate(last.classes.paths)}
     held, moved = _held(rdt, at, start_ns), _traffic_bytes(rdt, at, start_ns)
     begun = _begun(classes, levels)
-    for row, where in enumerate(classes.places):
+    for row, where in enumerate(classes.paths):
         before = known.get(classes.inode(where))
         if before is not None:
             begun.held[row], begun.moved[row] = held[before], moved[before]
@@ -572,5 +572,5 @@ def _followed(rdt: Rdt, classes: SimulatedClasses, levels: Floats, start_ns: int
 def _begun(classes: SimulatedClasses, levels: Floats) -> Stretch:
     """A stretch in which all groups are new and empty."""
     members = members_of(classes)
-    cpus = tuple(tuple(map(Cpu, members[where])) for where in classes.places)
+    cpus = tuple(tuple(map(Cpu, members[where])) for where in classes.paths)
     return Stretch(classes, cpus, levels, np.zeros_like(levels), np.zeros_like(levels))

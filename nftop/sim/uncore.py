@@ -124,10 +124,10 @@ def pcie_table(model: Model, t_ns: int, uarch: Uarch, iio: Iio) -> PcieTable:
         ran_ns = int(share(t_ns, len(turns))[turn])
         unit = iio.unit(port.package, port.stack, (port.number,))
         for name, event in unit.events.items():
-            parts = parts_of_box(event, uarch.name) or {}
+            factors = box_factors(event, uarch.name) or {}
             counted = sum(
                 factor * int(of_box[row_of[port.package], port.stack, OF_PACKAGE_INDEX[quantity]])
-                for quantity, factor in parts.items()
+                for quantity, factor in factors.items()
             )
             whole = np.array([counted], np.uint64)
             count = int(nth_share(whole, turn, len(turns))[0])
@@ -170,7 +170,7 @@ def boxes(model: Model, pmu: str, uarch: str) -> tuple[int, ...]:
     return unit.numbers or tuple(range(largest if unit.boxes is None else unit.boxes))
 
 
-def parts_of_box(event: PmuTerms, uarch: str) -> Mapping[str, int] | None:
+def box_factors(event: PmuTerms, uarch: str) -> Mapping[str, int] | None:
     """The quantities of `OF_PACKAGE` that an event counts, each with a factor.
 
     None: unknown event. KeyError: unknown microarchitecture.
@@ -238,9 +238,9 @@ def box_weights(model: Model, pmu: str, uarch: str) -> tuple[int, ...]:
 
 def weighted(totals: Counts, weights: Sequence[int]) -> Counts:
     """`totals` (m, k) split by whole weights, not all 0: uint64 (m, boxes, k)."""
-    parts = sum(weights)
-    slots = (totals[:, None, :] + np.arange(parts, dtype=np.uint64)[:, None]) // np.uint64(parts)
-    before = np.zeros((len(totals), parts + 1, totals.shape[1]), dtype=np.uint64)
+    total = sum(weights)
+    slots = (totals[:, None, :] + np.arange(total, dtype=np.uint64)[:, None]) // np.uint64(total)
+    before = np.zeros((len(totals), total + 1, totals.shape[1]), dtype=np.uint64)
     np.cumsum(slots, axis=1, out=before[:, 1:])
     ends: NDArray[np.int64] = np.cumsum(np.array(weights, dtype=np.int64))
     shares: Counts = before[:, ends] - before[:, ends - np.array(weights, dtype=np.int64)]
@@ -295,20 +295,20 @@ def uncore_table(model: Model, t_ns: int, uarch: Uarch, *, detailed: bool) -> Un
     for unit in uarch.uncore:
         of_box = box_counts(model, t_ns, unit.pmu, uarch.name)
         numbers = np.array(boxes(model, unit.pmu, uarch.name), dtype=np.int32)
-        places = np.stack([np.repeat(packages, len(numbers)), np.tile(numbers, len(packages))])
+        keys = np.stack([np.repeat(packages, len(numbers)), np.tile(numbers, len(packages))])
         turns = (*unit.turns, *unit.on_demand)
         for turn, names in enumerate(turns):
             ran_ns = int(share(t_ns, len(turns))[turn])
             for name in names:
-                parts = parts_of_box(unit.events[name], uarch.name)
-                reason = Reason.HARDWARE if parts is None else Reason.PRESENT
-                details[name] = {int(reason): _UNKNOWN} if parts is None else {}
+                factors = box_factors(unit.events[name], uarch.name)
+                reason = Reason.HARDWARE if factors is None else Reason.PRESENT
+                details[name] = {int(reason): _UNKNOWN} if factors is None else {}
                 total = np.zeros(of_box.shape[:2], dtype=np.uint64)
-                for quantity, factor in (parts or {}).items():
+                for quantity, factor in (factors or {}).items():
                     total += np.uint64(factor) * of_box[:, :, OF_PACKAGE_INDEX[quantity]]
                 values.append(nth_share(total.ravel(), turn, len(turns)))
-                where.append(places)
-                rows += [(len(events), int(reason), ran_ns)] * places.shape[1]
+                where.append(keys)
+                rows += [(len(events), int(reason), ran_ns)] * keys.shape[1]
                 events.append(name)
     table = np.array(rows, dtype=np.uint64).reshape(-1, 3)
     positions = np.concatenate([np.zeros((2, 0), np.int32), *where], axis=1).astype(np.int32)

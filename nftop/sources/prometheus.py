@@ -51,20 +51,20 @@ def parse_prometheus_url(text: str) -> PrometheusUrl:
     """The URL `http://HOST[:PORT][/PATH]`, or with https, or `HOST:PORT`. Raises ValueError."""
     from urllib.parse import urlsplit  # noqa: PLC0415 - only where a URL is given
 
-    parts = urlsplit(text if "://" in text else f"http://{text}")
+    split = urlsplit(text if "://" in text else f"http://{text}")
     # A bare word is a mistyped URL, not a host.
-    if parts.scheme not in _PORTS or ("://" not in text and parts.port is None):
+    if split.scheme not in _PORTS or ("://" not in text and split.port is None):
         raise ValueError("--prometheus takes http://HOST:PORT or https://HOST:PORT")
-    if parts.username is not None or parts.password is not None:
+    if split.username is not None or split.password is not None:
         raise ValueError("no user and password in a URL: --prometheus-token-file has the token")
-    if parts.query or parts.fragment:
+    if split.query or split.fragment:
         raise ValueError("it takes a host, a port and a path only")
-    path = parts.path.rstrip("/")
-    host = parts.hostname or ""
+    path = split.path.rstrip("/")
+    host = split.hostname or ""
     if not is_host_name(host) or not path.isascii() or not path.isprintable() or " " in path:
         raise ValueError("it names no host")
-    port = _PORTS[parts.scheme] if parts.port is None else parts.port
-    return PrometheusUrl(Address(host, port, tls=parts.scheme == "https"), path)
+    port = _PORTS[split.scheme] if split.port is None else split.port
+    return PrometheusUrl(Address(host, port, tls=split.scheme == "https"), path)
 
 
 def check_token(token: str, url: PrometheusUrl) -> None:

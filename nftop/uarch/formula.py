@@ -152,10 +152,10 @@ _parsed = lru_cache(maxsize=1024)(grammar.parse)
 def _has_inputs(tree: ast.expr, known: Container[str]) -> bool:
     if isinstance(tree, ast.Name):
         return tree.id in known
-    parts = [_has_inputs(operand, known) for operand in grammar.operands(tree) or ()]
+    known_inputs = [_has_inputs(operand, known) for operand in grammar.operands(tree) or ()]
     if isinstance(tree, ast.Call) and _FUNCTIONS[ast.unparse(tree.func)] is _first:
-        return any(parts)
-    return all(parts)
+        return any(known_inputs)
+    return all(known_inputs)
 
 
 def _computed(arithmetic: _Arithmetic, inputs: Mapping[str, Column], rows: int) -> Column | None:
@@ -189,7 +189,7 @@ def _absent(name: str, rows: int) -> Column:
 
 
 def _node(tree: ast.expr) -> _Node:
-    parts = [_node(operand) for operand in grammar.operands(tree) or ()]
+    known_inputs = [_node(operand) for operand in grammar.operands(tree) or ()]
     match tree:
         case ast.Name(id=name):
             return lambda terms: terms[name]
@@ -197,22 +197,22 @@ def _node(tree: ast.expr) -> _Node:
             constant = _Term(np.array(grammar.number(tree)), np.array(_NOBODY, np.int16), _NO_INPUT)
             return lambda _: constant
         case ast.UnaryOp():
-            return lambda terms: _negative(parts[0](terms))
+            return lambda terms: _negative(known_inputs[0](terms))
         case ast.BinOp(op=op):
             combine = _OPERATORS[type(op)]
         case ast.Call(func=ast.Name(id=name)):
             combine = _FUNCTIONS[name]
         case ast.IfExp(test=ast.Compare(ops=[op])):
             compare = _COMPARISONS[type(op)]
-            return lambda terms: _choose(compare, *(operand(terms) for operand in parts))
+            return lambda terms: _choose(compare, *(operand(terms) for operand in known_inputs))
         case _:
             raise grammar.FormulaError(f"{ast.unparse(tree)!r} is not in the notation of formulas")
-    return lambda terms: reduce(combine, (operand(terms) for operand in parts))
+    return lambda terms: reduce(combine, (operand(terms) for operand in known_inputs))
 
 
 def _arithmetic(tree: ast.expr) -> _Arithmetic:
     """The numpy operations of a formula without `first` and `if`."""
-    parts = [_arithmetic(operand) for operand in grammar.operands(tree) or ()]
+    known_inputs = [_arithmetic(operand) for operand in grammar.operands(tree) or ()]
     match tree:
         case ast.Name(id=name):
             return lambda inputs: inputs[name]
@@ -220,12 +220,12 @@ def _arithmetic(tree: ast.expr) -> _Arithmetic:
             constant = np.array(grammar.number(tree), np.float64)
             return lambda _: constant
         case ast.UnaryOp():
-            return lambda inputs: np.negative(parts[0](inputs))
+            return lambda inputs: np.negative(known_inputs[0](inputs))
         case ast.BinOp(op=op):
             function = _UFUNCS[type(op)]
         case ast.Call(func=ast.Name(id=name)):
             function = _UFUNCS[name]
-    return lambda inputs: reduce(function, (operand(inputs) for operand in parts))
+    return lambda inputs: reduce(function, (operand(inputs) for operand in known_inputs))
 
 
 _UFUNCS: Mapping[object, np.ufunc] = {

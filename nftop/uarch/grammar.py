@@ -80,12 +80,12 @@ def operands(node: ast.expr) -> tuple[ast.expr, ...] | None:
 
 
 def _check(node: ast.expr, text: str, depth: int) -> None:
-    parts = operands(node)
-    if parts is None:
+    inputs = operands(node)
+    if inputs is None:
         raise FormulaError(f"{text!r}: {ast.unparse(node)!r} is not in the notation of formulas")
     if depth == 0:
         raise FormulaError(f"{text!r} is nested too deep")
-    for operand in parts:
+    for operand in inputs:
         _check(operand, text, depth - 1)
 
 

@@ -69,7 +69,7 @@ class NodeFamily:
 Settle: TypeAlias = Callable[[Mapping[str, Column], NodeFamily], Mapping[str, Column]]
 
 
-def consistent(parts: Mapping[str, Column], family: NodeFamily) -> Mapping[str, Column]:
+def consistent(nodes: Mapping[str, Column], family: NodeFamily) -> Mapping[str, Column]:
     """The parts of one whole; a row is ERROR if a part is not within 0..1 and its whole.
 
     Or if their sum exceeds the whole, or a complete sum falls short of it. For counts of the same
@@ -77,32 +77,32 @@ def consistent(parts: Mapping[str, Column], family: NodeFamily) -> Mapping[str, 
     """
     whole = family.whole
     most = 1.0 if whole is None else np.fmin(whole.values + CHILD_TOLERANCE, 1.0)
-    beyond = {name: (column.values < 0) | (column.values > most) for name, column in parts.items()}
+    beyond = {name: (column.values < 0) | (column.values > most) for name, column in nodes.items()}
     bad: Bools = np.any(list(beyond.values()), axis=0)
-    sentences = _sums_off(parts, family)
+    sentences = _sums_off(nodes, family)
     if not bad.any() and not sentences:
-        return parts
+        return nodes
     rows = np.flatnonzero(bad)
-    names, first = tuple(parts), np.argmax(list(beyond.values()), axis=0)[rows].tolist()
+    names, first = tuple(nodes), np.argmax(list(beyond.values()), axis=0)[rows].tolist()
     for row, at in zip(rows.tolist(), first, strict=True):
         culprit = names[at]
-        value = parts[culprit].values.item(row)
+        value = nodes[culprit].values.item(row)
         # The whole matters only for a value within 0..1.
         but = _sum_context(whole, row) if 0 <= value <= 1 else ""
         sentences[row] = _contradiction(culprit, value, but)
-    return {name: _erase(column, sentences) for name, column in parts.items()}
+    return {name: _erase(column, sentences) for name, column in nodes.items()}
 
 
-def _sums_off(parts: Mapping[str, Column], family: NodeFamily) -> dict[int, str]:
+def _sums_off(nodes: Mapping[str, Column], family: NodeFamily) -> dict[int, str]:
     """By row, how the sum of the parts contradicts the whole."""
     if not family.in_slots:
         return {}
-    total = np.sum([column.values for column in parts.values()], axis=0)
+    total = np.sum([column.values for column in nodes.values()], axis=0)
     of = np.ones(len(total)) if family.whole is None else family.whole.values
     off = total > of + CHILD_TOLERANCE
     if family.complete:
         off |= total < of - DEFICIT_TOLERANCE
-    name = " + ".join(parts)
+    name = " + ".join(nodes)
     return {
         row: _contradiction(name, total[row], _sum_context(family.whole, row))
         for row in np.flatnonzero(off).tolist()
@@ -223,8 +223,8 @@ def _events_read(formulas: tuple[tuple[str, str], ...]) -> Mapping[str, frozense
     read: dict[str, frozenset[str]] = {}
     for name, text in formulas:
         names = (item.removeprefix(BUSIEST) for item in compile_formula(text).names)
-        parts = (read.get(item, frozenset({item})) for item in names if item not in CONSTANTS)
-        read[name] = frozenset().union(*parts)
+        nodes = (read.get(item, frozenset({item})) for item in names if item not in CONSTANTS)
+        read[name] = frozenset().union(*nodes)
     return read
 
 

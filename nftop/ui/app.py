@@ -138,8 +138,8 @@ class NftopCommands(Provider):
         near = near_commands(query, [command.name for command in commands])
         hint = ": did you mean" if near else ""
         note = f"no command {printable(query)!r}{hint}"
-        say = partial(self._say, note)
-        yield Hit(2.0, Content(note), ListedCommand(query, say), text=note)
+        show_message = partial(self._show_note, note)
+        yield Hit(2.0, Content(note), ListedCommand(query, show_message), text=note)
         for rank, name in enumerate(near):
             run = next(command.run for command in commands if command.name == name)
             yield Hit(1.0 - rank / 10, name, ListedCommand(query, run))
@@ -154,9 +154,9 @@ class NftopCommands(Provider):
         matching = [item for item in self._commands() if matches_words(query, item.name)]
         return sorted(matching, key=lambda item: -matcher.match(item.name))
 
-    def _say(self, note: str) -> None:
+    def _show_note(self, note: str) -> None:
         if isinstance(self.screen, BannerScreen):
-            self.screen.say(note.removesuffix(": did you mean"))
+            self.screen.show_message(note.removesuffix(": did you mean"))
 
     def _commands(self) -> Iterator[PaletteCommand]:
         if isinstance(self.screen, BannerScreen):
@@ -365,31 +365,31 @@ class NftopApp(TerminalApp):
     def action_shift_time(self, seconds: int) -> None:
         """Go so many seconds forward in time, or back."""
         if (top := self._top) is not None:
-            top.say(self._main.move_in_time("shift", seconds))
+            top.show_message(self._main.move_in_time("shift", seconds))
 
     def action_step_time(self, ticks: int) -> None:
         """Go so many ticks forward in time, or back."""
         if (top := self._top) is not None:
-            top.say(self._main.move_in_time("step", ticks))
+            top.show_message(self._main.move_in_time("step", ticks))
 
     def action_to_event(self, step: int) -> None:
         """Go to the next event of the timeline, or the previous one."""
         if (top := self._top) is not None:
-            top.say(self._main.move_in_time("marker", step))
+            top.show_message(self._main.move_in_time("marker", step))
 
     def action_ask_seek(self) -> None:
         """Ask for a moment to go to."""
-        if isinstance(self.screen, BannerScreen) and self.screen.ASKS:
+        if isinstance(self.screen, BannerScreen) and self.screen.HAS_PROMPT:
             self._main.ask_seek(self.screen)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
         # Inside a prompt its key is typed.
-        return action != "ask_seek" or not getattr(self.screen, "asking", False)
+        return action != "ask_seek" or not getattr(self.screen, "prompting", False)
 
     def on_prompt_answer(self, message: PromptAnswer) -> None:
         """Of any screen: the one question that all of them have is about time."""
         if message.about == "seek" and message.text is not None:
-            self._say(self._main.seek(message.text))
+            self._show_note(self._main.seek(message.text))
 
     async def action_quit(self) -> None:
         """Quit; while a change is not kept only when repeated."""
@@ -398,17 +398,17 @@ class NftopApp(TerminalApp):
             self.exit()
             return
         self._quit_warned = True
-        self._say(warning)
+        self._show_note(warning)
 
     # Changes of the host
 
     def action_keep(self) -> None:
         if not self.changes.keep():
-            self._say(self.changes.nothing_to_keep())
+            self._show_note(self.changes.nothing_to_keep())
 
     def action_take_back(self) -> None:
         if not self.changes.take_back():
-            self._say("no change is pending; u undoes the last one that was kept")
+            self._show_note("no change is pending; u undoes the last one that was kept")
 
     def action_undo(self) -> None:
         """Revert the pending change; without one, preview the undo of the last kept change."""
@@ -416,13 +416,13 @@ class NftopApp(TerminalApp):
             return
         gate = self.changes.gate
         if gate is None:
-            self._say(
+            self._show_note(
                 f"no undo: {self._options.no_gate or 'this host cannot be changed from here'}"
             )
         elif self._main.in_the_past:
-            self._say(IN_THE_PAST)
+            self._show_note(IN_THE_PAST)
         elif isinstance(self.screen, ConfirmScreen):
-            self._say("this is a preview: y or Esc")
+            self._show_note("this is a preview: y or Esc")
         else:
             self.push_screen(
                 ConfirmScreen(
@@ -438,7 +438,7 @@ class NftopApp(TerminalApp):
     def _previewed_undo(self, applied: bool | None) -> None:  # noqa: FBT001 - the preview's answer
         self._repaint()
         if applied is None:
-            self._say("nothing to undo: no change of nftop stands on this host")
+            self._show_note("nothing to undo: no change of nftop stands on this host")
 
     def on_change_moved(self) -> None:
         state = self.changes.state
@@ -455,7 +455,7 @@ class NftopApp(TerminalApp):
         )
         if state.receipt is not None and state.receipt.outcome == "kept":
             self.changes.dismiss()
-            self._say(outcome_text(state.receipt))
+            self._show_note(outcome_text(state.receipt))
         self._repaint()
 
     def _post_change(self) -> None:
@@ -472,9 +472,9 @@ class NftopApp(TerminalApp):
         if (top := self._top) is not None:
             top.paint()
 
-    def _say(self, message: str) -> None:
+    def _show_note(self, message: str) -> None:
         if (top := self._top) is not None:
-            top.say(message)
+            top.show_message(message)
 
     def _show_past(self, frame: Frame | None) -> None:
         """Called from the thread of the past."""

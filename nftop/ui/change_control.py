@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from nftop.control.gate_protocols import ClassGate, PendingChange
 from nftop.derive.cache.changes import MOST
-from nftop.model.change import Change, Outcome, OwnChange, Proposal, Receipt, parts
+from nftop.model.change import Change, Outcome, OwnChange, Proposal, Receipt, split_path
 from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 from nftop.model.struct import dataclass, replace
@@ -31,7 +31,7 @@ from nftop.store.history.experiments import NoteStep
 from nftop.ui.experiment_control import ExperimentControl
 
 Phase: TypeAlias = Literal["none", "applying", "unkept", "settling"]
-_LOOK_S = 0.2  # reaction time to a key, and period of polling the guard
+_POLL_S = 0.2  # reaction time to a key, and period of polling the guard
 # Outcomes that wrote nothing.
 _UNWRITTEN: tuple[Outcome, ...] = ("conflict", "locked")
 # Outcomes after which the change, or some of it, may still be on the host.
@@ -148,8 +148,10 @@ class ChangeControl:
         try:
             pending = self.gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
             receipt = pending.receipt
-            while proposal.final and receipt.outcome == "applied":
-                receipt = pending.settled(_LOOK_S) or receipt
+            if proposal.final and receipt.outcome == "applied":
+                receipt = (
+                    pending.keep()
+                )  # the guard does so by itself; this waits no longer than it may
             if receipt.outcome == "kept":
                 self._is_kept(receipt, began_ns, undoes)
             elif receipt.outcome == "applied":
@@ -294,7 +296,7 @@ class ChangeControl:
         receipt, began_ns = None, 0
         while receipt is None:
             began_ns = time.monotonic_ns()
-            heard = self._heard.wait(_LOOK_S)
+            heard = self._heard.wait(_POLL_S)
             if heard:
                 receipt = pending.keep() if self._keeps else pending.revert()
             else:
@@ -341,8 +343,8 @@ def _applied(receipt: Receipt) -> AppliedChange:
     """The change of a receipt, just written."""
     cells = [(change.cell, change.old, change.new) for change in receipt.changes]
     groups = {cell.group for cell, _, _ in cells if cell.group}
-    groups |= {parts(where)[0] for cell, *places in cells if cell.kind in ("cpu", "task")
-               for where in places if where is not None}  # fmt: skip
+    groups |= {split_path(where)[0] for cell, *paths in cells if cell.kind in ("cpu", "task")
+               for where in paths if where is not None}  # fmt: skip
     cpus = _set_for(receipt.changes)
     return AppliedChange(time.monotonic_ns(), tuple(sorted(groups)), cpus, receipt.number)
 

@@ -42,7 +42,7 @@ class KeyRow:
         hint: key and word in the footer; None: not in the footer.
         rank: of the hint; a lower one stays longer where the footer is narrow.
         when: modes in one of which the hint is shown; empty: always.
-        asks: opens a prompt; handled first, since keys typed after it belong to the prompt.
+        opens_prompt: opens a prompt; handled first, since keys typed after it belong to the prompt.
     """
 
     keys: str
@@ -53,7 +53,7 @@ class KeyRow:
     hint: tuple[str, str] | None = None
     rank: int = 50
     when: frozenset[Mode] = frozenset()
-    asks: bool = False
+    opens_prompt: bool = False
 
 
 MOST = 100_000  # lines: to the end
@@ -88,11 +88,11 @@ FIND_AGAIN: tuple[KeyRow, ...] = (
 )
 CPUS: tuple[KeyRow, ...] = (
     KeyRow("slash", "ask_find", "/", "find a thread, an NF or a CPU (4 or 0-3,8)",
-        hint=("/", "find"), rank=6, asks=True),
+        hint=("/", "find"), rank=6, opens_prompt=True),
     *FIND_AGAIN,
     KeyRow("backslash,f4", "ask_filter", "\\ F4",
         "show only rows with this thread, NF or CPU list; empty: all",
-        hint=("\\", "filter"), rank=11, asks=True),
+        hint=("\\", "filter"), rank=11, opens_prompt=True),
 )  # fmt: skip
 SORT: tuple[KeyRow, ...] = (
     KeyRow("greater_than_sign,f6", "sort", "> F6", "sort by the next column", 1),
@@ -158,7 +158,7 @@ TIMELINE: tuple[KeyRow, ...] = (
         "H",
         "report of the past as a web page, with its recording",
         when=RECORDS,
-        asks=True,
+        opens_prompt=True,
     ),
 )
 # On every screen: a change that is not kept is reverted.
@@ -185,7 +185,7 @@ BACK: frozenset[Mode] = frozenset({"replay", "past"})
 # On every screen but the editors, whose keys have these.
 TIME: tuple[KeyRow, ...] = (
     KeyRow("S", "app.ask_seek", "S", "go to a time",
-        hint=("S", "seek"), rank=5, when=BACK, asks=True),
+        hint=("S", "seek"), rank=5, when=BACK, opens_prompt=True),
     KeyRow("left", "app.shift_time(-1)", "Left", "back in time by 1 s, live and in a replay",
         hint=("←→", "time"), rank=7),
     KeyRow("right", "app.shift_time(1)", "Right", "forward by 1 s, at the end to now"),
@@ -197,7 +197,7 @@ TAPE: tuple[KeyRow, ...] = (
         "Timeline: keep the past as a recording",
         hint=("R", "record"), rank=8, when=RECORDS),
     KeyRow("m", "ask_mark", "m", "set a marker in the recording",
-        hint=("m", "mark"), rank=16, when=RECORDS, asks=True),
+        hint=("m", "mark"), rank=16, when=RECORDS, opens_prompt=True),
     KeyRow("left_square_bracket", "step", "[", "back in time by one tick", -1,
         ("[ ]", "step"), rank=3, when=BACK),
     KeyRow("right_square_bracket", "step", "]", "forward by one tick", 1),
@@ -233,7 +233,7 @@ ALWAYS: tuple[KeyRow, ...] = (
     *BASELINE,
     *TAPE,
     KeyRow("d", "ask_delay", "d", "seconds between ticks",
-        hint=("d", "delay"), rank=18, when=LIVE, asks=True),
+        hint=("d", "delay"), rank=18, when=LIVE, opens_prompt=True),
     KeyRow("f9", "doctor", "F9", "doctor: which sources work here, and how to see more",
         hint=("F9", "doctor"), rank=15, when=LIVE),
     PALETTE,
@@ -264,7 +264,7 @@ SCROLL: tuple[KeyRow, ...] = (
 )  # fmt: skip
 FIND: tuple[KeyRow, ...] = (
     KeyRow("slash", "ask_find", "/", "find on this page",
-        hint=("/", "find"), rank=3, asks=True),
+        hint=("/", "find"), rank=3, opens_prompt=True),
     *FIND_AGAIN,
     KeyRow("y", "copy", "y", "copy the page to the clipboard (OSC 52), or the lines that have the "
         "search", hint=("y", "copy"), rank=4),
@@ -289,7 +289,7 @@ DOCTOR: tuple[KeyRow, ...] = (
 HELP: tuple[KeyRow, ...] = (
     *SCROLL,
     KeyRow("slash", "ask_find", "/", "search keys, marks and columns of all screens",
-        hint=("/", "search"), rank=0, asks=True),
+        hint=("/", "search"), rank=0, opens_prompt=True),
     KeyRow("question_mark,h,f1,escape,q,f10", "close", "? Esc q", "clear the search, then close",
         hint=("Esc", "close"), rank=1),
     *CHANGE,
@@ -332,11 +332,11 @@ FLEET: tuple[KeyRow, ...] = (
     KeyRow("tab", "incident", "Tab", "select the host of the next incident", 1,
         ("Tab", "incident"), rank=4),
     KeyRow("slash", "ask_find", "/", "find a host, an NF, a class or an incident",
-        hint=("/", "find"), rank=5, asks=True),
+        hint=("/", "find"), rank=5, opens_prompt=True),
     *FIND_AGAIN,
     KeyRow("backslash,f4", "ask_filter", "\\ F4",
         "show only rows with this host, NF, class or incident; empty: all",
-        hint=("\\", "filter"), rank=6, asks=True),
+        hint=("\\", "filter"), rank=6, opens_prompt=True),
     *SORT,
     KeyRow("x", "explain", "x", "all that is known of the selected row and its host",
         hint=("x", "explain"), rank=3),
@@ -344,7 +344,7 @@ FLEET: tuple[KeyRow, ...] = (
     KeyRow("space", "pause", "Space", "freeze the screen", hint=("Spc", "pause"), rank=9),
     KeyRow("r", "refresh", "r", "ask Prometheus now", hint=("r", "refresh"), rank=10),
     KeyRow("d", "ask_delay", "d", "seconds between queries",
-        hint=("d", "delay"), rank=11, asks=True),
+        hint=("d", "delay"), rank=11, opens_prompt=True),
     KeyRow("y", "copy", "y", "copy the selected row to the clipboard (OSC 52)",
         hint=("y", "copy"), rank=12),
     PALETTE,
@@ -387,8 +387,9 @@ FINDINGS: tuple[KeyRow, ...] = (
         hint=("m", "mute"), rank=1),
     KeyRow("M", "mute", "M", "mute its rule for all NFs; again: no longer", 1),
     KeyRow("l", "ask_limit", "l", "set another limit of its rule for its NF",
-        hint=("l", "limit"), rank=1, asks=True),
-    KeyRow("L", "ask_limit", "L", "set another limit of its rule for all NFs", 1, asks=True),
+        hint=("l", "limit"), rank=1, opens_prompt=True),
+    KeyRow("L", "ask_limit", "L", "set another limit of its rule for all NFs", 1,
+        opens_prompt=True),
     *SCROLL[2:],
     *FIND,
     *LEAVE,
@@ -417,12 +418,12 @@ EDITOR: tuple[KeyRow, ...] = (
     KeyRow("greater_than_sign", "bandwidth", ">", "more memory bandwidth (MBA)", 1,
         ("< >", "MBA"), rank=6),
     KeyRow("less_than_sign", "bandwidth", "<", "less memory bandwidth", -1),
-    KeyRow("b", "ask_limit", "b", "set the memory bandwidth limit", asks=True),
+    KeyRow("b", "ask_limit", "b", "set the memory bandwidth limit", opens_prompt=True),
     KeyRow("m", "ask_cpus", "m", "move CPUs into the class (4 or 0-3,8)",
-        hint=("m", "CPUs"), rank=5, asks=True),
+        hint=("m", "CPUs"), rank=5, opens_prompt=True),
     KeyRow("n", "ask_name", "n", "create a class owned by nftop",
-        hint=("n", "new"), rank=9, asks=True),
-    KeyRow("p", "ask_profile", "p", "add a profile to the draft", asks=True),
+        hint=("n", "new"), rank=9, opens_prompt=True),
+    KeyRow("p", "ask_profile", "p", "add a profile to the draft", opens_prompt=True),
     KeyRow("X,delete", "remove", "X Del", "remove a class owned by nftop"),
     KeyRow("z", "reset", "z", "discard the draft"),
     KeyRow("r", "reload", "r", "read the host again; keep the draft"),
@@ -443,9 +444,9 @@ EXPERIMENT: tuple[KeyRow, ...] = (
     KeyRow("y", "start", "y", "start it: the masks that are shown are tried",
         hint=("y", "start"), rank=1, when=PLANNED),
     KeyRow("n", "ask_ways", "n", "numbers of ways to try (1-8); empty: all",
-        hint=("n", "ways"), rank=3, when=PLANNED, asks=True),
+        hint=("n", "ways"), rank=3, when=PLANNED, opens_prompt=True),
     KeyRow("w", "ask_watch", "w", "network functions to watch (vpp,ovs); empty: all at its caches",
-        hint=("w", "watch"), rank=4, when=PLANNED, asks=True),
+        hint=("w", "watch"), rank=4, when=PLANNED, opens_prompt=True),
     KeyRow("e", "draft", "e", "open the recommended mask as a draft in the editor",
         hint=("e", "draft"), rank=1, when=OFFER),
     KeyRow("t", "draft", "t", "open the mask within the tolerance as a draft", 1,
@@ -504,7 +505,7 @@ def bindings(keys: Iterable[KeyRow]) -> list[BindingType]:
             key.keys,
             key.action if "." in key.action else f"act({key.action!r}, {key.by})",
             show=False,
-            priority=key.asks,
+            priority=key.opens_prompt,
         )
         for key in keys
     ]

@@ -169,7 +169,9 @@ class RecordingKeys:
             return
         self._session.feed.baseline(keep=keep)
         if keep:
-            message = f"vs.base compares with the last ticks, {LEAST_TICKS} at least; B forgets them"
+            message = (
+                f"vs.base compares with the last ticks, {LEAST_TICKS} at least; B forgets them"
+            )
         elif self._player is not None:
             message = "from the next tick on: the recording's own baseline, if any"
         else:

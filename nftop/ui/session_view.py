@@ -50,7 +50,7 @@ from nftop.store.history.rings import HistorySeries, TickHistory
 from nftop.ui.keys import MOST
 from nftop.ui.widgets.lines import LastResults
 
-_BEFORE_PARTS = 6  # of the minute before an incident
+_BEFORE_STEPS = 6  # of the minute before an incident
 # Graphs before so much of the live history are drawn from the frames of the past.
 _LEAST_GRAPH_NS = 60 * NS_PER_S
 _SPANS_NS = (STRIP_NS, 1800 * NS_PER_S, 3600 * NS_PER_S, 2 * 3600 * NS_PER_S, 4 * 3600 * NS_PER_S)
@@ -252,7 +252,7 @@ class SessionView:
     def _median_before(
         self, until_ns: int, metric: str, cpus: Sequence[Cpu], span_s: float
     ) -> HistorySeries:
-        values = self.history.cpu_matrix(metric, cpus, _BEFORE_PARTS, span_s, until_ns)
+        values = self.history.cpu_matrix(metric, cpus, _BEFORE_STEPS, span_s, until_ns)
         ordered = np.sort(values, axis=1)  # NaN last
         middle = np.maximum(np.isfinite(values).sum(axis=1) - 1, 0) // 2
         medians: HistorySeries = ordered[np.arange(len(cpus)), middle]
@@ -392,14 +392,14 @@ def _arranged(
 
 def _whole(now_ns: int, points: int, span_s: float) -> int:
     """End of the last whole part of a graph of many parts; of one with few parts now."""
-    if points < _MANY_PARTS:
+    if points < _MANY_STEPS:
         return now_ns
     step_ns = max(1, round(span_s * NS_PER_S / points))
     return now_ns // step_ns * step_ns
 
 
 # Parts of a graph from which one is short.
-_MANY_PARTS = 60
+_MANY_STEPS = 60
 
 
 def focus_request(now: Focus, wanted: Focus, topology: Topology, *, stays: bool) -> Focus:

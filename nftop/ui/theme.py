@@ -118,7 +118,7 @@ def theme_name(
 
 
 @lru_cache(maxsize=8)
-def looks(theme: str) -> Mapping[Tone, Style]:
+def tone_styles(theme: str) -> Mapping[Tone, Style]:
     """Style of each tone in a theme of nftop (`dark` for others); no colour: that of the ground."""
     variables = {item.name: item.variables for item in THEMES}.get(theme, VARIABLES)
     tokens = {token: variables[f"{PREFIX}{token}"] for token in _DARK}

@@ -37,7 +37,7 @@ from nftop.render.fleet import (
 from nftop.render.fleet_rows import FleetOrder, fleet_rows
 from nftop.sources.prometheus import PrometheusSource, parse_prometheus_url
 from tests.bench.report import Reached
-from tests.export.http.test_real_prometheus import PROMETHEUS, PROMTOOL, ask
+from tests.export.http.test_real_prometheus import PROMETHEUS, PROMTOOL, query_api
 from tests.fleet import WALL_S, host_frame
 from tests.peers.prometheus import prometheus_peer
 from tests.ports import free_port
@@ -206,7 +206,7 @@ def scraping(folder: Path, server: str) -> Iterator[tuple[str, psutil.Process]]:
 def number(address: str, query: str) -> float:
     """The value of a query with one series; NaN if it has none."""
     try:
-        return float(ask(address, query)[0]["value"][1])
+        return float(query_api(address, query)[0]["value"][1])
     except (URLError, IndexError):
         return float("nan")
 

@@ -227,9 +227,9 @@ def _require_running(child: subprocess.Popen[bytes], output: bytearray) -> None:
 
 
 def _measured(application: Application) -> Block:
-    before = _look(application)
+    before = _examine(application)
     time.sleep(_BLOCK_S)
-    after = _look(application)
+    after = _examine(application)
     seconds = (after.at_ns - before.at_ns) / 1e9
     return Block(
         (after.packets - before.packets) / seconds,
@@ -238,7 +238,7 @@ def _measured(application: Application) -> Block:
     )
 
 
-def _look(application: Application) -> Seen:
+def _examine(application: Application) -> Seen:
     # What asking costs its main thread is not of the worker's block.
     packets, now_ns = application.packets(), time.monotonic_ns()
     return Seen(now_ns, packets, _interrupts(_CPU), _switches(application))

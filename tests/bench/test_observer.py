@@ -33,7 +33,7 @@ def test_p_of_several_tests_are_those_of_holm() -> None:
     assert holm({"a": 0.6, "b": 0.9}) == {"a": 1.0, "b": 1.0}
 
 
-def test_the_report_says_what_monitors_cost(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_reports_what_monitors_cost(capsys: pytest.CaptureFixture[str]) -> None:
     seen = {
         "nothing": Block(100e6, 250.0, 2.0),
         "nftop, 1 Hz": Block(99e6, 255.0, 3.0),

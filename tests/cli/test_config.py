@@ -98,7 +98,7 @@ def test_help_needs_no_configuration(write: Path, capsys: pytest.CaptureFixture[
     assert "--queue-map" in capsys.readouterr().out
 
 
-def test_shown_it_is_a_file_that_says_the_same(write: Path) -> None:
+def test_shown_it_is_a_file_that_reports_the_same(write: Path) -> None:
     write.write_text('queue_map = ["a\\"b:(0,0,1)"]\ncpu_list = "0"\n')
     done = nftop("config", "--show")
     assert done.returncode == 0, done.stderr

@@ -375,7 +375,7 @@ def test_explain_by_the_tables_of_cpus(snapshot: SnapshotAssertion) -> None:
 
 @pytest.mark.real
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can drop its privileges")
-def test_without_root_it_starts_and_says_what_it_lacks() -> None:
+def test_without_root_it_starts_and_reports_what_it_lacks() -> None:
     # A first run as root imports everything: the interpreter may live where nobody can't read.
     code = (
         "import contextlib, io, os, sys\n"

@@ -102,15 +102,17 @@ class LabHost(ClassBackend):
         path = "" if step.group == ROOT else f"/{step.group}"
         path += f"/mon_groups/{step.monitor}" if step.monitor else ""
         try:
-            if step.deed == "mkdir":
+            if step.operation == "mkdir":
                 self.lab.mkdir(path)
-            elif step.deed == "rmdir":
+            elif step.operation == "rmdir":
                 self.lab.rmdir(path)
-            elif step.deed in IO_FILES:
+            elif step.operation in IO_FILES:
                 text = step.text.removesuffix("\n")
-                self.lab.echo(text, f"/info/{step.info_folder}/{IO_FILES[step.deed]}")
+                self.lab.echo(text, f"/info/{step.info_folder}/{IO_FILES[step.operation]}")
             else:
-                file = {"schemata": "schemata", "cpus": "cpus_list", "task": "tasks"}[step.deed]
+                file = {"schemata": "schemata", "cpus": "cpus_list", "task": "tasks"}[
+                    step.operation
+                ]
                 self.lab.echo(step.text.removesuffix("\n"), f"{path}/{file}")
         except OSError as error:
             if error.errno == errno.ESRCH and step.task is not None and not self._runs(step.task):
@@ -193,12 +195,12 @@ class Death:
     late: bool
     seen: int = 0
 
-    def surroundings(self, deed: Callable[[], None]) -> None:
+    def surroundings(self, operation: Callable[[], None]) -> None:
         mine = self.seen == self.at
         self.seen += 1
         if mine and not self.late:
             raise KilledError
-        deed()
+        operation()
         if mine:
             raise KilledError
 

@@ -183,10 +183,10 @@ def make_tree(
     for number in range(count):
         topology = cpu / f"cpu{number}/topology"
         topology.mkdir(parents=True)
-        twins = sorted({number, (number + count // 2) % count})
+        siblings = sorted({number, (number + count // 2) % count})
         for name, text in (
-            ("physical_package_id", str(number % packages)), ("core_id", str(twins[0])),
-            ("die_id", "0"), ("core_cpus_list", ",".join(map(str, twins))),
+            ("physical_package_id", str(number % packages)), ("core_id", str(siblings[0])),
+            ("die_id", "0"), ("core_cpus_list", ",".join(map(str, siblings))),
         ):  # fmt: skip
             (topology / name).write_text(f"{text}\n")
     for first in range(0, count, shared):

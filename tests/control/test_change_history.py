@@ -334,7 +334,7 @@ def test_without_privilege_it_is_reported_that_this_is_not_known(
     assert message == snapshot
 
 
-_DEEDS = st.one_of(
+_OPERATIONS = st.one_of(
     st.tuples(st.just("rmdir"), st.sampled_from(["vpp", "ovs", A, "nftop.b"])),
     st.tuples(st.just("rmdir"), st.sampled_from(["mon_groups/m", "vpp/mon_groups/m"])),
     st.tuples(st.just("mkdir"), st.sampled_from(["vpp", A])),
@@ -345,7 +345,7 @@ _ROUNDS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(["keep", "take back", "recover"]), _AT_ONE | ACTIONS),
         st.tuples(st.sampled_from(["undo", "reset"]), st.just([])),
-        st.tuples(st.just("others"), _DEEDS),
+        st.tuples(st.just("others"), _OPERATIONS),
     ),
     min_size=2,
     max_size=7,

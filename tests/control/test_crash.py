@@ -34,7 +34,7 @@ from nftop.model.change import (
     SetSchemata,
     State,
     difference,
-    parts,
+    split_path,
 )
 from nftop.model.ids import Cpu
 from tests.control.hosts import (
@@ -126,9 +126,9 @@ def deaths() -> Iterator[Death]:
     return (Death(at, late=False) for at in itertools.count())
 
 
-def dies(deed: Callable[[], object]) -> bool:
+def dies(operation: Callable[[], object]) -> bool:
     try:
-        deed()
+        operation()
     except KilledError:
         return True
     return False
@@ -213,7 +213,7 @@ def assert_mended(case: Case, receipt: Receipt | None, *, kept: bool) -> None:
     assert recover(case.host, journal) is None
 
 
-def foreign_deeds(host: LabHost) -> list[Callable[[], None]]:
+def foreign_operations(host: LabHost) -> list[Callable[[], None]]:
     """What somebody else may do meanwhile; each may be refused."""
     lab = host.lab
     return [
@@ -240,8 +240,10 @@ def foreign_deeds(host: LabHost) -> list[Callable[[], None]]:
 
 
 @EVERY
-@pytest.mark.parametrize("deed", range(19))
-def test_what_somebody_else_did_after_a_crash_is_left_alone_and_named(name: str, deed: int) -> None:
+@pytest.mark.parametrize("operation", range(19))
+def test_what_somebody_else_did_after_a_crash_is_left_alone_and_named(
+    name: str, operation: int
+) -> None:
     for death in deaths():
         host, disk = furnished("7.2", name), Disk()
         host.lab.mkdir("/other")
@@ -254,7 +256,7 @@ def test_what_somebody_else_did_after_a_crash_is_left_alone_and_named(name: str,
         entry, present = memory(disk).pending(), host.state(threads)
         closed = bool(disk.history)
         with contextlib.suppress(OSError):
-            foreign_deeds(host)[deed]()
+            foreign_operations(host)[operation]()
         theirs = {item.cell: item.new for item in difference(present, host.state(threads))}
         receipt = recover(host, memory(disk))
         result = host.state(threads)
@@ -274,7 +276,7 @@ def test_what_somebody_else_did_after_a_crash_is_left_alone_and_named(name: str,
             # All that nobody else touched is as before, as far as its directories are there.
             if cell.kind == "io_alloc" and any(item.kind == "io_cbm" for item in theirs):
                 continue  # switching it off loses their ways
-            where = parts(value) if cell.kind in ("cpu", "task") else (cell.group, "")
+            where = split_path(value) if cell.kind in ("cpu", "task") else (cell.group, "")
             needs = {Cell("group", where[0]), Cell("monitor", *where)} & before.keys()
             if cell not in theirs and not needs & theirs.keys():
                 same = result.get(cell) == value

@@ -42,11 +42,11 @@ class Both:
         self.disk = Disk()
         self.classes = lab_host()
         self.frequencies = component(make_tree(location))
-        self.parts: dict[str, LabHost | FakeCpufreq] = {
+        self.hosts: dict[str, LabHost | FakeCpufreq] = {
             CLASSES: self.classes, CPUFREQ: self.frequencies,
         }  # fmt: skip
         gates = {name: BackendGate(item, memory(self.disk), start_guard, "nftop")
-                 for name, item in self.parts.items()}  # fmt: skip
+                 for name, item in self.hosts.items()}  # fmt: skip
         self.gate = HostGate(gates, {})
 
     def do(self, action: Action) -> None:
@@ -59,7 +59,7 @@ class Both:
         return key_of(planned[0].identity)
 
     def keep(self, proposal: Proposal, undoes: tuple[int, ...]) -> None:
-        host = self.parts[key_of(proposal.identity)]
+        host = self.hosts[key_of(proposal.identity)]
         assert self.gate.writes(proposal)
         receipt, entry = apply(host, memory(self.disk), proposal, Requester("me", undoes))
         assert entry is not None, receipt
@@ -132,7 +132,7 @@ def test_older_backends_are_not_read_while_the_newest_has_changes(
     assert requests == [CPUFREQ]
 
 
-def test_undo_is_final_for_the_newest_change_of_all_parts(location: Path) -> None:
+def test_undo_is_final_for_the_newest_change_of_all_backends(location: Path) -> None:
     both = Both(location)
     both.do(SET)
     both.do(PIN)
@@ -235,7 +235,7 @@ def test_an_absent_backend_is_reported(location: Path) -> None:
         ("", CLASSES),
     ],
 )
-def test_parts_by_identity(identity: str, name: str) -> None:
+def test_backends_by_identity(identity: str, name: str) -> None:
     assert key_of(identity) == name
 
 

@@ -34,11 +34,11 @@ def gate_of(receipt: Receipt) -> tuple[Any, list[str], Any]:
     inner = mock.Mock()
     inner.apply.return_value = Pending(receipt)
 
-    def tell(text: str, classes: bool) -> None:
+    def write_report(text: str, classes: bool) -> None:
         assert classes
         kinds.append(text)
 
-    return HostGate({CLASSES: inner}, {}, tell), kinds, inner
+    return HostGate({CLASSES: inner}, {}, write_report), kinds, inner
 
 
 def test_what_is_done_and_what_becomes_of_it_is_reported_once(snapshot: SnapshotAssertion) -> None:

@@ -113,15 +113,15 @@ class Busy(LabHost):
     """A host on which another program does something whenever the lock is to be had.
 
     Attributes:
-        deeds: what it does, one each time.
+        operations: what it does, one each time.
     """
 
-    deeds: list[Callable[[], None]] = field(default_factory=list)
+    operations: list[Callable[[], None]] = field(default_factory=list)
 
     @contextlib.contextmanager
     def lock(self, limit_s: float) -> Iterator[None]:
-        if self.deeds:
-            self.deeds.pop(0)()
+        if self.operations:
+            self.operations.pop(0)()
         with super().lock(limit_s):
             yield
 
@@ -130,7 +130,7 @@ def test_what_changes_between_the_journal_and_the_lock_is_a_conflict(
     host: LabHost, proposal: Proposal, snapshot: SnapshotAssertion
 ) -> None:
     disk = Disk()
-    busy = Busy(host.lab, deeds=[lambda: host.lab.echo("L3:1=7", "/vpp/schemata")])
+    busy = Busy(host.lab, operations=[lambda: host.lab.echo("L3:1=7", "/vpp/schemata")])
     receipt, entry = apply(busy, memory(disk), proposal, REQUESTED)
     assert (receipt.outcome, entry, busy.writes) == ("conflict", None, 0)
     assert receipt.sentences == snapshot
@@ -141,7 +141,7 @@ def test_what_another_has_half_done_is_no_conflict(host: LabHost, proposal: Prop
     """It has the lock meanwhile, and puts back what it tried before it lets go."""
     disk = Disk()
     host.lab.echo("L3:1=7", "/vpp/schemata")
-    busy = Busy(host.lab, deeds=[lambda: host.lab.echo("L3:1=7ff", "/vpp/schemata")])
+    busy = Busy(host.lab, operations=[lambda: host.lab.echo("L3:1=7ff", "/vpp/schemata")])
     receipt, entry = apply(busy, memory(disk), proposal, REQUESTED)
     assert receipt.outcome == "applied"
     assert entry is not None
@@ -154,7 +154,7 @@ def test_revert_is_planned_again_after_a_foreign_change(
     """At last under the lock, so that it comes to an end."""
     journal, before = FileJournal(tmp_path / "nftop"), host.state()
     masks = itertools.cycle(["7", "f"])
-    busy = Busy(host.lab, deeds=[
+    busy = Busy(host.lab, operations=[
         lambda: host.lab.echo(f"L3:1={next(masks)}", "/schemata") for _ in range(rounds)
     ])  # fmt: skip
     with journal.hold():

@@ -86,7 +86,7 @@ def test_an_entry_is_read_as_it_was_written(entry: Entry) -> None:
 
 @settings(deadline=None)
 @given(st.one_of(st.text(), ENTRIES.map(lambda entry: text_of(entry)[:-3])))
-def test_what_makes_no_sense_says_which_file(text: str) -> None:
+def test_what_makes_no_sense_reports_which_file(text: str) -> None:
     with pytest.raises(DamagedJournalError, match=r"^pending\.json of nftop's journal") as caught:
         entry_of("pending.json", text)
     assert caught.value.reason in ("syntax", "checksum", "member", "number")
@@ -229,9 +229,9 @@ def test_a_folder_that_others_may_have_written_to_is_not_believed(
     (tmp_path / "nowhere").symlink_to(tmp_path / "nobody")
     (tmp_path / "file").write_text("")
     journal = FileJournal(tmp_path / name)
-    for look in (journal.pending, journal.history, journal.known, journal.holder):
+    for read in (journal.pending, journal.history, journal.known, journal.holder):
         with pytest.raises(DamagedJournalError, match=f"can't be read: {journal.folder} {why}"):
-            look()
+            read()
     with pytest.raises(DamagedJournalError, match=why), journal.hold():
         pass
     assert list((tmp_path / "closed").iterdir()) == []
@@ -276,7 +276,7 @@ def test_only_one_changes_the_host(journal: FileJournal) -> None:
     assert journal.holder() == ""
 
 
-def test_what_is_not_complete_says_whether_somebody_is_at_it(
+def test_what_is_not_complete_reports_whether_somebody_is_at_it(
     journal: FileJournal, snapshot: SnapshotAssertion
 ) -> None:
     assert (unfinished(journal), journal.holder()) == ("", "")

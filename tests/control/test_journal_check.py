@@ -18,7 +18,7 @@ from tests.command import wording
 from tests.control.test_journal import ONE
 
 
-def test_doctor_tells_what_is_not_complete(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_doctor_reports_what_is_not_complete(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     journal = FileJournal(tmp_path / "nftop")
     assert check(journal).reason is Reason.PRESENT
     assert notice(journal) == ""

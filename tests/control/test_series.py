@@ -379,12 +379,12 @@ def test_monitoring_groups_of_every_setting_are_created_once_and_removed() -> No
     tasks = [cell for cell in wish.proposal.base if cell.kind == "task"]
     before, serials = host.state(tasks), list[str]()
 
-    def look() -> None:
+    def observe() -> None:
         state = host.state(tasks)
         serials.append(state[Cell("monitor", "vpp", "nftop.a")])
         assert state[tasks[0]] == "tenant/nftop.b"
 
-    client = Client(before=dict.fromkeys(range(1, len(ORDER) + 1), look))
+    client = Client(before=dict.fromkeys(range(1, len(ORDER) + 1), observe))
     assert client.run(host, disk, wish).outcome == "reverted"
     assert [item.outcome for item in client.receipts[:-1]] == ["applied"] * 6
     assert len(serials) == len(ORDER) and len(set(serials)) == 1

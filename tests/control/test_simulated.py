@@ -65,7 +65,7 @@ class Clock:
 
 
 @dataclass
-class Desk:
+class SimulatedGate:
     """A simulated host of 16 CPUs, whose clock stands still, and its gate."""
 
     scenario: str = "noisy"
@@ -91,7 +91,7 @@ class Desk:
 
 
 def test_it_is_what_screens_and_commands_change() -> None:
-    gate: ClassGate = Desk().gate  # for the type checker above all
+    gate: ClassGate = SimulatedGate().gate  # for the type checker above all
     assert gate.host.where == CLASSES_PATH
     assert gate.writes(gate.propose([SHRINK])) == (
         f"echo 'L3:0=3' > {CLASSES_PATH}/tenant/schemata",
@@ -102,63 +102,63 @@ def test_it_is_what_screens_and_commands_change() -> None:
 
 
 def test_a_change_is_present_until_it_is_taken_back() -> None:
-    desk = Desk()
-    before = desk.state
-    pending = desk.gate.apply(desk.gate.propose([SHRINK]))
+    simulated = SimulatedGate()
+    before = simulated.state
+    pending = simulated.gate.apply(simulated.gate.propose([SHRINK]))
     assert pending.receipt.outcome == "applied"
-    assert desk.state[Cell("schemata", "tenant", "L3", 0)] == "3"
+    assert simulated.state[Cell("schemata", "tenant", "L3", 0)] == "3"
     assert pending.settled(0) is None
-    assert "under way" in unfinished(desk.gate.journal)
-    second = desk.gate.apply(desk.gate.propose([SetSchemata("vpp", "L3", ((0, 0x1),))]))
+    assert "under way" in unfinished(simulated.gate.journal)
+    second = simulated.gate.apply(simulated.gate.propose([SetSchemata("vpp", "L3", ((0, 0x1),))]))
     assert second.receipt.outcome == "refused", "one change at a time"
     assert pending.revert().outcome == "reverted"
     assert pending.keep().outcome == "reverted", "the first word counts"
-    assert desk.state == before
-    assert desk.gate.propose_undo() is None
-    assert [item.outcome for item in desk.gate.journal.history()] == ["reverted"]
+    assert simulated.state == before
+    assert simulated.gate.propose_undo() is None
+    assert [item.outcome for item in simulated.gate.journal.history()] == ["reverted"]
 
 
 def test_nobody_keeps_it_and_it_is_taken_back_by_itself() -> None:
-    desk = Desk()
-    before = desk.state
-    pending = desk.gate.apply(desk.gate.propose([SHRINK]), keep_within_s=0.01)
+    simulated = SimulatedGate()
+    before = simulated.state
+    pending = simulated.gate.apply(simulated.gate.propose([SHRINK]), keep_within_s=0.01)
     waiting.until(lambda: pending.settled(0) is not None)
     assert pending.receipt.outcome == "reverted"
     assert pending.keep().outcome == "reverted"
-    assert desk.state == before
+    assert simulated.state == before
 
 
 def test_what_is_kept_is_undone_and_all_of_it_reset() -> None:
-    desk = Desk()
-    before = desk.state
-    pending = desk.gate.apply(desk.gate.propose([SHRINK], ("nftop cat set",)))
+    simulated = SimulatedGate()
+    before = simulated.state
+    pending = simulated.gate.apply(simulated.gate.propose([SHRINK], ("nftop cat set",)))
     assert pending.keep().outcome == "kept"
     assert pending.revert().outcome == "kept", "the first word counts"
-    kept = desk.state
-    assert desk.keep(CreateGroup("nftop.a"), MoveCpus((Cpu(3),), "nftop.a")) == "kept"
-    planned = desk.gate.propose_undo()
+    kept = simulated.state
+    assert simulated.keep(CreateGroup("nftop.a"), MoveCpus((Cpu(3),), "nftop.a")) == "kept"
+    planned = simulated.gate.propose_undo()
     assert planned is not None
-    receipt = desk.gate.apply(planned[0], keep_within_s=None, undoes=planned[1]).receipt
-    assert (receipt.outcome, desk.state) == ("kept", kept)
-    planned = desk.gate.propose_reset()
+    receipt = simulated.gate.apply(planned[0], keep_within_s=None, undoes=planned[1]).receipt
+    assert (receipt.outcome, simulated.state) == ("kept", kept)
+    planned = simulated.gate.propose_reset()
     assert planned is not None
-    desk.gate.apply(planned[0], keep_within_s=None, undoes=planned[1])
-    assert desk.state == before
-    assert desk.gate.propose_reset() is None
+    simulated.gate.apply(planned[0], keep_within_s=None, undoes=planned[1])
+    assert simulated.state == before
+    assert simulated.gate.propose_reset() is None
 
 
 def test_another_s_change_since_the_preview_is_a_conflict() -> None:
-    desk = Desk()
-    proposal = desk.gate.propose([SHRINK])
-    desk.gate.host.do(
+    simulated = SimulatedGate()
+    proposal = simulated.gate.propose([SHRINK])
+    simulated.gate.host.do(
         ResctrlStep("schemata", "vpp", values={Cell("schemata", "vpp", "L3", 0): "1"})
     )
-    assert desk.gate.apply(proposal).receipt.outcome == "conflict"
-    assert desk.state[Cell("schemata", "tenant", "L3", 0)] == "fe"
+    assert simulated.gate.apply(proposal).receipt.outcome == "conflict"
+    assert simulated.state[Cell("schemata", "tenant", "L3", 0)] == "fe"
 
 
 def test_a_lock_that_another_holds() -> None:
-    host = Desk().gate.host
+    host = SimulatedGate().gate.host
     with host.lock(0.01), pytest.raises(LockedError), host.lock(0.01):
         pass
     with host.lock(0.01):
@@ -188,24 +188,24 @@ def mask(group: str, value: str, line: str = "L3", l3: int = 0) -> ResctrlStep:
     ],
 )
 def test_what_the_kernel_refuses_is_refused(step: ResctrlStep, why: str) -> None:
-    desk = Desk()
-    before = desk.state
+    simulated = SimulatedGate()
+    before = simulated.state
     with pytest.raises(RefusedError, match=f"the simulated kernel says: .*{why}"):
-        desk.gate.host.do(step)
-    assert desk.state == before
+        simulated.gate.host.do(step)
+    assert simulated.state == before
 
 
 def test_limits_on_memory_bandwidth_are_set_and_refused_with_mba() -> None:
-    desk = Desk(processor="gold-6252n")
-    desk.gate.host.do(mask("vpp", "50", "MB"))
-    assert desk.state[Cell("schemata", "vpp", "MB", 0)] == "50"
+    simulated = SimulatedGate(processor="gold-6252n")
+    simulated.gate.host.do(mask("vpp", "50", "MB"))
+    assert simulated.state[Cell("schemata", "vpp", "MB", 0)] == "50"
     with pytest.raises(RefusedError, match=r"out of range \[10,100\]"):
-        desk.gate.host.do(mask("vpp", "5", "MB"))
+        simulated.gate.host.do(mask("vpp", "5", "MB"))
 
 
 def test_masks_of_the_rdt_paper_fit_the_simulated_cache_unchanged() -> None:
     """Tables 3 and 8, for a processor of 20 ways too; Table 13's 0xFFFFF0 fits neither."""
-    desk = Desk()
+    simulated = SimulatedGate()
     every = [
         bits
         for table in printed_tables(paper="nfv_rdt")
@@ -215,47 +215,47 @@ def test_masks_of_the_rdt_paper_fit_the_simulated_cache_unchanged() -> None:
     ]
     assert len(every) == 16 + 6
     for bits in dict.fromkeys(every):
-        desk.gate.host.do(mask("vpp", bits.lower()))
-        assert int(desk.state[Cell("schemata", "vpp", "L3", 0)], 16) == int(bits, 16)
+        simulated.gate.host.do(mask("vpp", bits.lower()))
+        assert int(simulated.state[Cell("schemata", "vpp", "L3", 0)], 16) == int(bits, 16)
     with pytest.raises(RefusedError, match="out of range"):
-        desk.gate.host.do(mask("vpp", "fffff0"))
+        simulated.gate.host.do(mask("vpp", "fffff0"))
 
 
 def test_monitoring_groups_take_their_class_s_cpus_and_threads_only() -> None:
-    desk = Desk()
-    host = desk.gate.host
+    simulated = SimulatedGate()
+    host = simulated.gate.host
     host.do(ResctrlStep("mkdir", "vpp", "m"))
-    (cpu, *_) = desk.world.now().rdt.classes.cpus("vpp")
+    (cpu, *_) = simulated.world.now().rdt.classes.cpus("vpp")
     host.do(ResctrlStep("cpus", "vpp", "m", cpus=frozenset({int(cpu)})))
     with pytest.raises(RefusedError, match="belong to parent"):
         host.do(ResctrlStep("cpus", "vpp", "m", cpus=frozenset({0})))
-    thread = Cell("task", "", desk.world.now().rdt.classes.on_cpu[int(cpu)])
+    thread = Cell("task", "", simulated.world.now().rdt.classes.on_cpu[int(cpu)])
     with pytest.raises(RefusedError, match="different control group"):
         host.do(ResctrlStep("task", "vpp", "m", task=thread))
     host.do(ResctrlStep("task", "vpp", task=thread))
     host.do(ResctrlStep("task", "vpp", "m", task=thread))
-    assert desk.state[thread] == "vpp/m"
+    assert simulated.state[thread] == "vpp/m"
     host.do(ResctrlStep("task", "vpp", task=Cell("task", "", "1@1")))  # it has ended
-    assert desk.world.now().rdt.classes.cpus("vpp/m") == (cpu,)
+    assert simulated.world.now().rdt.classes.cpus("vpp/m") == (cpu,)
     host.do(ResctrlStep("rmdir", "vpp", "m"))
-    assert desk.state[thread] == "vpp"
+    assert simulated.state[thread] == "vpp"
 
 
 def test_classes_and_monitors_run_out() -> None:
-    desk = Desk()
-    host = desk.gate.host
+    simulated = SimulatedGate()
+    host = simulated.gate.host
     for number in range(16 - 4):
         host.do(ResctrlStep("mkdir", f"g{number}"))
     with pytest.raises(RefusedError, match="Out of CLOSIDs"):
         host.do(ResctrlStep("mkdir", "more"))
     metered = {Cell("monitor", ROOT, f"m{number}"): "" for number in range(176 - 16)}
-    desk.world.change(lambda now: numbered(now, {**now.state, **metered}, (0, 1)))
+    simulated.world.change(lambda now: numbered(now, {**now.state, **metered}, (0, 1)))
     with pytest.raises(RefusedError, match="Out of RMIDs"):
         host.do(ResctrlStep("mkdir", ROOT, "more"))
 
 
 def test_threads_of_its_processes() -> None:
-    host = Desk().gate.host
+    host = SimulatedGate().gate.host
     assert isinstance(host, SimulatedResctrl)
     every = sorted(int(name.partition("@")[0]) for name in host.tasks([ROOT], []))
     pid = every[0]
@@ -292,45 +292,45 @@ ACTION: st.SearchStrategy[Action] = st.one_of(
 def test_what_the_plan_allows_is_done_and_undone_to_the_last_cell(
     rounds: list[tuple[list[Action], int, bool]],
 ) -> None:
-    desk = Desk()
-    states = [desk.state]
-    counted = desk.world.now().rdt.model.counts(0)
+    simulated = SimulatedGate()
+    states = [simulated.state]
+    counted = simulated.world.now().rdt.model.counts(0)
     for actions, seconds, stays in rounds:
-        desk.clock.now_ns += seconds * S
+        simulated.clock.now_ns += seconds * S
         good: list[Action] = []
         for action in actions:
-            if not desk.gate.propose([*good, action]).refusals:
+            if not simulated.gate.propose([*good, action]).refusals:
                 good.append(action)
-        proposal = desk.gate.propose(good)
-        pending = desk.gate.apply(proposal)
+        proposal = simulated.gate.propose(good)
+        pending = simulated.gate.apply(proposal)
         if proposal.changes:
             assert pending.receipt.outcome == "applied", pending.receipt
             assert (pending.keep() if stays else pending.revert()).outcome in ("kept", "reverted")
         else:
             assert pending.receipt.outcome == "refused"
         if stays and proposal.changes:
-            states.append(desk.state)
-        assert desk.state == states[-1]
-        moment = desk.world.now()
+            states.append(simulated.state)
+        assert simulated.state == states[-1]
+        moment = simulated.world.now()
         now = moment.rdt.model.counts(moment.t_ns)
         assert (now >= counted).all()
         counted = now
-    while (planned := desk.gate.propose_undo()) is not None:
-        done = desk.gate.apply(planned[0], keep_within_s=None, undoes=planned[1]).receipt
+    while (planned := simulated.gate.propose_undo()) is not None:
+        done = simulated.gate.apply(planned[0], keep_within_s=None, undoes=planned[1]).receipt
         assert done.outcome == "kept", done
         states.pop()
-        assert desk.state == states[-1]
+        assert simulated.state == states[-1]
     assert len(states) == 1
 
 
 def test_what_was_long_ago_is_forgotten_but_counted() -> None:
-    desk = Desk()
-    whole = desk.world.now().rdt.model
+    simulated = SimulatedGate()
+    whole = simulated.world.now().rdt.model
     counted = whole.counts(0)
     for turn in range(8):
-        desk.clock.now_ns += 50 * S
-        assert desk.keep(SetSchemata("vpp", "L3", ((1, 1 + 2 * (turn % 2)),))) == "kept"
-        moment = desk.world.now()
+        simulated.clock.now_ns += 50 * S
+        assert simulated.keep(SetSchemata("vpp", "L3", ((1, 1 + 2 * (turn % 2)),))) == "kept"
+        moment = simulated.world.now()
         assert len(moment.rdt.stretches) == len(moment.rdt.model.starts_ns) <= 4
         now = moment.rdt.model.counts(moment.t_ns)
         assert (now >= counted).all()
@@ -338,7 +338,7 @@ def test_what_was_long_ago_is_forgotten_but_counted() -> None:
     # Nothing runs on that package that a mask of it would slow.
     assert np.allclose(counted[1:4], whole.counts(400 * S)[1:4], rtol=1e-12, atol=2)
     with pytest.raises(ValueError, match=r"starts at \d+ ns, not at 5"):
-        desk.world.now().rdt.model.counts(5)
+        simulated.world.now().rdt.model.counts(5)
 
 
 def test_readers_never_see_a_counter_step_back_while_it_changes() -> None:
@@ -357,40 +357,45 @@ def test_readers_never_see_a_counter_step_back_while_it_changes() -> None:
 
 
 def test_no_word_of_it_is_a_command_for_a_real_host() -> None:
-    desk = Desk()
+    simulated = SimulatedGate()
     draft, _ = drafts.ask(
-        drafts.begin(desk.gate.host.state(), desk.gate.host.rules(), desk.gate.program), [SHRINK]
+        drafts.begin(
+            simulated.gate.host.state(), simulated.gate.host.rules(), simulated.gate.program
+        ),
+        [SHRINK],
     )
     assert draft.plan.commands == (
         "nftop demo --scenario noisy --cpus 16 cat set --group tenant --l3 0=3",
     )
-    pending = desk.gate.apply(desk.gate.propose(drafts.actions(draft), draft.plan.commands))
-    under_way = unfinished(desk.gate.journal)
+    pending = simulated.gate.apply(
+        simulated.gate.propose(drafts.actions(draft), draft.plan.commands)
+    )
+    under_way = unfinished(simulated.gate.journal)
     kept = pending.keep()
     assert kept.sentences == ("it is done",)
-    planned = desk.gate.propose_undo()
+    planned = simulated.gate.propose_undo()
     assert planned is not None
-    undone = desk.gate.apply(planned[0], keep_within_s=None, undoes=planned[1]).receipt
+    undone = simulated.gate.apply(planned[0], keep_within_s=None, undoes=planned[1]).receipt
     assert undone.outcome == "kept"
     message = "; ".join((under_way, *planned[0].commands, *kept.sentences, *undone.sentences))
     assert "nftop" not in message
 
 
 def test_no_guard_of_a_real_host_takes_its_changes(snapshot: SnapshotAssertion) -> None:
-    desk = Desk()
-    wrong = replace(desk.gate, begin=start_guard)
+    simulated = SimulatedGate()
+    wrong = replace(simulated.gate, begin=start_guard)
     with pytest.raises(TypeError, match=r"/SIMULATED/resctrl has no journal"):
         wrong.apply(wrong.propose([SHRINK]))
-    other = Desk().gate.apply(desk.gate.propose([SHRINK]), keep_within_s=None).receipt
+    other = SimulatedGate().gate.apply(simulated.gate.propose([SHRINK]), keep_within_s=None).receipt
     assert other.outcome == "conflict"
     assert other.sentences[0] == snapshot
 
 
 def test_a_failing_guard_reports_the_failure_to_its_client() -> None:
-    desk = Desk()
+    simulated = SimulatedGate()
     journal = Wordless()
     pending = ThreadGuardedChange(
-        desk.gate.host, journal, desk.gate.propose([SHRINK]), Requester("me"), None
+        simulated.gate.host, journal, simulated.gate.propose([SHRINK]), Requester("me"), None
     )
     assert pending.receipt == Receipt("failed", ("RuntimeError: no journal today",))
     assert pending.settled(0) == pending.receipt
@@ -407,32 +412,35 @@ IO_ON = SetIoWays(True, ((0, 0x600), (1, 0x003)))
 
 
 def test_ways_of_io_are_set_where_the_processor_has_it() -> None:
-    desk = Desk(processor="gold-6252n")
-    before = desk.state
-    assert desk.keep(IO_ON) == "kept"
-    assert desk.state[Cell("io_cbm", "", "L3", 1)] == "3"
-    table = resctrl_table(desk.world.now().rdt, 6 * S)
+    simulated = SimulatedGate(processor="gold-6252n")
+    before = simulated.state
+    assert simulated.keep(IO_ON) == "kept"
+    assert simulated.state[Cell("io_cbm", "", "L3", 1)] == "3"
+    table = resctrl_table(simulated.world.now().rdt, 6 * S)
     assert table.limits.io_alloc
     assert table.limits.closids == 7
     assert [domain.io for domain in table.domains] == [
         IoWays(Cbm(bits, 11), "io_alloc") for bits in (0x600, 3)
     ]
     assert table.domains[1].usage == "HH0000SSSXX"
-    undo = desk.gate.propose_undo()
+    undo = simulated.gate.propose_undo()
     assert undo is not None
-    assert desk.gate.apply(*undo[:1], keep_within_s=None, undoes=undo[1]).receipt.outcome == "kept"
-    assert desk.state == before
-    assert Desk().gate.propose([IO_ON]).refusals == (NO_IO_ALLOC.message,)
+    assert (
+        simulated.gate.apply(*undo[:1], keep_within_s=None, undoes=undo[1]).receipt.outcome
+        == "kept"
+    )
+    assert simulated.state == before
+    assert SimulatedGate().gate.propose([IO_ON]).refusals == (NO_IO_ALLOC.message,)
 
 
 def test_io_and_groups_compete_for_classes() -> None:
-    desk = Desk(processor="gold-6252n")
-    free = 8 - len(desk.world.now().rdt.classes.clos)
-    assert desk.keep(*(CreateGroup(f"nftop.{n}") for n in range(free))) == "kept"
-    host = desk.gate.host
+    simulated = SimulatedGate(processor="gold-6252n")
+    free = 8 - len(simulated.world.now().rdt.classes.clos)
+    assert simulated.keep(*(CreateGroup(f"nftop.{n}") for n in range(free))) == "kept"
+    host = simulated.gate.host
     with pytest.raises(RefusedError, match="used by nftop"):
         host.do(ResctrlStep("io_alloc", "/", values={Cell("io_alloc", "", "L3"): "enabled"}))
-    assert desk.keep(RemoveGroup(f"nftop.{free - 1}"), IO_ON) == "kept"
-    assert desk.gate.propose([CreateGroup("nftop.z")]).refusals
+    assert simulated.keep(RemoveGroup(f"nftop.{free - 1}"), IO_ON) == "kept"
+    assert simulated.gate.propose([CreateGroup("nftop.z")]).refusals
     with pytest.raises(RefusedError, match="Out of CLOSIDs"):
         host.do(ResctrlStep("mkdir", "nftop.z"))

@@ -103,7 +103,7 @@ def test_what_changed_since_the_preview_is_a_conflict_and_nothing_is_written(
 
 
 @pytest.mark.parametrize(
-    "deed",
+    "operation",
     [
         lambda lab: lab.echo("exclusive", "/vpp/mode"),
         lambda lab: lab.echo("1-2", "/vpp/cpus_list"),
@@ -113,13 +113,13 @@ def test_what_changed_since_the_preview_is_a_conflict_and_nothing_is_written(
         lambda lab: (lab.rmdir("/vpp"), lab.mkdir("/vpp"), lab.echo("1-3", "/vpp/cpus_list")),
     ],
 )
-def test_whatever_it_is_that_changed(deed: object) -> None:
+def test_whatever_it_is_that_changed(operation: object) -> None:
     host, disk = one_group(), Disk()
     host.lab.echo("L3:0=700;1=700", "/schemata")
     host.lab.echo("L3:0=f;1=f", "/vpp/schemata")
     proposal = planned(host, [SET])
-    assert callable(deed)
-    deed(host.lab)
+    assert callable(operation)
+    operation(host.lab)
     count = host.lab.tree.changes
     receipt, _ = apply(host, memory(disk), proposal, REQUESTED)
     assert receipt.outcome == "conflict"
@@ -367,7 +367,7 @@ def test_the_way_back_shows_its_effects_too(snapshot: SnapshotAssertion) -> None
         assert result[0].effects[:2] == snapshot
 
 
-def test_the_guard_looks_itself_whether_a_group_is_to_be_touched() -> None:
+def test_the_guard_checks_itself_whether_a_group_is_to_be_touched() -> None:
     host, disk = one_group(), Disk()
     host = LockedGroup(host.lab)
     cell = Cell("schemata", "vpp", "L3", 0)

@@ -88,7 +88,7 @@ def test_an_unknown_network_function_is_refused() -> None:
         planned([SetSchemata("tenant", "L3", ((0, 0x1),))], watch=("nobody",))
 
 
-def test_a_refused_proposal_says_why() -> None:
+def test_a_refused_proposal_reports_why() -> None:
     frame, _ = demo()
     with pytest.raises(SweepError, match="because"):
         plan_trial(TrialRequest("B"), frame, Proposal({}, (), refusals=("because",)))

@@ -44,8 +44,8 @@ def series(value: float = 1.0, /, **labels: str) -> FleetSeries:
     return FleetSeries(msgspec.convert(labels, FleetLabels), value)
 
 
-def sample(**parts: tuple[FleetSeries, ...]) -> FleetSample:
-    return FleetSample(0, 0, WALL_S, 0.0, 0, parts)
+def sample(**families: tuple[FleetSeries, ...]) -> FleetSample:
+    return FleetSample(0, 0, WALL_S, 0.0, 0, families)
 
 
 def test_numbers_are_those_of_the_hosts() -> None:
@@ -304,8 +304,8 @@ def test_any_series_give_a_frame_and_a_screen(
 ) -> None:
     state = FleetState()
     status = FleetStatus("prom", 10.0, 3 * S)
-    for parts in samples:
-        read = sample(**{key: tuple(rows) for key, rows in parts.items()})
+    for families in samples:
+        read = sample(**{key: tuple(rows) for key, rows in families.items()})
         state, frame = step(state, replace(read, evaluated_s=evaluated_s))
         rows = fleet_rows(frame, FleetOrder())
         assert len({row.key for row in rows if row.nf is not None}) == len(frame.nfs)

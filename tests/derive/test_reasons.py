@@ -89,7 +89,7 @@ def test_an_application_that_is_gone_leaves_at_once() -> None:
     assert reason(cpu(frame, "rx_packets_per_s")) is Reason.UNDEFINED
 
 
-def test_a_poller_without_statistics_says_so() -> None:
+def test_a_poller_without_statistics_reports_it() -> None:
     frame = fold(START, tick(1), tick(2))[-1]
     assert frame.cpus.thread[1] == "rte-worker-1"
     assert frame.cpus.nf[1] == "dpdk-testpmd"

@@ -212,11 +212,11 @@ def test_drops_that_vpps_main_thread_books_are_those_of_the_only_receiver() -> N
 def test_drops_of_a_switchs_ports_are_its_only_pmds() -> None:
     def at(second: int, *pmds: int, missed: int) -> Any:
         sample = ovs(second, *(working(item, second, 10**7, 1.0) for item in pmds))
-        twin = app(
+        duplicate = app(
             second * S, port(rx=10**7 * second, rx_missed=missed * second), pid=PID,
             start_ticks=switch(second).start_ticks, prefix="ovs",
         )  # fmt: skip
-        reading = replace(sample.readings["ovs"], value=table(twin))
+        reading = replace(sample.readings["ovs"], value=table(duplicate))
         return replace(sample, readings={**sample.readings, "dpdk": reading})
 
     alone = fold(START, at(1, 1, missed=10**6), at(2, 1, missed=10**6))[-1]

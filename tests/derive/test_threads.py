@@ -89,7 +89,7 @@ def test_a_poller_that_is_switched_out_on_a_nohz_full_cpu_is_measured_again() ->
     assert last.polls is True
 
 
-def test_without_schedstat_clock_ticks_tell_a_poller() -> None:
+def test_without_schedstat_clock_ticks_report_a_poller() -> None:
     rows = [thread(read_at_ns=n * S, run_ns=n * S, wait_ns=None) for n in range(3)]
     last = follow(rows)[-1]
     assert last.run_ratio == 1.0 and last.polls is True

@@ -53,22 +53,22 @@ A rule is muted, or gets another limit, with `m` and `l` on the findings page (`
 
 def metrics_page() -> str:
     """`docs/metrics.md`: a section per scope, and in it every metric."""
-    parts = [_METRICS_HEAD]
+    sections = [_METRICS_HEAD]
     for scope, title in SCOPES.items():
-        parts.append(f"## {title}")
-        parts += [_metric(metric) for metric in EXPLAINED if metric.scope == scope]
-    return "\n\n".join(parts) + "\n"
+        sections.append(f"## {title}")
+        sections += [_metric(metric) for metric in EXPLAINED if metric.scope == scope]
+    return "\n\n".join(sections) + "\n"
 
 
 def rules_page() -> str:
     """`docs/rules.md`: every rule, the most severe first."""
-    parts = [_RULES_HEAD]
+    sections = [_RULES_HEAD]
     for rule in all_rules():
         facts = [
             f"- {label}: {_text(text)}" for label, text in rule_facts(rule) if label != "setting"
         ]
-        parts.append("\n".join([f"## {rule.id}", "", f"{_text(rule.title)}.", "", *facts]))
-    return "\n\n".join(parts) + "\n"
+        sections.append("\n".join([f"## {rule.id}", "", f"{_text(rule.title)}.", "", *facts]))
+    return "\n\n".join(sections) + "\n"
 
 
 PAGES: dict[str, Callable[[], str]] = {"metrics.md": metrics_page, "rules.md": rules_page}

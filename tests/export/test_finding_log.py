@@ -109,7 +109,7 @@ def test_at_the_start_a_missing_receiver_is_reported_once(
     assert capsys.readouterr().err == ""
 
 
-def test_without_a_receiver_it_says_so_and_goes_on(tmp_path: Path) -> None:
+def test_without_a_receiver_it_reports_it_and_goes_on(tmp_path: Path) -> None:
     sender = FindingLog("syslog", "x", str(tmp_path / "absent"))
     sender.put(FINDING, WALL_NS, 1)
     assert "No such file" in sender.problem and sender.left_out == 1

@@ -126,7 +126,7 @@ def test_it_has_the_incident_the_change_and_its_verdict(data: ReportData) -> Non
     assert [event.incident.kind for event in incidents if event.incident] == ["neighbour"]
     assert incidents[0].begin_ns < data.events[kinds.index("change")].begin_ns
     (judged,) = data.verdicts
-    words = {item.name: item.word for item in judged.verdict.parts if item.kind == "nf"}
+    words = {item.name: item.word for item in judged.verdict.sections if item.kind == "nf"}
     assert words["vpp"] == "better"
 
 
@@ -355,7 +355,7 @@ def test_the_command_writes_a_new_file(recording: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.real
-def test_a_browser_shows_it_and_asks_nobody(recording: Path, tmp_path: Path) -> None:
+def test_a_browser_shows_it_and_requests_nothing(recording: Path, tmp_path: Path) -> None:
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if browser is None:
         pytest.skip("chromium is not installed")

@@ -14,7 +14,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.sources.runtime.helper import ProgramOutput
 from tests.control.hosts import Death
 from tests.control.sst_trees import NOMINAL, make_tree
-from tests.isst.tool import NAME, Domain, State, Tool, banner, twins_of
+from tests.isst.tool import NAME, Domain, State, Tool, banner, siblings_of
 
 HUNG = f"{NAME} did not end within 10 s"
 
@@ -47,7 +47,7 @@ def make_tool(root: Path, *, split: bool = False) -> Tool:
     else:
         domains = [Domain(0, [0, 1, 4, 5], [1, 5]), Domain(1, [2, 3, 6, 7], [2, 6])]
     state = State(domains, dict.fromkeys(range(4), 3))
-    return Tool(state, twins_of(range(8), 4), root / cpufreq.FOLDER)
+    return Tool(state, siblings_of(range(8), 4), root / cpufreq.FOLDER)
 
 
 def component(root: Path, tool: Tool, death: Death | None = None) -> FakeSpeedSelect:

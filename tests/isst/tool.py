@@ -64,18 +64,18 @@ class State:
 class Tool:
     """Attributes.
 
-    state: of the hardware. twins: by CPU the lowest of its core. tree: of cpufreq, where there is
-    one. trouble: what happens to each call that sets something: `fail`, `lie`, `silent`, `part`,
-    `hang-before`, `hang-after`, `die-before`, `die-after`. deaf: read-outs hang. mute: keys that it
-    does not report. requested: every call.
+    state: of the hardware. siblings: by CPU the lowest of its core. tree: of cpufreq, if any.
+    trouble: what happens to each call that sets something: `fail`, `lie`, `silent`, `part`,
+    `hang-before`, `hang-after`, `die-before`, `die-after`. hangs_on_reads: read-outs hang.
+    silent_about: keys that it does not report. requested: every call.
     """
 
     state: State
-    twins: Mapping[int, int]
+    siblings: Mapping[int, int]
     tree: Path | None = None
     trouble: str = ""
-    deaf: bool = False
-    mute: frozenset[str] = frozenset()
+    hangs_on_reads: bool = False
+    silent_about: frozenset[str] = frozenset()
     requested: list[tuple[str, ...]] = field(default_factory=list)
 
     def call(self, words: Sequence[str]) -> tuple[str, dict[str, Any]]:
@@ -86,7 +86,7 @@ class Tool:
             return "", {}
         if command[1] in ("enable", "disable", "assoc"):
             return self._set(options, command)
-        return ("hang" if self.deaf else ""), self._reported(options, command)
+        return ("hang" if self.hangs_on_reads else ""), self._reported(options, command)
 
     def _reported(self, options: Mapping[str, str], command: Sequence[str]) -> dict[str, Any]:
         match command[:2]:
@@ -98,8 +98,8 @@ class Tool:
             case ["core-power", "get-assoc"]:
                 return {
                     self._home(cpu).of(cpu): {
-                        "get-assoc": {} if "clos" in self.mute
-                        else {"clos": str(self.state.classes[self.twins[cpu]])}
+                        "get-assoc": {} if "clos" in self.silent_about
+                        else {"clos": str(self.state.classes[self.siblings[cpu]])}
                     }
                     for cpu in parse_cpu_list(options["-c"])
                 }  # fmt: skip
@@ -127,7 +127,7 @@ class Tool:
                     "low-priority-base-frequency(MHz)": str(LOW),
                 }
             result[f"perf-profile-level-{level}"] = {
-                key: value for key, value in values.items() if key not in self.mute
+                key: value for key, value in values.items() if key not in self.silent_about
             }
         return result
 
@@ -147,7 +147,7 @@ class Tool:
             if command[0] == "base-freq":
                 self._switch(self._home(cpu), on=command[1] == "enable")
             else:
-                self.state.classes[self.twins[cpu]] = int(options["--clos"])
+                self.state.classes[self.siblings[cpu]] = int(options["--clos"])
         message = {self._home(cpu).of(cpu): {command[0]: {command[1]: "success"}} for cpu in cpus}
         return (trouble if trouble in ("hang", "die") else ""), message
 
@@ -192,7 +192,7 @@ def banner(model: int) -> str:
     return f"Intel(R) Speed Select Technology\nExecuting on CPU model:{model}[0x{model:x}]\n"
 
 
-def twins_of(cpus: Iterable[int], half: int) -> dict[int, int]:
+def siblings_of(cpus: Iterable[int], half: int) -> dict[int, int]:
     """Of a host where CPU n and n + half are one core."""
     return {cpu: cpu % half for cpu in cpus}
 
@@ -202,7 +202,7 @@ def save(path: Path, tool: Tool) -> None:
     domains = [vars(domain) for domain in tool.state.domains]
     raw = {
         "domains": domains, "classes": tool.state.classes, "model": tool.state.model,
-        "twins": tool.twins, "trouble": tool.trouble, "deaf": tool.deaf,
+        "siblings": tool.siblings, "trouble": tool.trouble, "hangs_on_reads": tool.hangs_on_reads,
         "tree": None if tool.tree is None else str(tool.tree),
     }  # fmt: skip
     path.write_text(json.dumps(raw))
@@ -216,9 +216,9 @@ def load(path: Path) -> Tool:
         {int(cpu): number for cpu, number in raw["classes"].items()},
         raw["model"],
     )
-    twins = {int(cpu): twin for cpu, twin in raw["twins"].items()}
+    siblings = {int(cpu): sibling for cpu, sibling in raw["siblings"].items()}
     tree = None if raw["tree"] is None else Path(raw["tree"])
-    return Tool(state, twins, tree, raw["trouble"], raw["deaf"])
+    return Tool(state, siblings, tree, raw["trouble"], raw["hangs_on_reads"])
 
 
 def install(root: Path, tool: Tool, folder: str = "usr/sbin") -> Path:

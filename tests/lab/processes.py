@@ -89,12 +89,12 @@ def _init(options: Options, alive: int, restored: Collection[int]) -> int:
         namespace.mount_resctrl()
     if not options.offered:
         namespace.RESCTRL.rmdir()
-    named, tell = os.pipe()
+    named, report = os.pipe()
     supervisor = os.fork()
     if supervisor == 0:
         os.close(named)
-        _as_child("lab-supervisor", lambda: _supervisor(options, tell, restored))
-    os.close(tell)
+        _as_child("lab-supervisor", lambda: _supervisor(options, report, restored))
+    os.close(report)
     with os.fdopen(named) as name:
         command = int(name.readline() or 0)
     return _wait(
@@ -104,10 +104,10 @@ def _init(options: Options, alive: int, restored: Collection[int]) -> int:
     )
 
 
-def _supervisor(options: Options, tell: int, restored: Collection[int]) -> int:
+def _supervisor(options: Options, report: int, restored: Collection[int]) -> int:
     def started() -> None:
-        os.write(tell, f"{os.getpid()}\n".encode())
-        os.close(tell)
+        os.write(report, f"{os.getpid()}\n".encode())
+        os.close(report)
         signal.pthread_sigmask(signal.SIG_SETMASK, restored)
 
     # perf(1) asks the CPU itself, whose answer nobody can change, unless it is told.
@@ -162,7 +162,7 @@ def _server(options: Options, reported: int) -> int:
 
     pipe = os.fdopen(reported, "w")
 
-    def tell(answer: Mapping[str, object]) -> None:
+    def report(answer: Mapping[str, object]) -> None:
         pipe.write(f"{json.dumps(answer)}\n")
         pipe.close()
 
@@ -178,11 +178,11 @@ def _server(options: Options, reported: int) -> int:
         for folder in static:
             write_folder(location(folder), folder)
         targets = [str(folder.target) for folder in static]
-        serve(trees(host, rewrite), namespace.LIVE, lambda: tell({"targets": targets}))
+        serve(trees(host, rewrite), namespace.LIVE, lambda: report({"targets": targets}))
     except (ValueError, OSError, ImportError, RuntimeError) as error:
         if pipe.closed:
             return _fail(f"its server: {error}")
-        tell({"problem": str(error)})
+        report({"problem": str(error)})
     return FAILED
 
 

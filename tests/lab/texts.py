@@ -60,9 +60,9 @@ class TextTree:
         self._texts = texts
         self._folders: dict[str, dict[str, None]] = {"": {}}
         for path in (*texts, *empty):
-            parts = path.split("/")
-            for depth, name in enumerate(parts):
-                self._folders.setdefault("/".join(parts[:depth]), {})[name] = None
+            segments = path.split("/")
+            for depth, name in enumerate(segments):
+                self._folders.setdefault("/".join(segments[:depth]), {})[name] = None
         for path in empty:
             self._folders.setdefault(path, {})
         every = (*self._folders, *texts)

@@ -63,8 +63,8 @@ def texts(node: ast.expr, module: ModuleType, scope: ast.AST, tree: ast.Module) 
     if isinstance(node, ast.FormattedValue):
         return texts(node.value, module, scope, tree) or ["1"]
     if isinstance(node, ast.JoinedStr):
-        parts = [texts(item, module, scope, tree) for item in node.values]
-        return ["".join(item) for item in product(*parts)]
+        pieces = [texts(item, module, scope, tree) for item in node.values]
+        return ["".join(item) for item in product(*pieces)]
     if isinstance(node, ast.IfExp):
         return texts(node.body, module, scope, tree) + texts(node.orelse, module, scope, tree)
     if isinstance(node, ast.Name):

@@ -20,7 +20,7 @@ def test_the_numbers_recordings_keep_never_change() -> None:
     assert [int(reason) for reason in Reason] == list(range(11))
 
 
-def test_missing_needs_a_reason_and_says_the_most_it_knows() -> None:
+def test_missing_needs_a_reason_and_reports_the_most_it_knows() -> None:
     with pytest.raises(ValueError, match="needs a reason"):
         Missing(Reason.PRESENT)
     assert Missing(Reason.TAKEN).message == Reason.TAKEN.sentence

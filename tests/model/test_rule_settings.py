@@ -20,7 +20,7 @@ def test_a_setting_of_an_nf_comes_before_that_of_all() -> None:
     assert settings.of("drops", "vpp") == RuleSetting("drops", "vpp")
 
 
-def test_limit_and_mute_are_independent_and_taken_back() -> None:
+def test_limit_and_muting_are_independent_and_taken_back() -> None:
     settings = NO_SETTINGS.with_limit("drops", 10.0, "vpp").with_muted("drops", "vpp")
     assert settings.of("drops", "vpp") == RuleSetting("drops", "vpp", muted=True, limit=10.0)
     settings = settings.with_muted("drops", "vpp", muted=False)

@@ -131,7 +131,7 @@ def test_changes_are_reported_in_the_second_paper() -> None:
         ("Metric lower by 4 to 14 points", "tma.backend_bound", "vpp_l2_mac", True, -14, -4),
     ],
 )
-def test_a_change_is_what_a_sentence_says(
+def test_a_change_is_what_a_sentence_reports(
     output: str, metric: str, workload: str, smt: bool, low: int | None, high: int | None
 ) -> None:
     assert output in re.sub(r"\s+", " ", " ".join(paper(1)))

@@ -21,7 +21,7 @@ RUNS = [row for row in rows() if row.paper == "fdio_broadwell"]
 MEASURED = [row for row in RUNS if "cpp" in row.figures]
 TOP_DOWN = [row for row in RUNS if "tma.retiring" in row.figures]
 SEVERAL = [row for row in RUNS if row.cores > 1]
-PARTS = {
+COMPONENTS = {
     "tma.retiring": ("tma.light_operations", "tma.heavy_operations"),
     "tma.bad_speculation": ("tma.branch_mispredicts", "tma.machine_clears"),
     "tma.frontend_bound": ("tma.fetch_latency", "tma.fetch_bandwidth"),
@@ -59,14 +59,14 @@ def test_every_table_is_present_with_all_its_rows() -> None:
 
 @pytest.mark.parametrize("row", TOP_DOWN, ids=named)
 def test_level_1_nodes_add_up_to_all_slots(row: PaperRow) -> None:
-    spans = [limits(row.figures[name]) for name in PARTS]
+    spans = [limits(row.figures[name]) for name in COMPONENTS]
     assert meet((sum(low for low, _ in spans), sum(high for _, high in spans)), (1.0, 1.0))
 
 
-@pytest.mark.parametrize("whole", PARTS)
+@pytest.mark.parametrize("whole", COMPONENTS)
 @pytest.mark.parametrize("row", TOP_DOWN, ids=named)
-def test_the_parts_of_a_node_are_the_node(row: PaperRow, whole: str) -> None:
-    spans = [limits(row.figures[name]) for name in PARTS[whole]]
+def test_the_components_of_a_node_are_the_node(row: PaperRow, whole: str) -> None:
+    spans = [limits(row.figures[name]) for name in COMPONENTS[whole]]
     summed = (sum(low for low, _ in spans), sum(high for _, high in spans))
     if (row.workload, row.smt, whole) == ("coremark", True, "tma.backend_bound"):
         # The paper's own slip, in both of the tables that print it: 0.2 are missing.
@@ -120,7 +120,7 @@ def test_what_is_computed_follows_from_what_is_printed(row: PaperRow) -> None:
 
 
 @pytest.mark.parametrize("row", SEVERAL, ids=named)
-def test_four_cores_are_of_the_cpu_that_the_note_says(row: PaperRow) -> None:
+def test_four_cores_are_of_the_cpu_that_the_note_reports(row: PaperRow) -> None:
     """Not more than four of that CPU's single cores, and within 6 % of it as the note says."""
     one = next(
         item
@@ -193,7 +193,7 @@ def test_repairs_are_stated() -> None:
         assert cell.scanned in ("", cell.printed.replace(".", ""))
 
 
-def test_a_cell_without_a_number_says_so() -> None:
+def test_a_cell_without_a_number_reports_it() -> None:
     without = [(table.number, row.workload, cell.metric) for table, row, cell in every_cell()
                if cell.value is None]  # fmt: skip
     assert without == [(n, "coremark", m) for n in (4, 5) for m in ("ipp", "ipp", "cpp", "cpp")]

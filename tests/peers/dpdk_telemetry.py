@@ -237,7 +237,7 @@ def _normal(server: Server, client: socket.socket, question: str) -> None:
     client.send(server.answer(question))
 
 
-def _mute(server: Server, client: socket.socket, question: str) -> None:
+def _silent(server: Server, client: socket.socket, question: str) -> None:
     """Hold every answer back until told to behave otherwise."""
     answer = server.answer(question)
     server.wait_while("mute")
@@ -281,7 +281,7 @@ def _closes(server: Server, client: socket.socket, question: str) -> None:
     client.shutdown(socket.SHUT_RDWR)
 
 
-def _says(value: bytes) -> Behaviour:
+def _replies(value: bytes) -> Behaviour:
     """Answer every counter with `value`, everything else as it should be."""
 
     def behave(server: Server, client: socket.socket, question: str) -> None:
@@ -304,7 +304,7 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "normal": _normal,
     "silent": _normal,  # does not greet
     "full": _normal,  # closes before it greets
-    "mute": _mute,
+    "mute": _silent,
     "slow": _slow,
     "huge": _huge,
     "twice": _twice,
@@ -315,13 +315,13 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "half": _sends(b'{"/ethdev/list":[0,'),
     "nested": _sends(b'{"/ethdev/list":' + b"[" * 15_000),
     "not an object": _sends(b"[1]"),
-    "dict": _says(b'{"value":1}'),
-    "text": _says(b'"12"'),
-    "negative": _says(b"-1"),
-    "too large": _says(b"18446744073709551616"),
-    "NaN": _says(b"NaN"),
-    "float": _says(b"1.5"),
-    "true": _says(b"true"),
+    "dict": _replies(b'{"value":1}'),
+    "text": _replies(b'"12"'),
+    "negative": _replies(b"-1"),
+    "too large": _replies(b"18446744073709551616"),
+    "NaN": _replies(b"NaN"),
+    "float": _replies(b"1.5"),
+    "true": _replies(b"true"),
 }
 
 

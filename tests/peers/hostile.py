@@ -31,7 +31,7 @@ def attacker(listener: socket.socket, serve: Serve, uid: int = UID) -> Iterator[
 
     `serve` handles each connection in a process of its own. Yields the pid.
     """
-    ready, tell = os.pipe()
+    ready, report = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
@@ -40,7 +40,7 @@ def attacker(listener: socket.socket, serve: Serve, uid: int = UID) -> Iterator[
             os.setuid(uid)
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)
             listener.listen(64)
-            os.write(tell, b"x")
+            os.write(report, b"x")
             while True:
                 client, _ = listener.accept()
                 if os.fork() == 0:
@@ -57,7 +57,7 @@ def attacker(listener: socket.socket, serve: Serve, uid: int = UID) -> Iterator[
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         os.close(ready)
-        os.close(tell)
+        os.close(report)
 
 
 @contextlib.contextmanager
@@ -127,13 +127,17 @@ def floods(client: socket.socket) -> None:
             client.sendall(b'{"a":[]},' * 7000)
 
 
-def lies(client: socket.socket) -> None:
+def invalid_lengths(client: socket.socket) -> None:
     """Says that it is root's daemon, and counts what it likes."""
     number = 0
     with contextlib.suppress(OSError, ValueError):
         while data := client.recv(1 << 16):
             for _ in range(data.count(b'"method"')):
-                text = "ovs-vswitchd (Open vSwitch) 3.5.0" if number == 0 else _LIE % (number << 40)
+                text = (
+                    "ovs-vswitchd (Open vSwitch) 3.5.0"
+                    if number == 0
+                    else _INVALID % (number << 40)
+                )
                 reply = {"id": number, "result": text, "error": None}
                 client.sendall(json.dumps(reply).encode())
                 number += 1
@@ -152,18 +156,18 @@ def gluts(client: socket.socket) -> None:
 
 
 _GLUT = 2_000_000
-_LIE = """pmd thread numa_id 0 core_id 1:
+_INVALID = """pmd thread numa_id 0 core_id 1:
   packets received: %d
   packet recirculations: 0
   emc hits: 0
 """
-KINDS: tuple[Serve, ...] = (hangs, dribbles, floods, lies, gluts, gluts)
+KINDS: tuple[Serve, ...] = (hangs, dribbles, floods, invalid_lengths, gluts, gluts)
 
 
 ACCEPTED, RECEIVED = b"a", b"r"
 
 
-def open_and_close(port: int, uid: int, tell: int) -> NoReturn:
+def open_and_close(port: int, uid: int, report: int) -> NoReturn:
     """As user `uid`, listen on a port of 127.0.0.1 for 0.8 ms at a time, 0.8 ms apart.
 
     Writes ACCEPTED to the descriptor `tell` for each connection, RECEIVED if it got a request.
@@ -180,8 +184,8 @@ def open_and_close(port: int, uid: int, tell: int) -> NoReturn:
                 listener.settimeout(0.0008)
                 client, _ = listener.accept()
                 with client:
-                    os.write(tell, ACCEPTED)
+                    os.write(report, ACCEPTED)
                     client.settimeout(60.0)
                     if client.recv(4096):
-                        os.write(tell, RECEIVED)
+                        os.write(report, RECEIVED)
         time.sleep(0.0008)

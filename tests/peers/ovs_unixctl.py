@@ -190,7 +190,7 @@ def _normal(server: Server, client: socket.socket, request: Request) -> None:
     client.sendall(server.answer(request["id"], request["method"]))
 
 
-def _mute(server: Server, client: socket.socket, request: Request) -> None:
+def _silent(server: Server, client: socket.socket, request: Request) -> None:
     """Hold every answer back until told to behave otherwise."""
     answer = server.answer(request["id"], request["method"])
     server.wait_while("mute")
@@ -259,7 +259,7 @@ def _sends(raw: bytes) -> Behaviour:
     return behave
 
 
-def _says(text: Any) -> Behaviour:
+def _replies(text: Any) -> Behaviour:
     """This is the result of every command but `version`."""
 
     def behave(server: Server, client: socket.socket, request: Request) -> None:
@@ -300,7 +300,7 @@ def _several(server: Server, client: socket.socket, request: Request) -> None:
 
 BEHAVIOURS: dict[str, Behaviour] = {
     "normal": _normal,
-    "mute": _mute,
+    "mute": _silent,
     "stuck": _stuck,
     "slow": _slow,
     "dribbling": _dribbling,
@@ -318,14 +318,14 @@ BEHAVIOURS: dict[str, Behaviour] = {
     "nested": _sends(b'{"id":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
     "nothing": _sends(b"{}"),
     "no result": _sends(b'{"id":1,"error":null}'),
-    "number": _says(7),
-    "object": _says({"reply-format": "plain", "reply": ""}),
-    "null": _says(None),
-    "no number": _says("pmd thread numa_id 0 core_id 1:\n  packets received: many\n"),
-    "negative": _says("pmd thread numa_id 0 core_id 1:\n  packets received: -1\n"),
-    "too large": _says(f"pmd thread numa_id 0 core_id 1:\n  packets received: {1 << 64}\n"),
-    "no core": _says("pmd thread numa_id 0:\n  packets received: 1\n"),
-    "twice": _says("pmd thread numa_id 0 core_id 1:\n" * 2),
+    "number": _replies(7),
+    "object": _replies({"reply-format": "plain", "reply": ""}),
+    "null": _replies(None),
+    "no number": _replies("pmd thread numa_id 0 core_id 1:\n  packets received: many\n"),
+    "negative": _replies("pmd thread numa_id 0 core_id 1:\n  packets received: -1\n"),
+    "too large": _replies(f"pmd thread numa_id 0 core_id 1:\n  packets received: {1 << 64}\n"),
+    "no core": _replies("pmd thread numa_id 0:\n  packets received: 1\n"),
+    "twice": _replies("pmd thread numa_id 0 core_id 1:\n" * 2),
     "another program": _is("ovsdb-server 3.1.0"),
     "too old": _is("ovs-vswitchd (Open vSwitch) 2.5.9"),
     "2.9": _is("ovs-vswitchd (Open vSwitch) 2.9.8"),

@@ -109,7 +109,7 @@ def formulas() -> None:
         )  # compute_metric leaves out the times of the counts
 
 
-PARTS: dict[str, Callable[[], None]] = {"bracketed": bracketed, "formulas": formulas}
+CHECKS: dict[str, Callable[[], None]] = {"bracketed": bracketed, "formulas": formulas}
 
 if __name__ == "__main__":
-    PARTS[sys.argv[1]]()
+    CHECKS[sys.argv[1]]()

@@ -181,7 +181,7 @@ def is_one_nf(frame: Frame, ovs: Ovs) -> None:
 
 
 @needs_plain
-def test_counters_lie_between_those_that_ovs_shows_before_and_after(source: OvsSource) -> None:
+def test_counters_are_between_those_that_ovs_shows_before_and_after(source: OvsSource) -> None:
     names = {"rx_packets": "packets received", "busy_cycles": "processing cycles",
              "tx_packets": "Tx packets", "sleep_us": "Sleep time (us)"}  # fmt: skip
 

@@ -101,7 +101,7 @@ def test_context_switches_of_this_host_are_those_that_perf_stat_counts(debian: P
         assert 0 < seen <= int(switches)
 
 
-def test_counts_of_this_host_lie_between_those_of_nftop_s_own_groups(debian: Path) -> None:
+def test_counts_of_this_host_are_between_those_of_nftop_s_own_groups(debian: Path) -> None:
     """Read before and after: per CPU switches and TSC, and all switches of /proc/stat."""
     done = here(debian, "python3", "-m", "tests.real.inside_sid", "bracketed")
     print(done.stdout)

@@ -144,7 +144,7 @@ def test_names_are_sorted_from_a_to_z() -> None:
     ("search", "count"),
     [("EDGE-07", 4), ("vpp", 3), ("noisy", 3), ("", 12), ("9739", 12), ("nothing-like-it", 0)],
 )
-def test_the_filter_looks_into_names_targets_classes_and_incidents(search: str, count: int) -> None:
+def test_the_filter_matches_names_targets_classes_and_incidents(search: str, count: int) -> None:
     shown = frame()
     rows = fleet_rows(shown, FleetOrder(filter=search))
     assert len([row for row in fleet_rows(shown, FleetOrder()) if matches(row, search)]) == count

@@ -174,11 +174,11 @@ def test_one_kept_with_too_few_ticks_waits_until_there_are_enough() -> None:
         on_baseline=lambda item, _wall_ns, _monotonic_ns: kept.append(item),
     )
     at_once = []
-    for number, _ in enumerate(feed.frames(), 1):
+    for at, _ in enumerate(feed.frames(), 1):
         at_once.append(len(kept))
-        if number == 3:
+        if at == 3:
             feed.baseline(keep=True)
-        if number == 20:
+        if at == 20:
             feed.stop()
     assert at_once[:4] == [0] * 4 and at_once[-1] == 1
     [one] = kept

@@ -44,7 +44,7 @@ from tests.store.reading.test_scan import Bytes
 RESULT = Finding("low-ipc", "core_ipc", about("cpu 1"), "IPC 1.50", 5)
 
 
-def test_a_live_session_tells_every_finding_as_it_begins() -> None:
+def test_a_live_session_reports_every_finding_as_it_begins() -> None:
     other = replace(RESULT, subject=about("cpu 2"))
     script = iter(
         [(), (RESULT,), (replace(RESULT, text="IPC 1.49"),), (RESULT, other), (), (RESULT,)]

@@ -446,14 +446,14 @@ def test_some_cpus_are_shown_but_all_pollers_are_announced() -> None:
 def test_a_notice_is_requested_now_and_then_and_never_waited_for() -> None:
     requests, release, clock = list[int](), threading.Event(), FakeClock()
 
-    def ask() -> str:
+    def request() -> str:
         requests.append(threading.get_ident())
         release.wait()
         if len(requests) > 1:
             raise ValueError("the disk is gone")
         return "mind the gap"
 
-    frames = live(interval_s=1.0, clock=clock, notice=ask).frames()
+    frames = live(interval_s=1.0, clock=clock, notice=request).frames()
     assert [frame.notice for frame in take(frames, 5)] == [""] * 5
     assert requests != [threading.get_ident()]
     release.set()
@@ -464,11 +464,11 @@ def test_a_notice_is_requested_now_and_then_and_never_waited_for() -> None:
 def test_a_notice_is_requested_once_in_some_seconds() -> None:
     requests: list[int] = []
 
-    def ask() -> str:
+    def request() -> str:
         requests.append(1)
         return str(len(requests))
 
-    notice = Notice(ask)
+    notice = Notice(request)
     notice.latest(0)
     until(lambda: notice.latest(int(2.9 * S)) == "1")
     until(lambda: notice.latest(3 * S) == "2")

@@ -346,7 +346,7 @@ def test_the_end_of_a_growing_recording_is_waited_for_and_then_followed() -> Non
     assert number(feed) == 7 and len(clock.waits) == before
 
 
-def test_a_file_that_grows_no_more_says_so_on_the_frame_that_is_shown() -> None:
+def test_a_file_that_grows_no_more_reports_it_on_the_frame_that_is_shown() -> None:
     whole = session()
     data = Bytes(whole.data[: whole.ends[4]])
     data.grows = True

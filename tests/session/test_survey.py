@@ -87,7 +87,7 @@ def test_it_rests_so_that_its_share_of_a_cpu_is_kept() -> None:
     assert rests and all(item == pytest.approx(0.01 * (1 / SHARE - 1)) for item in rests)
 
 
-def test_cpu_time_in_all_is_bounded_and_the_strip_says_how_far_it_came() -> None:
+def test_cpu_time_in_all_is_bounded_and_the_strip_reports_its_progress() -> None:
     frames = flown()[1]
     with mock.patch("nftop.session.survey.MOST_CPU_S", 10.0):
         events = surveyed(EventHistory(), Cpu(0.5))

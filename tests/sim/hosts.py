@@ -12,7 +12,7 @@ from nftop.model.sample import Sample, SourceReading
 from nftop.session.live import is_sampled
 from nftop.sim import scenario as scenarios
 from nftop.sim.model import Model
-from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, boxes, parts_of_box
+from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, box_factors, boxes
 from nftop.sources.base import CulpritFocusing, Detailing
 from nftop.sources.simulated import SimulatedHost, simulated_host
 from nftop.uarch.table import PmuTerms
@@ -26,9 +26,9 @@ def count_box(model: Model, event: PmuTerms, package: int, box: int, t_ns: int) 
     uarch = model.scenario.processor.uarch
     column = boxes(model, event.pmu, uarch).index(box)
     counts = box_counts(model, t_ns, event.pmu, uarch)[package, column]
-    parts = parts_of_box(event, uarch)
-    assert parts is not None
-    return sum(factor * int(counts[OF_PACKAGE_INDEX[name]]) for name, factor in parts.items())
+    factors = box_factors(event, uarch)
+    assert factors is not None
+    return sum(factor * int(counts[OF_PACKAGE_INDEX[name]]) for name, factor in factors.items())
 
 
 def span_s(name: str) -> tuple[int, int]:

@@ -14,10 +14,10 @@ from nftop.sim.model import Model, model_of
 from nftop.sim.uncore import (
     OF_PACKAGE_INDEX,
     box_counts,
+    box_factors,
     box_weights,
     boxes,
     package_counts,
-    parts_of_box,
     pmus,
     weighted,
 )
@@ -75,7 +75,7 @@ def test_every_event_of_the_tables_is_answered(uarch: str) -> None:
         name
         for unit in known.uncore
         for name, event in unit.events.items()
-        if parts_of_box(event, uarch) is None or not boxes(host, unit.pmu, uarch)
+        if box_factors(event, uarch) is None or not boxes(host, unit.pmu, uarch)
     }
     assert unknown == set()
 
@@ -122,8 +122,8 @@ def test_numbers_of_boxes_may_have_gaps() -> None:
     ],
 )
 def test_events_by_their_terms(terms: str, counted: dict[str, int] | None) -> None:
-    assert parts_of_box(PmuTerms("uncore_imc", terms), "SKX") == counted
-    assert parts_of_box(PmuTerms("uncore_edc", terms), "SKX") is None
+    assert box_factors(PmuTerms("uncore_imc", terms), "SKX") == counted
+    assert box_factors(PmuTerms("uncore_edc", terms), "SKX") is None
 
 
 def test_a_doorbell_is_rung_twice_a_burst() -> None:

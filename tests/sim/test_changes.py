@@ -57,10 +57,10 @@ def some_mask(draw: st.DrawFn) -> str:
 class History(list[tuple[int, Rdt]]):
     """A host, and what it is after each of some changes; shown as those, since it is large."""
 
-    deeds: str = ""
+    operations: str = ""
 
     def __repr__(self) -> str:
-        return self.deeds
+        return self.operations
 
 
 @st.composite
@@ -73,17 +73,17 @@ def histories(draw: st.DrawFn) -> History:
         state = dict(rdt.classes.state)
         groups = [*rdt.classes.groups]
         group = draw(st.sampled_from(groups))
-        deed = draw(st.sampled_from(["L3", "MB", "cpu", "task", "mkdir", "meter", "rmdir"]))
-        if deed == "L3":
+        operation = draw(st.sampled_from(["L3", "MB", "cpu", "task", "mkdir", "meter", "rmdir"]))
+        if operation == "L3":
             state[cell(group, "L3", draw(st.integers(0, 1)))] = some_mask(draw)
-        elif deed == "MB":
+        elif operation == "MB":
             state[cell(group, "MB", 0)] = str(10 * draw(st.integers(1, 10)))
-        elif deed in ("cpu", "task"):
-            owner = draw(st.sampled_from(sorted(c for c in state if c.kind == deed)))
+        elif operation in ("cpu", "task"):
+            owner = draw(st.sampled_from(sorted(c for c in state if c.kind == operation)))
             state[owner] = group
-        elif deed == "mkdir":
+        elif operation == "mkdir":
             state |= {Cell("group", f"new{number}"): "", Cell("mode", f"new{number}"): "shareable"}
-        elif deed == "meter":
+        elif operation == "meter":
             state[Cell("monitor", group, f"m{number}")] = ""
             state |= {c: f"{group}/m{number}" for c in state
                       if c.kind == "cpu" and state[c] == group and group != ROOT}  # fmt: skip
@@ -91,7 +91,7 @@ def histories(draw: st.DrawFn) -> History:
             state = {c: ROOT if c.kind in ("cpu", "task") and w.split("/")[0] == group else w
                      for c, w in state.items() if c.group != group}  # fmt: skip
         changes = difference(rdt.classes.state, state)
-        result.deeds += f"{rdt.model.scenario.name} at {at_ns}: {changes}; "
+        result.operations += f"{rdt.model.scenario.name} at {at_ns}: {changes}; "
         rdt = after(rdt, at_ns, state)
         result.append((at_ns, rdt))
     return result
@@ -295,7 +295,7 @@ def test_a_poller_moved_to_the_neighbours_class_shares_its_lot() -> None:
         packets = rdt.model.rates(at_ns)[0][:, INDEX["packets"]]
         assert packets[cpu] < 0.95 * usual[cpu]
         assert packets[others] == pytest.approx(usual[others], rel=1e-6)
-        index = rdt.classes.places.index("tenant")
+        index = rdt.classes.paths.index("tenant")
         assert cpu in rdt.stretches[-1].cpus[index]
         assert (cpu in rdt.classes.cpus("tenant")) == (moved.kind == "cpu")
         assert (int(thread.split("@")[0]) in rdt.classes.tasks("tenant")) == (moved.kind == "task")

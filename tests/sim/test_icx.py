@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nftop.sim import scenario
-from nftop.sim.events import count, parts_of
+from nftop.sim.events import count, factors_of
 from nftop.sim.model import model_of
 from nftop.sim.workloads import INDEX
 from nftop.uarch.table import Encoding
@@ -22,9 +22,9 @@ def icx(config: int, cpu: int, t_ns: int = 50 * S) -> int:
 
 @pytest.mark.parametrize("cpu", range(0, 88, 3))
 def test_the_metrics_make_up_the_slots(cpu: int) -> None:
-    parts = {name: icx(config, cpu) for name, config in METRICS.items()}
-    assert sum(parts.values()) == pytest.approx(icx(0x400, cpu), abs=4)
-    assert min(parts.values()) >= 0
+    factors = {name: icx(config, cpu) for name, config in METRICS.items()}
+    assert sum(factors.values()) == pytest.approx(icx(0x400, cpu), abs=4)
+    assert min(factors.values()) >= 0
 
 
 def test_shares_of_slots_are_skylakes() -> None:
@@ -45,10 +45,10 @@ def test_distributed_clocks_of_both_threads_are_the_cores() -> None:
 
 def test_cascade_lake_counts_as_skylake_and_icelake_does_not() -> None:
     only_skx = Encoding(4, 0x20003C)
-    assert parts_of(only_skx, "CLX") == parts_of(only_skx, "SKX") == {"core_clocks": 1.0}
-    assert parts_of(only_skx, "ICX") is None
+    assert factors_of(only_skx, "CLX") == factors_of(only_skx, "SKX") == {"core_clocks": 1.0}
+    assert factors_of(only_skx, "ICX") is None
     with pytest.raises(KeyError):
-        parts_of(only_skx, "Z80")
+        factors_of(only_skx, "Z80")
 
 
 def test_rows_of_a_few_cpus_are_the_same_as_of_all() -> None:

@@ -10,7 +10,7 @@ import pytest
 from nftop.model.column import Column, column
 from nftop.model.missing import Missing
 from nftop.sim import scenario, workloads
-from nftop.sim.events import parts_of
+from nftop.sim.events import factors_of
 from nftop.sim.model import Model, model_of
 from nftop.sim.workloads import INDEX
 from nftop.uarch import table
@@ -70,11 +70,11 @@ ALIKE = ("l1_bound", "l2_bound", "l3_bound", "dram_bound", "store_bound", "seria
 @pytest.mark.parametrize("uarch", UARCHS)
 def test_every_event_of_a_table_is_known_and_none_that_happens_is_left_out(uarch: str) -> None:
     known = table.load(uarch)
-    parts = {name: parts_of(counted(spec), uarch) for name, spec in known.events.items()}
-    assert {name for name, factors in parts.items() if factors is None} == set()
-    never = {known.vendor_names[name] for name, factors in parts.items() if not factors}
+    by_event = {name: factors_of(counted(spec), uarch) for name, spec in known.events.items()}
+    assert {name for name, factors in by_event.items() if factors is None} == set()
+    never = {known.vendor_names[name] for name, factors in by_event.items() if not factors}
     assert never <= NEVER.keys()
-    here = NEVER.keys() & {known.vendor_names.get(name) for name in parts}
+    here = NEVER.keys() & {known.vendor_names.get(name) for name in by_event}
     assert never == here
 
 
@@ -162,26 +162,26 @@ def useful(uarch: str, work: workloads.Workload, cycle: Mapping[str, float]) -> 
     fused = cycle["macro_fused"] / (WIDTH[uarch] / 4 * cycle["retire_slots"])
     if uarch == "BDX":
         return {"fp_arith": 0.003 * of_uops}
-    parts = {
+    by_event = {
         "fp_arith": 0.003 * of_uops,
         "memory_operations": light * 0.42 * (of_uops if uarch == "SPR" else 1.0),
     }
     if uarch == "ICX":
-        parts["branch_instructions"] = light * 0.16 * of_uops
+        by_event["branch_instructions"] = light * 0.16 * of_uops
     else:
-        parts |= {
+        by_event |= {
             "fused_instructions": light * fused,
             "non_fused_branches": light * (0.16 * of_uops - fused),
         }
-    wanted = dict(parts)
+    wanted = dict(by_event)
     if uarch == "SPR":
-        parts["int_operations"] = wanted["int_operations"] = 0.01 * of_uops
+        by_event["int_operations"] = wanted["int_operations"] = 0.01 * of_uops
         issued = cycle["uops_issued"] / cycle["retire_slots"]
         wanted["ms"] = max(0.25, 0.2 * issued) * cycle["microcode_uops"] / 2.4
         wanted["amx_busy"] = 0.0
     elif uarch == "ICX":
         wanted["ms"] = 0.25 * cycle["microcode_uops"] / 3.3
-    return wanted | {"other_light_ops": max(0.0, light - sum(parts.values()))}
+    return wanted | {"other_light_ops": max(0.0, light - sum(by_event.values()))}
 
 
 WIDTH = {"BDX": 4, "SKX": 4, "CLX": 4, "ICX": 5, "SPR": 6}
@@ -268,7 +268,7 @@ def of_cores(model: Model, uarch: str) -> dict[str, Column]:
     """Counts per second of the model's cores, their threads added up."""
     columns = {}
     for name, spec in table.load(uarch).events.items():
-        factors = parts_of(counted(spec), uarch)
+        factors = factors_of(counted(spec), uarch)
         assert factors is not None, name
         weights = np.zeros(len(INDEX))
         for key, factor in factors.items():

@@ -13,7 +13,7 @@ from nftop.cli.main import build_parser
 from nftop.model.struct import replace
 from nftop.papers.table import papers
 from nftop.sim import processor, scenario
-from nftop.sim.events import count, parts_of
+from nftop.sim.events import count, factors_of
 from nftop.sim.layout import FULL_CPUS
 from nftop.sim.model import Model, host_of, model_of
 from nftop.sim.workloads import INDEX
@@ -137,7 +137,7 @@ def test_one_count_by_encoding() -> None:
     assert count(model(), CYCLES, poller, 7 * S) == 7 * 2_200_000_000
     assert count(model(), Encoding(4, 0x3C), poller, 7 * S) == 7 * 2_200_000_000
     assert count(model(), PmuTerms("msr", "tsc"), poller, 7 * S) == 7 * 2_200_000_000
-    assert parts_of(Encoding(4, 0x3C, 1)) is None
+    assert factors_of(Encoding(4, 0x3C, 1)) is None
     with pytest.raises(KeyError, match="no event"):
         count(model(), Encoding(4, 0xFFFF), poller, S)
 
@@ -156,7 +156,7 @@ def test_one_count_by_encoding() -> None:
     ],
 )
 def test_events_in_the_words_of_a_pmu(event: PmuTerms, quantity: str | None) -> None:
-    assert parts_of(event) == (None if quantity is None else {quantity: 1.0})
+    assert factors_of(event) == (None if quantity is None else {quantity: 1.0})
 
 
 WRITES = ("itom", "rfo", "itomcachenear")

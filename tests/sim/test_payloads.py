@@ -23,7 +23,7 @@ def model() -> Model:
     return model_of(scenario.load("default"), 88)
 
 
-def test_thread_names_tell_their_roles(model: Model) -> None:
+def test_thread_names_report_their_roles(model: Model) -> None:
     rows = payloads.thread_table(model, S, S).threads
     assert len({row.tid for row in rows}) == len(rows)
     for row in rows:
@@ -102,13 +102,13 @@ def test_without_turns_the_main_group_has_all_the_time(
     assert not counted.reasons[:, counted.events.index("uops_issued_any")].any()
 
 
-def test_every_check_says_simulated() -> None:
+def test_every_check_reports_simulated() -> None:
     checks = [check for source in simulated_host().sources for check in source.check()]
     assert len(checks) == 12
     assert all(check.text.startswith("SIMULATED: ") for check in checks)
 
 
-def test_ovs_tells_what_its_interfaces_would(model: Model) -> None:
+def test_ovs_reports_what_its_interfaces_would(model: Model) -> None:
     (early,), (late,) = (network_functions.ovs_table(model, t, t).switches for t in (4 * S, 60 * S))
     assert [pmd.core for pmd in late.pmds] == [5, 6, 7, 8]
     assert [(pmd.queues[0].port, pmd.queues[0].queue) for pmd in late.pmds] == [

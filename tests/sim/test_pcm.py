@@ -95,9 +95,7 @@ def test_a_package_with_every_core_busy_takes_what_it_is_specified_for(name: str
     t_ns=st.integers(S // 10, 300 * S),
     smt=st.booleans(),
 )
-def test_states_share_the_time_out_and_places_are_the_hosts(
-    cpus: int, t_ns: int, smt: bool
-) -> None:
+def test_states_share_the_time_and_columns_are_the_hosts(cpus: int, t_ns: int, smt: bool) -> None:
     model = model_of(scenario.load("default"), max(cpus, 3), smt=smt)
     table = reported(model, t_ns)
     assert table.interval_us == min(t_ns, S) // 1000
@@ -108,9 +106,11 @@ def test_states_share_the_time_out_and_places_are_the_hosts(
         # A counter that runs with the TSC has no share between none and one count.
         counts = states * table.of_cpu("invariant_tsc").max()
         assert ((counts == 0) | (counts > 0.999)).all()
-    places = list(zip(table.packages.tolist(), table.cores.tolist(), strict=True))
+    locations = list(zip(table.packages.tolist(), table.cores.tolist(), strict=True))
     for info in model.layout.topology.cpus:
-        together = [cpu for cpu, location in enumerate(places) if location == places[info.cpu]]
+        together = [
+            cpu for cpu, location in enumerate(locations) if location == locations[info.cpu]
+        ]
         assert together == sorted((info.cpu, *info.siblings))
         assert table.packages[info.cpu] == info.package
 

@@ -18,7 +18,7 @@ threads = 2
 GOOD = HEAD + TASK
 
 
-def test_what_ships_is_sound_and_says_what_it_assumes() -> None:
+def test_what_ships_is_sound_and_reports_what_it_assumes() -> None:
     assert set(scenario.names()) >= {"default", "noisy"}
     for name in scenario.names():
         loaded = scenario.load(name)
@@ -99,7 +99,7 @@ def test_what_is_wrong_gets_a_sentence(text: str, sentence: str) -> None:
         scenario.parse("t", text)
 
 
-def test_what_has_a_base_says_only_what_differs() -> None:
+def test_what_has_a_base_reports_only_what_differs() -> None:
     base = scenario.load("healthy")
     head = 'title = "x"\nassumes = "y"\nbase = "healthy"\n'
     same = scenario.parse("t", head)

@@ -7,7 +7,7 @@ import pytest
 
 from nftop.model.column import Column, column
 from nftop.sim import scenario, workloads
-from nftop.sim.events import parts_of
+from nftop.sim.events import factors_of
 from nftop.sim.model import model_of
 from nftop.sim.rates import rates_alone
 from nftop.sim.workloads import INDEX
@@ -47,9 +47,9 @@ def levels(
     known = table.load(uarch).with_smt(on=False)
     columns = {}
     for name, spec in known.events.items():
-        parts = parts_of(counted(spec), uarch)
-        if parts is not None and not (lacking and name.startswith(lacking)):
-            rate = sum(factor * rates[INDEX[key]] for key, factor in parts.items())
+        quantities = factors_of(counted(spec), uarch)
+        if quantities is not None and not (lacking and name.startswith(lacking)):
+            rate = sum(factor * rates[INDEX[key]] for key, factor in quantities.items())
             columns[name] = column(np.array([rate]))
     return evaluate(known, columns, smt=False, levels=depth)
 
@@ -81,7 +81,7 @@ def test_every_event_of_a_group_is_counted(uarch: str, smt: bool) -> None:
     groups = [*known.deep_groups, *(group for plan in known.plans for group in plan.groups)]
     names = {name for group in groups for name in group}
     lacking = [
-        name for name in sorted(names) if parts_of(counted(known.events[name]), uarch) is None
+        name for name in sorted(names) if factors_of(counted(known.events[name]), uarch) is None
     ]
     assert not lacking
 
@@ -90,7 +90,7 @@ def test_every_event_of_a_group_is_counted(uarch: str, smt: bool) -> None:
 def test_no_code_of_a_table_counts_backwards(uarch: str) -> None:
     model = model_of(scenario.load("default"), 88)
     for name, spec in table.load(uarch).events.items():
-        for factors in filter(None, [parts_of(counted(spec), uarch)]):
+        for factors in filter(None, [factors_of(counted(spec), uarch)]):
             weights = np.zeros(len(INDEX))
             for key, factor in factors.items():
                 weights[INDEX[key]] = factor

@@ -105,8 +105,8 @@ def test_tables_6_and_7(run: PaperRow, monkeypatch: pytest.MonkeyPatch) -> None:
             rounded(value, printed[f"pcie_{name}_bytes_per_s"])
             == (printed[f"pcie_{name}_bytes_per_s"])
         )
-    parts = number(row, "per_packet.pcie_partial_writes")
-    assert parts == pytest.approx(number(row, "per_packet.pcie_writes") - 1, rel=1e-4)
+    partial = number(row, "per_packet.pcie_partial_writes")
+    assert partial == pytest.approx(number(row, "per_packet.pcie_writes") - 1, rel=1e-4)
     assert number(row, "per_packet.mmio_writes") == pytest.approx(2 / 32, rel=1e-4)
     halves = [number(row, f"per_packet.memory_{way}_bytes") for way in ("read", "write")]
     assert sum(halves) == pytest.approx(of_socket, rel=1e-9)

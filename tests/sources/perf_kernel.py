@@ -67,13 +67,13 @@ class FakeKernel:
         self.online = set(range(self.cpus))
         msr = {"type": "9", "format/event": "config:0-63", "events/tsc": "event=0x00"}
         put(self.root / PMUS / "msr", msr)
-        self.tell()
+        self.write_online()
 
     @property
     def kernel(self) -> Kernel:
         return Kernel(self._open, self._enable, self._disable, self._readv, self._close)
 
-    def tell(self) -> None:
+    def write_online(self) -> None:
         """Write the online file; without it, sysfs lags behind what opens find."""
         put(self.root, {ONLINE: ",".join(map(str, sorted(self.online)))})
 

@@ -242,11 +242,11 @@ def refused(source: PcmSource) -> None:
     ],
 )
 def test_a_sensor_server_of_an_unprivileged_user_is_not_the_hosts(family: int, host: str) -> None:
-    received, tell = os.pipe()
+    received, report = os.pipe()
 
     def serve(client: socket.socket) -> None:
         while data := client.recv(4096):
-            os.write(tell, data)
+            os.write(report, data)
 
     host_requests = {"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"}.get(host, host)
     with ExitStack() as stack:
@@ -257,7 +257,7 @@ def test_a_sensor_server_of_an_unprivileged_user_is_not_the_hosts(family: int, h
         refused(source)
         (line, *_) = source.check()
     assert line.reason is Reason.PERMISSION
-    os.close(tell)
+    os.close(report)
     assert os.read(received, 1) == b""
     os.close(received)
 
@@ -281,15 +281,15 @@ def test_roots_server_on_other_addresses_does_not_vouch_for_a_users() -> None:
 def test_a_port_that_a_user_opens_and_closes_all_the_time_is_sent_nothing() -> None:
     """Judging the listener and connecting afterwards let 211 of 500 readings through."""
     port = free_port()
-    events, tell = os.pipe()
+    events, report = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             os.close(events)
-            hostile.open_and_close(port, UID, tell)
+            hostile.open_and_close(port, UID, report)
         finally:
             os._exit(1)
-    os.close(tell)
+    os.close(report)
     os.set_blocking(events, False)
     seen = bytearray()
     source = PcmSource(

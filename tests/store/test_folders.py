@@ -314,7 +314,7 @@ def test_an_open_descriptor_is_read_by_its_path_in_proc(ground: Ground) -> None:
 
 
 @pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare (util-linux) is missing")
-def test_links_of_procfs_lead_where_the_kernel_says(ground: Ground) -> None:
+def test_links_of_procfs_lead_where_the_kernel_reports(ground: Ground) -> None:
     """A process of root's with another mount namespace: its root link's text is `/`."""
     folder = ground.vault / "a"
     (folder / "x").write_text("outside")
@@ -366,7 +366,7 @@ def test_links_loop_no_longer_than_the_kernel_lets_them(ground: Ground) -> None:
         ("export", "{path}", "-o", "-", "--table", "cpus"),
     ],
 )
-def test_commands_say_nothing_of_roots_files(ground: Ground, command: tuple[str, ...]) -> None:
+def test_commands_do_not_report_roots_files(ground: Ground, command: tuple[str, ...]) -> None:
     ground.link("a")
     path = str(ground.home / "a/secret.toml")
     ran = nftop(*(word.format(path=path) for word in command))

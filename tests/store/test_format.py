@@ -53,7 +53,7 @@ def test_the_reader_of_the_format_s_text_counts_ticks(tmp_path: Path) -> None:
         assert done.stdout == f"{ticks}\n".encode(), done.stderr
 
 
-def test_what_the_format_says_of_sizes_is_so() -> None:
+def test_what_the_format_reports_of_sizes_is_so() -> None:
     assert f"{SIZE} bytes, which decompressors pass over" in FORMAT
 
 
@@ -85,6 +85,6 @@ def test_every_version_stays_readable(version: str) -> None:
 EXPECTED_CYCLES = {"1": [475200000, 1062579503, 23760000000, 386081552]}
 
 
-def test_the_header_tells_all_shapes() -> None:
+def test_the_header_reports_all_shapes() -> None:
     header = taken(1, cpus=2).header
     assert header.records == described()

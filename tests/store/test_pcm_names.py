@@ -91,7 +91,7 @@ def test_recordings_without_names_have_the_first_ones() -> None:
 
 def test_tables_of_other_columns_are_not_compared() -> None:
     one = table()
-    assert one.same_places(nudged(one, 1)) and not one.same_places(in_another_order(one))
+    assert one.same_layout(nudged(one, 1)) and not one.same_layout(in_another_order(one))
     mixed = frames([one, in_another_order(nudged(one, 1)), nudged(one, 2)])
     assert all(shown(item) for item in mixed)
 

@@ -34,7 +34,7 @@ def test_a_formula_has_its_inputs_where_it_has_a_value(known: frozenset[str], te
 
 
 @pytest.mark.parametrize("uarch", ["ICX", "SPR", "EMR", "GNR"])
-def test_other_events_tell_what_perf_metrics_do(uarch: str) -> None:
+def test_other_events_report_what_perf_metrics_do(uarch: str) -> None:
     known = load(uarch)
     metrics, by_slots = known.plans[0], known.plans[2]
     events = [{name for group in plan.groups for name in group} for plan in (metrics, by_slots)]

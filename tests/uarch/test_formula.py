@@ -23,18 +23,20 @@ ATOMS = st.one_of(
 )
 
 
-def _compound(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    pair = st.tuples(parts, parts)
+def _compound(operands: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    pair = st.tuples(operands, operands)
     return st.one_of(
         st.builds("({0[0]} {1} {0[1]})".format, pair, st.sampled_from("+-*/")),
-        st.builds("(-{})".format, parts),
-        st.builds("{1}({0[0]}, {0[1]}, {2})".format, pair, st.sampled_from(["min", "max"]), parts),
+        st.builds("(-{})".format, operands),
+        st.builds(
+            "{1}({0[0]}, {0[1]}, {2})".format, pair, st.sampled_from(["min", "max"]), operands
+        ),
         st.builds(
             "({0[0]} if {1} {2} {3} else {0[1]})".format,
             pair,
-            parts,
+            operands,
             st.sampled_from(["<", "<=", ">", ">="]),
-            parts,
+            operands,
         ),
     )
 

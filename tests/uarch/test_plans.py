@@ -105,7 +105,7 @@ def test_a_plan_counts_level_1_at_a_time_and_level_2_in_turns(uarch: str, smt: b
 
 
 @pytest.mark.parametrize("uarch", [name for name in NEW if name != "SRF"])
-def test_slots_lead_the_group_that_has_parts_of_them(uarch: str) -> None:
+def test_slots_lead_the_group_that_has_shares_of_them(uarch: str) -> None:
     known = loaded(uarch)
     holders = [
         group

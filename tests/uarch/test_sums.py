@@ -72,7 +72,7 @@ def test_half_of_the_slots_is_no_level_1() -> None:
     )
 
 
-def test_parts_that_together_exceed_their_whole_are_none() -> None:
+def test_components_that_together_exceed_their_whole_are_none() -> None:
     nodes = shares(fe_bound_frontend_latency=0.18, fe_bound_frontend_bandwidth=0.18)
     assert refused(nodes) >= {"ifetch_latency", "ifetch_bandwidth"}
     assert nodes["frontend_bound"] == pytest.approx(0.3)

@@ -63,7 +63,7 @@ def test_a_table_is_read_as_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "says"),
+    ("old", "new", "message"),
     [
         ('title = "an x"', "", "lacks 'title'"),
         ('title = "an x"', 'title = "an x"\nextras = ["c"]', "extras names an unknown event: c"),
@@ -80,9 +80,9 @@ def test_a_table_is_read_as_written() -> None:
         ('events = ["a"]\nneeds = []', "events = []\nneeds = []", "empty"),
     ],
 )
-def test_a_broken_table_says_what_is_wrong(old: str, new: str, says: str) -> None:
+def test_a_broken_table_reports_what_is_wrong(old: str, new: str, message: str) -> None:
     assert old in GOOD
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=message):
         table.parse(GOOD.replace(old, new))
 
 
@@ -204,7 +204,7 @@ def test_a_full_table_is_read_as_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "says"),
+    ("old", "new", "message"),
     [
         ("event = 0x3c,", "event = 0x3c, config = 1,", "event a: fields of a config"),
         ('type = "raw", event', 'type = "hardware", event', "event a: fields of a config"),
@@ -250,13 +250,13 @@ def test_a_full_table_is_read_as_written() -> None:
         ("64 * (x + z)", "64 * (x + a)", "formula of u.bytes_per_s names"),
     ],
 )
-def test_a_broken_full_table_says_what_is_wrong(old: str, new: str, says: str) -> None:
+def test_a_broken_full_table_reports_what_is_wrong(old: str, new: str, message: str) -> None:
     assert old in FULL
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=message):
         table.parse(FULL.replace(old, new, 1))
 
 
-def test_a_table_says_only_in_what_it_differs() -> None:
+def test_a_table_reports_only_in_what_it_differs() -> None:
     based = table.parse(
         """
 base = "SKX"
@@ -292,7 +292,7 @@ formula = "max(0, backend_bound - memory_bound)"
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ('base = "NONE"', "based on 'NONE', which there is not"),
         ('base = "SKX"\nwithout = ["topdown.nodes.nothing"]', "names what the base has not"),
@@ -302,8 +302,8 @@ formula = "max(0, backend_bound - memory_bound)"
         ("base = 5", "which there is not"),
     ],
 )
-def test_a_table_based_on_nothing_says_so(text: str, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
+def test_a_table_based_on_nothing_reports_it(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         table.parse(text)
 
 

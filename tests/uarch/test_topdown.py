@@ -24,7 +24,7 @@ LEVEL_2 = {
     "backend_bound": ("memory_bound", "core_bound"),
     "retiring": ("heavy_operations", "light_operations"),
 }
-METRICS = (*LEVEL_1, *(component for parts in LEVEL_2.values() for component in parts))
+METRICS = (*LEVEL_1, *(component for components in LEVEL_2.values() for component in components))
 SKX = table.load("SKX")
 
 
@@ -43,10 +43,12 @@ def metrics(numbers: Mapping[str, Reading], *, smt: bool = False) -> dict[str, R
     return {name.removeprefix("tma."): component[0] for name, component in result.items()}
 
 
-def numbers(parts: Mapping[str, Reading]) -> dict[str, float]:
-    assert not [component for component in parts.values() if isinstance(component, Missing)]
+def numbers(components: Mapping[str, Reading]) -> dict[str, float]:
+    assert not [component for component in components.values() if isinstance(component, Missing)]
     return {
-        name: component for name, component in parts.items() if not isinstance(component, Missing)
+        name: component
+        for name, component in components.items()
+        if not isinstance(component, Missing)
     }
 
 
@@ -146,12 +148,14 @@ def consistent() -> st.SearchStrategy[dict[str, float]]:
 
 
 @given(consistent())
-def test_ratios_are_ratios_and_parts_add_up(given_counts: dict[str, float]) -> None:
+def test_ratios_are_ratios_and_components_add_up(given_counts: dict[str, float]) -> None:
     got = numbers(metrics(given_counts))
     assert all(0 <= value <= 1 for value in got.values())
     assert sum(got[name] for name in LEVEL_1) == pytest.approx(1, abs=1e-9)
-    for parent, parts in LEVEL_2.items():
-        assert sum(got[component] for component in parts) == pytest.approx(got[parent], abs=1e-9)
+    for parent, components in LEVEL_2.items():
+        assert sum(got[component] for component in components) == pytest.approx(
+            got[parent], abs=1e-9
+        )
 
 
 @given(consistent(), st.sampled_from(sorted(set(counts("vpp_ip4_route_noHT")))), st.floats(0, 50))
@@ -166,8 +170,8 @@ def test_skewed_counts_never_pass_as_ratios(
             assert component.reason in (Reason.ERROR, Reason.IDLE), name
             continue
         assert 0 <= component <= 1
-    for parent, parts in LEVEL_2.items():
-        family = {name: got[name] for name in parts}
+    for parent, components in LEVEL_2.items():
+        family = {name: got[name] for name in components}
         if isinstance(got[parent], Missing):
             assert all(isinstance(component, Missing) for component in family.values())
         elif not any(isinstance(component, Missing) for component in family.values()):

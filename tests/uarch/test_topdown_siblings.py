@@ -48,7 +48,7 @@ def test_only_clocks_have_a_busiest() -> None:
     assert set(summed) == {"instructions", "threads"}
 
 
-def test_a_core_that_lacks_one_thread_has_no_sum_and_says_which_lacks(
+def test_a_core_that_lacks_one_thread_has_no_sum_and_reports_which_lacks(
     snapshot: SnapshotAssertion,
 ) -> None:
     quiet = Missing(Reason.SOURCE, "left alone as asked")

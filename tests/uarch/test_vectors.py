@@ -109,9 +109,9 @@ def test_level_1_sums_to_one_and_children_to_their_parent(uarch: str, name: str)
     for metric, value in numbers.items():
         if topdown.level[metric] <= 2:
             families.setdefault(topdown.parent.get(metric), []).append(value)
-    for parent, parts in families.items():
+    for parent, components in families.items():
         whole = 1.0 if parent is None else numbers[parent]
-        assert sum(parts) == pytest.approx(whole, abs=2 * RATIO_TOLERANCE), parent
+        assert sum(components) == pytest.approx(whole, abs=2 * RATIO_TOLERANCE), parent
 
 
 # By event of PERF_METRICS, what counts the same slots on a general counter.

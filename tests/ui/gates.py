@@ -14,7 +14,7 @@ from nftop.control.journal_entry import Entry, Requester
 from nftop.control.rdt_limits import Rules
 from nftop.control.simulated import ThreadGuardedSeries
 from nftop.derive.cache.table import CacheState, step_cache
-from nftop.model.change import Action, Change, Proposal, Receipt, State, parts
+from nftop.model.change import Action, Change, Proposal, Receipt, State, split_path
 from nftop.model.frame import Frame, SourceState
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.missing import Reason
@@ -170,7 +170,7 @@ def table_of(state: State) -> ResctrlTable:
         return tuple(
             Cpu(cell.number)
             for cell, where in sorted(state.items())
-            if cell.kind == "cpu" and parts(where)[0] == name
+            if cell.kind == "cpu" and split_path(where)[0] == name
         )
 
     def caches(name: str) -> tuple[GroupCache, ...]:

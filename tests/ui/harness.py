@@ -15,7 +15,7 @@ from nftop.render.base.line import Tone
 from nftop.store.history.rings import TickHistory
 from nftop.ui.app import NftopApp
 from nftop.ui.options import Options
-from nftop.ui.theme import looks
+from nftop.ui.theme import tone_styles
 from nftop.ui.widgets.lines import Footer, Lines
 from tests.ui.feeds import StepFeed
 
@@ -48,7 +48,7 @@ class Running:
 
     def has_ground(self, style: Style, tone: Tone) -> bool:
         """Whether text of this style is on the ground of a tone."""
-        wanted = looks(self.app.theme)[tone]
+        wanted = tone_styles(self.app.theme)[tone]
         if wanted.bgcolor is None:
             return bool(style.reverse)
         return style.bgcolor == wanted.bgcolor

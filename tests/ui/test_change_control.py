@@ -37,6 +37,9 @@ class EndingGate:
         ended = time.monotonic() >= self.ends_at_s
         return Receipt(self.outcome, (), (), 7) if ended else None
 
+    def keep(self) -> Receipt:
+        return Receipt("failed", ("the guard is slow",))
+
 
 def served(gate: EndingGate, keep_within_s: float = KEEP_WITHIN_S) -> ChangeControl:
     """What has become of a change that nobody keeps or takes back."""
@@ -44,6 +47,15 @@ def served(gate: EndingGate, keep_within_s: float = KEEP_WITHIN_S) -> ChangeCont
     assert changes.begin()
     changes.apply_and_settle(Proposal({}, ()), ())
     return changes
+
+
+def test_a_final_change_whose_guard_does_not_answer_ends() -> None:
+    gate = EndingGate("kept", ends_in_s=3600.0)
+    changes = ChangeControl(cast(Any, gate), lambda: None, keep_within_s=KEEP_WITHIN_S)
+    assert changes.begin()
+    changes.apply_and_settle(Proposal({}, (), final=True), ())
+    assert changes.last is not None and changes.last[0].outcome == "failed"
+    assert changes.state.phase == "none"
 
 
 @pytest.mark.parametrize("outcome", ["reverted", "partial", "overwritten", "failed"])

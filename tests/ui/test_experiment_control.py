@@ -114,7 +114,7 @@ def test_an_accelerated_host_has_frames_of_its_own() -> None:
     assert runs.wrote == []  # the host shown is another one
 
 
-def test_what_can_not_be_planned_says_why() -> None:
+def test_what_can_not_be_planned_reports_why() -> None:
     runs = Runs()
     runs.control.prepare(SweepRequest("nobody"), runs.host.frame)
     assert (runs.control.view.stage, runs.control.view.plan) == ("none", None)
@@ -162,7 +162,7 @@ def test_a_plan_that_comes_late_is_left_out() -> None:
     assert runs.control.view.plan is plan
 
 
-def test_while_it_runs_no_change_begins_and_quitting_asks() -> None:
+def test_while_it_runs_no_change_begins_and_quitting_prompts() -> None:
     host = Host()
     changes = ChangeControl(None, lambda: None)
     changes.experiment = ExperimentControl(host.gate, lambda: None, now_ns=host.clock.now_ns)

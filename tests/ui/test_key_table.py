@@ -38,14 +38,14 @@ def markdown() -> str:
     tables = key_tables()
     main = [dict.fromkeys(tables[row.id]) for row in screens()]
     shared = [key for key in main[0] if all(key in table for table in main)]
-    parts = [_HEAD, _section("All screens", shared)]
+    sections = [_HEAD, _section("All screens", shared)]
     for name, keys in tables.items():
         own = keys if name in _DIALOGS else [key for key in keys if key not in shared]
-        parts.append(_section(titles()[name], own))
+        sections.append(_section(titles()[name], own))
     kept = {key: text for rows in RESERVED.values() for key, text in rows}
     lines = [f"| `{key}` | {text} |" for key, text in kept.items()]
-    parts.append("\n".join(["## Reserved", "", "| key | for |", "|---|---|", *lines]))
-    return "\n\n".join(parts) + "\n"
+    sections.append("\n".join(["## Reserved", "", "| key | for |", "|---|---|", *lines]))
+    return "\n\n".join(sections) + "\n"
 
 
 _HEAD = """\

@@ -359,7 +359,7 @@ async def test_a_fault_in_the_feed_is_a_sentence_on_the_screen(snapshot: Snapsho
         assert _selected(run) == 1
 
 
-async def test_a_feed_that_ends_says_so() -> None:
+async def test_a_feed_that_ends_reports_it() -> None:
     async with running(frame(8)) as run:
         run.feed.stop()
         for _ in range(50):
@@ -424,7 +424,7 @@ async def test_a_page_or_its_matching_lines_are_copied() -> None:
         assert "equation" in run.app.clipboard and "Sources" not in run.app.clipboard
 
 
-async def test_keys_that_have_nothing_to_do_say_so(snapshot: SnapshotAssertion) -> None:
+async def test_keys_that_have_nothing_to_do_report_it(snapshot: SnapshotAssertion) -> None:
     async with running(frame(8)) as run:
         for key in ("n", "N"):
             assert "no search yet: /" in await run.press(key)

@@ -33,7 +33,7 @@ PAGES = ("question_mark", "x", "F", "s", "c", "tab")
 NF_PAGES = ("question_mark", "x", "o")  # of the NFs screen
 # On a smaller terminal the worst is said in one line.
 FULL = (80, 24)
-LOOKS = {
+APPEARANCES = {
     "dark": Options(theme="dark"),
     "light": Options(theme="light"),
     "16-colours": Options(theme="ansi"),
@@ -43,7 +43,10 @@ LOOKS = {
 
 
 # Themes change no width, so the least and the most that is on screen show all their colours.
-OF_LOOK = {look: SIZES if look in ("dark", "ascii") else (SIZES[0], SIZES[-1]) for look in LOOKS}
+SIZES_OF = {
+    appearance: SIZES if appearance in ("dark", "ascii") else (SIZES[0], SIZES[-1])
+    for appearance in APPEARANCES
+}
 
 
 @lru_cache(maxsize=1)
@@ -64,7 +67,7 @@ def check_fits(run: Running, size: tuple[int, int]) -> None:
     assert max(map(cell_len, rows)) <= size[0]
 
 
-def check_look(run: Running, look: str) -> None:
+def check_appearance(run: Running, appearance: str) -> None:
     """What the terminal gets has only what it can show."""
     colors = [
         color
@@ -73,17 +76,17 @@ def check_look(run: Running, look: str) -> None:
         for color in (style.color, style.bgcolor)
         if color is not None and not color.is_default
     ]
-    if look == "no-colour":
+    if appearance == "no-colour":
         assert colors == []
-    elif look == "16-colours":
+    elif appearance == "16-colours":
         assert colors
         assert all(color.type is ColorType.STANDARD for color in colors)
     else:
         assert colors
-    assert look != "ascii" or run.text.isascii()
+    assert appearance != "ascii" or run.text.isascii()
 
 
-async def check_all(run: Running, size: tuple[int, int], look: str) -> dict[str, str]:
+async def check_all(run: Running, size: tuple[int, int], appearance: str) -> dict[str, str]:
     """Text of every screen at a size, after each was checked; on the first one its pages are too.
 
     One application is resized: to start one takes longer than to draw all of its screens.
@@ -93,7 +96,7 @@ async def check_all(run: Running, size: tuple[int, int], look: str) -> dict[str,
     for key in SCREENS:
         texts[key] = await run.press(key)
         check_fits(run, size)
-        check_look(run, look)
+        check_appearance(run, appearance)
     for screen, pages in ((SCREENS[0], PAGES), (SCREENS[1], NF_PAGES)):
         await run.press(screen)
         depth = len(run.app.screen_stack)
@@ -101,19 +104,21 @@ async def check_all(run: Running, size: tuple[int, int], look: str) -> dict[str,
             await run.press(key)
             assert len(run.app.screen_stack) == depth + 1, key
             check_fits(run, size)
-            check_look(run, look)
+            check_appearance(run, appearance)
             await run.press("escape")
             assert len(run.app.screen_stack) == depth, key
     return texts
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_what_is_sick_is_on_every_screen_and_nothing_overflows(look: str) -> None:
+@pytest.mark.parametrize("appearance", APPEARANCES)
+async def test_what_is_sick_is_on_every_screen_and_nothing_overflows(appearance: str) -> None:
     (incident,) = [item for item in sick()[-1].incidents if item.kind == "neighbour"]
     assert (incident.group, incident.victims[0].party.name) == ("tenant", "vpp")
-    async with running(*sick(), size=OF_LOOK[look][0], options=LOOKS[look]) as run:
-        for size in OF_LOOK[look]:
-            texts = await check_all(run, size, look)
+    async with running(
+        *sick(), size=SIZES_OF[appearance][0], options=APPEARANCES[appearance]
+    ) as run:
+        for size in SIZES_OF[appearance]:
+            texts = await check_all(run, size, appearance)
             for key, text in texts.items():
                 if size >= FULL:
                     assert "tenant" in text and "vpp" in text, (size, key)
@@ -121,13 +126,13 @@ async def test_what_is_sick_is_on_every_screen_and_nothing_overflows(look: str) 
             assert "vpp" in texts[SCREENS[0]], size
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_the_editor_its_preview_and_the_doctor_fit(look: str) -> None:
+@pytest.mark.parametrize("appearance", APPEARANCES)
+async def test_the_editor_its_preview_and_the_doctor_fit(appearance: str) -> None:
     checks = [
         Check("perf", Reason.PRESENT, "counts"),
         Check("vpp", Reason.SOURCE, "no socket " * 9),
     ]
-    wanted = LOOKS[look]
+    wanted = APPEARANCES[appearance]
     options: dict[str, Any] = {
         "theme": wanted.theme, "color": wanted.color, "ascii_only": wanted.ascii_only,
         "examine": lambda: (checks, ""),
@@ -138,7 +143,7 @@ async def test_the_editor_its_preview_and_the_doctor_fit(look: str) -> None:
             for size in SIZES:
                 await run.resize(size)
                 check_fits(run, size)
-                check_look(run, look)
+                check_appearance(run, appearance)
 
         await check_sizes()
         await run.press("enter")
@@ -157,7 +162,7 @@ async def test_a_change_that_is_not_kept_and_an_experiment_fit() -> None:
         for size in SIZES:
             text = await run.resize(size)
             check_fits(run, size)
-            check_look(run, "ascii")
+            check_appearance(run, "ascii")
             assert "CHANGE 1" in text and "NOT KEPT" in text and "K keep" in text
             assert ("vpp L3 0 0f0 > 1f0 " in text) == (size[0] >= 80)
         await run.press("K")
@@ -167,59 +172,61 @@ async def test_a_change_that_is_not_kept_and_an_experiment_fit() -> None:
         for size in SIZES:
             await run.resize(size)
             check_fits(run, size)
-            check_look(run, "ascii")
+            check_appearance(run, "ascii")
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_the_palette_and_the_commands_of_perf_fit(look: str) -> None:
+@pytest.mark.parametrize("appearance", APPEARANCES)
+async def test_the_palette_and_the_commands_of_perf_fit(appearance: str) -> None:
     tool = PerfTool(
         (6, 1), cycles=True, samples="cycles", memory_events=True, processor_trace=False
     )
-    options = replace(LOOKS[look], perf_tool=lambda: tool)
+    options = replace(APPEARANCES[appearance], perf_tool=lambda: tool)
     async with running(*sick(), size=FULL, options=options) as run:
         for keys, shown in ((("colon", *"baseline"), "baseline"), (("escape", "Y"), "sudo perf ")):
             await run.press(*keys)
             await run.until(lambda shown=shown: run.text.count(shown) > 1)  # type: ignore[misc]
-            for size in OF_LOOK[look]:
+            for size in SIZES_OF[appearance]:
                 text = await run.resize(size)
                 check_fits(run, size)
-                check_look(run, look)
+                check_appearance(run, appearance)
                 assert shown in text or size < FULL
 
 
-@pytest.mark.parametrize("look", LOOKS)
-async def test_the_past_of_a_live_session_fits_and_is_marked_on_every_screen(look: str) -> None:
-    wanted = LOOKS[look]
+@pytest.mark.parametrize("appearance", APPEARANCES)
+async def test_the_past_of_a_live_session_fits_and_is_marked_on_every_screen(
+    appearance: str,
+) -> None:
+    wanted = APPEARANCES[appearance]
     options: dict[str, Any] = {
         "theme": wanted.theme, "color": wanted.color, "ascii_only": wanted.ascii_only,
     }  # fmt: skip
     async with live(FULL, **options) as (run, past):
         await run.press("left_square_bracket")
         await moment(run, past, TICKS - 2)
-        for size in OF_LOOK[look]:
+        for size in SIZES_OF[appearance]:
             await run.resize(size)
             for key in SCREENS:
                 text = await run.press(key)
                 check_fits(run, size)
-                check_look(run, look)
+                check_appearance(run, appearance)
                 assert "1s AGO" in text, key
 
 
 async def test_a_healthy_host_fits_and_is_not_called_simulated() -> None:
-    async with running(*healthy(), size=SIZES[0], options=LOOKS["ascii"]) as run:
+    async with running(*healthy(), size=SIZES[0], options=APPEARANCES["ascii"]) as run:
         for size in SIZES:
             texts = await check_all(run, size, "ascii")
             assert all("SIM" not in text for text in texts.values()), size
 
 
 async def test_a_host_of_which_nothing_is_known_fits() -> None:
-    async with running(all_missing(), size=SIZES[0], options=LOOKS["dark"]) as run:
+    async with running(all_missing(), size=SIZES[0], options=APPEARANCES["dark"]) as run:
         for size in SIZES:
             await check_all(run, size, "dark")
 
 
 async def test_a_replay_fits_and_is_marked_on_every_screen() -> None:
-    async with replaying(SIZES[0], LOOKS["dark"]) as (run, _):
+    async with replaying(SIZES[0], APPEARANCES["dark"]) as (run, _):
         await run.press("space")
         for size in SIZES:
             texts = await check_all(run, size, "dark")

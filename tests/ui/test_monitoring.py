@@ -56,7 +56,7 @@ async def test_m_makes_a_group_after_confirmation_and_again_takes_it_away() -> N
         assert gate.host.state() == first
 
 
-async def test_without_a_gate_m_says_why_not(snapshot: SnapshotAssertion) -> None:
+async def test_without_a_gate_m_reports_why_not(snapshot: SnapshotAssertion) -> None:
     gate = open_gate()
     shown = with_tids(frame_at(gate.host.state()))
     async with running(shown, options=Options(no_gate="a recording")) as run:

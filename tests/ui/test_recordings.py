@@ -100,7 +100,7 @@ async def shows(run: Running, text: str) -> None:
         await run.pilot.pause(0.01)
 
 
-async def test_a_replay_is_loud_and_says_where_it_is() -> None:
+async def test_a_replay_is_loud_and_reports_where_it_is() -> None:
     async with replaying() as (run, _):
         first = run.text.splitlines()[0]
         assert first.startswith(" REPLAY  ") and "00:00 of 00:59 (0 %)" in first
@@ -173,7 +173,7 @@ async def test_every_screen_has_the_banner_in_few_characters() -> None:
             assert text.splitlines()[0].startswith(" REPLAY  ") and text.isascii()
 
 
-async def test_without_a_past_keys_of_time_say_so(snapshot: SnapshotAssertion) -> None:
+async def test_without_a_past_keys_of_time_report_it(snapshot: SnapshotAssertion) -> None:
     async with running(session().frames[1]) as run:
         for key in ("left_square_bracket", "right_curly_bracket", "plus", "S", "left"):
             await run.press(key)

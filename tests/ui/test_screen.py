@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.derive.usual import UsualState, step_usual
 from nftop.model.frame import Frame
 from nftop.ui.options import Options
-from nftop.ui.theme import VARIABLES, looks
+from nftop.ui.theme import VARIABLES, tone_styles
 from tests.frames import HOSTILE, all_missing, bare, frame, hostile, ticks
 from tests.ui.harness import assert_fits, running
 
@@ -109,7 +109,7 @@ async def test_any_size_shows_what_fits(
         assert_fits(run, "CPU THREAD", selected=f"{cpu} ")
 
 
-async def test_a_small_terminal_says_what_it_needs(snapshot: SnapshotAssertion) -> None:
+async def test_a_small_terminal_reports_what_it_needs(snapshot: SnapshotAssertion) -> None:
     async with running(frame(8), size=(20, 5)) as run:
         words = " ".join(run.text.split())
         assert words == snapshot
@@ -145,7 +145,7 @@ def _colours(run_rows: list[list[tuple[str, Style]]]) -> set[str]:
 
 
 @pytest.mark.parametrize("no_color", [None, "", "1"])
-async def test_colour_is_what_the_options_say(
+async def test_colour_is_what_the_options_report(
     monkeypatch: pytest.MonkeyPatch, no_color: str | None
 ) -> None:
     """Whatever Textual makes of NO_COLOR, even of an empty one."""
@@ -154,7 +154,7 @@ async def test_colour_is_what_the_options_say(
         monkeypatch.setitem(os.environ, "NO_COLOR", no_color)
     async with running(*HEALTHY, options=Options(theme="dark")) as run:
         plain = run.text
-        shades = {item.name for tone in looks("dark").values() for item in _of(tone)}
+        shades = {item.name for tone in tone_styles("dark").values() for item in _of(tone)}
         assert _colours(run.rows) <= set(VARIABLES.values()) | shades
         assert VARIABLES["nf-accent"] in _colours(run.rows)
     async with running(*HEALTHY, options=Options(theme="ansi")) as run:

@@ -144,7 +144,7 @@ def terminal(
     width, height = size
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
-    reported, teller = os.pipe()
+    reported, writer = os.pipe()
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -171,11 +171,11 @@ def terminal(
     os.close(reported)
     screen = Screen(width, height)
     try:
-        yield Terminal(child, master, teller, screen, pyte.ByteStream(screen))
+        yield Terminal(child, master, writer, screen, pyte.ByteStream(screen))
     finally:
         child.kill()
         child.wait()
-        os.close(teller)
+        os.close(writer)
         with suppress(OSError):  # hung up
             os.close(master)
 
@@ -332,7 +332,7 @@ def test_a_signal_that_another_thread_takes_wakes_the_screen_too() -> None:
         assert term.end() == 128 + signal.SIGTERM
 
 
-def test_a_signal_takes_back_what_is_not_kept_and_says_so() -> None:
+def test_a_signal_takes_back_what_is_not_kept_and_reports_it() -> None:
     command = [*NFTOP, "demo", "--cpus", "16"]
     with terminal("", (100, 30), command=command) as term:
         term.read("READ-WRITE")

@@ -11,7 +11,7 @@ from textual.color import Color
 
 from nftop.render.base.line import Tone, class_tone
 from nftop.ui.options import Options
-from nftop.ui.theme import THEMES, ThemeChoice, looks, theme_name
+from nftop.ui.theme import THEMES, ThemeChoice, theme_name, tone_styles
 from tests.frames import frame
 from tests.ui.harness import running
 
@@ -41,8 +41,8 @@ def seen(color: Color, kind: str) -> tuple[float, float, float]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_tone_has_a_look(name: str) -> None:
-    assert set(looks(name)) == set(Tone)
+def test_every_tone_has_a_style(name: str) -> None:
+    assert set(tone_styles(name)) == set(Tone)
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -64,25 +64,27 @@ def test_text_is_readable_on_its_ground(name: str) -> None:
 
 
 def _luminance(color: Color) -> float:
-    parts = [
+    segments = [
         c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
         for c in (color.r / 255, color.g / 255, color.b / 255)
     ]
-    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+    return 0.2126 * segments[0] + 0.7152 * segments[1] + 0.0722 * segments[2]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_grounds_and_states_differ_from_text(name: str) -> None:
     grounds = (Tone.SELECTION, Tone.PENDING, Tone.HEADER, Tone.PLAIN)
     for one, two in combinations(grounds, 2):
-        assert looks(name)[one] != looks(name)[two]
+        assert tone_styles(name)[one] != tone_styles(name)[two]
     for state in (Tone.BAD, Tone.WARN, Tone.ACCENT):
-        assert looks(name)[state].bold
-        assert looks(name)[state] != looks(name)[Tone.PLAIN]
+        assert tone_styles(name)[state].bold
+        assert tone_styles(name)[state] != tone_styles(name)[Tone.PLAIN]
 
 
 def test_no_colour_means_no_colour() -> None:
-    assert all(style.color is None and style.bgcolor is None for style in looks("mono").values())
+    assert all(
+        style.color is None and style.bgcolor is None for style in tone_styles("mono").values()
+    )
 
 
 def test_classes_have_hues_that_repeat_without_the_root_class() -> None:
@@ -112,9 +114,12 @@ def test_the_theme_of_a_terminal(
 async def test_the_application_draws_in_it(choice: ThemeChoice) -> None:
     async with running(frame(8), options=Options(theme=choice)) as run:
         header = [style for row in run.rows for text, style in row if "THREAD" in text]
-        assert header and all(_has(style, looks(choice)[Tone.HEADER]) for style in header)
+        assert header and all(_has(style, tone_styles(choice)[Tone.HEADER]) for style in header)
         grounds = {style.bgcolor for _, style in run.rows[-1]}
-        of_footer, of_table = looks(choice)[Tone.FOOTER].bgcolor, looks(choice)[Tone.HEADER].bgcolor
+        of_footer, of_table = (
+            tone_styles(choice)[Tone.FOOTER].bgcolor,
+            tone_styles(choice)[Tone.HEADER].bgcolor,
+        )
         assert of_footer == of_table and (of_footer is None or grounds == {of_footer})
 
 

@@ -31,7 +31,7 @@ from nftop.control.journal import DEFAULT as JOURNAL
 from nftop.control.journal import Journal, unfinished
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.wording import GUARD_GOES_ON, GUARD_REVERTS
-from nftop.export.output import FAILURE, OK, USAGE, put, say
+from nftop.export.output import FAILURE, OK, USAGE, put, warn
 from nftop.model.change import Outcome, Proposal, Receipt
 from nftop.model.error_text import describe_error
 from nftop.model.struct import replace
@@ -169,7 +169,7 @@ def ending(options: argparse.Namespace, meaning: str = "") -> Iterator[list[int]
     except KeyboardInterrupt:
         why, ended[0] = meaning, INTERRUPTED
     if why:
-        say(f"nftop: {printable(why)}")
+        warn(f"nftop: {printable(why)}")
 
 
 def demand_privilege(options: argparse.Namespace) -> None:
@@ -185,4 +185,4 @@ def needs(options: argparse.Namespace) -> str:
 
 def _for_a_file(options: argparse.Namespace) -> bool:
     """Whether standard output is a profile, which has its badge in a comment."""
-    return getattr(options, "deed", "") == "export" and options.output is None
+    return getattr(options, "subcommand", "") == "export" and options.output is None

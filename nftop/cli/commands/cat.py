@@ -176,19 +176,19 @@ def _read(name: str) -> str:
 
 def cat(options: argparse.Namespace) -> int:
     resolve_group(options)
-    if options.deed == "show" or getattr(options, "io_deed", "") == "show":
+    if options.subcommand == "show" or getattr(options, "io_subcommand", "") == "show":
         with ending(options) as ended:
             _show(options)
         return ended[0]
-    if options.deed == "export":
+    if options.subcommand == "export":
         with ending(options) as ended:
             exported(options, classes_gate(options), BADGE * (options.scenario is not None))
         return ended[0]
-    if options.deed == "import":
+    if options.subcommand == "import":
         return change(options, classes_gate, lambda gate: (imported(options, gate, agreed), ()))
-    if options.deed in ("sweep", "try", "footprint"):
+    if options.subcommand in ("sweep", "try", "footprint"):
         return _experiment(options)
-    if options.deed == "reset":
+    if options.subcommand == "reset":
         return change(options, classes_gate, BackendGate.propose_reset)
 
     def plan(gate: BackendClassGate) -> Planned:
@@ -203,10 +203,10 @@ def cat(options: argparse.Namespace) -> int:
 
 
 def _experiment(options: argparse.Namespace) -> int:
-    if options.deed in ("sweep", "try"):
+    if options.subcommand in ("sweep", "try"):
         from nftop.cli.commands.sweep import sweep, tried  # noqa: PLC0415 - numpy comes with it
 
-        return sweep(options) if options.deed == "sweep" else tried(options, _wanted)
+        return sweep(options) if options.subcommand == "sweep" else tried(options, _wanted)
     from nftop.cli.commands.footprint import footprint  # noqa: PLC0415 - as above
 
     return footprint(options)
@@ -226,6 +226,6 @@ def _show(options: argparse.Namespace) -> None:
         return
     from nftop.render.editor.change import classes, io_ways_lines  # noqa: PLC0415 - only here
 
-    shown = io_ways_lines(table) if options.deed == "io" else classes(table)
+    shown = io_ways_lines(table) if options.subcommand == "io" else classes(table)
     lines = [*[printable(cut_off), ""] * bool(cut_off), *shown]
     put(sys.stdout, "\n".join(lines) + "\n")

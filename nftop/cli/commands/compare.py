@@ -15,7 +15,7 @@ from nftop.derive.compare.intervals_report import comparison
 from nftop.derive.compare.metric import SAMPLES_NEEDED
 from nftop.derive.experiment.curve import curve_of
 from nftop.export.json.compare import comparison_json, hosts_json
-from nftop.export.output import OK, USAGE, fail, put, say
+from nftop.export.output import OK, USAGE, fail, put, warn
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.experiment.text import group_text, result_text, trial_text
@@ -47,7 +47,7 @@ def compare(options: argparse.Namespace) -> int:
         if same and a.from_ns < b.to_ns and b.from_ns < a.to_ns:
             return fail("A and B overlap: what is in both can't differ", USAGE)
         for name, cut in zip("AB", cuts, strict=True):
-            _say_if_short(name, cut)
+            _warn_if_short(name, cut)
         return _compared(a, b, json=options.form == "json")
     finally:
         for cut in cuts:
@@ -96,7 +96,7 @@ def _compared_hosts(options: argparse.Namespace) -> int:
     enough = f"{HOSTS_NEEDED} are enough if all numbers change, a single one needs more (last line)"
     lacking = HOSTS_NEEDED - len(pairs)
     if pairs:
-        say(f"nftop: {hosts}{f', {lacking} more are needed' if lacking > 0 else ''}: {enough}")
+        warn(f"nftop: {hosts}{f', {lacking} more are needed' if lacking > 0 else ''}: {enough}")
     runs = list[HostRun]()
     code = _read_hosts(pairs, runs, left_out) or (BAD_RECORDING if unread else OK)
     if code > 128:  # a signal ended it
@@ -131,7 +131,7 @@ def _cuts(
     for text in texts:
         cut = try_cut(text)
         if isinstance(cut, UnreadCut):
-            say(f"nftop: {printable(cut.file)}: {cut.why}")
+            warn(f"nftop: {printable(cut.file)}: {cut.why}")
             unread.append(cut)
         else:
             cut.data.close()  # of many hosts there are more than open files may be
@@ -152,7 +152,7 @@ def _read_hosts(pairs: Iterable[HostCuts], runs: list[HostRun], left_out: list[L
         if isinstance(run, int):
             return run
         if isinstance(run, LeftOut):
-            say(f"nftop: {printable(run.why)}")
+            warn(f"nftop: {printable(run.why)}")
             left_out.append(run)
         else:
             runs.append(run[0])
@@ -186,14 +186,14 @@ def _read_host(pair: HostCuts) -> tuple[HostRun, bool] | LeftOut | int:
     return run, any(cut.damaged for cut in cuts)
 
 
-def _say_if_short(name: str, cut: Cut) -> None:
+def _warn_if_short(name: str, cut: Cut) -> None:
     """Report before reading that an interval is too short to detect a difference.
 
     How many samples it lacks is known, and reported, only after that: ticks may be missing.
     """
     samples = cut.expected_samples
     if samples is not None and samples < SAMPLES_NEEDED:
-        say(
+        warn(
             f"nftop: {name} has {samples} samples at most, and a difference needs "
             f"{SAMPLES_NEEDED}, more where noise persists"
         )

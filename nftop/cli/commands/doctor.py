@@ -33,7 +33,7 @@ _ROOT = Path("/")
 _UNWRAPPED = 1 << 16
 # Two readings detect a polling thread without a known name, a third its share of time. Times of
 # threads on a nohz_full CPU are updated once a second.
-_LOOKS = 3
+_SCANS = 3
 _BETWEEN_S, _BETWEEN_NOHZ_FULL_S = 0.6, 1.1
 _CAVEATS = {
     "SIMULATED": "nothing below is of this machine, except nftop itself",
@@ -62,8 +62,8 @@ def pollers(
     """Threads that poll on this host, from several readings of source `processes`."""
     late = frozenset(info.cpu for info in topology.cpus if info.nohz_full)
     state = ThreadState()
-    for look in range(_LOOKS):
-        if look:
+    for scan in range(_SCANS):
+        if scan:
             pause(_BETWEEN_NOHZ_FULL_S if late else _BETWEEN_S)
         now_ns = time.monotonic_ns()
         state, _ = step_threads(state, SourceReading(read(), now_ns, 0), late)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from nftop.cli.compose.hosts import open_demo
-from nftop.export.output import OK, USAGE, fail, put, say
+from nftop.export.output import OK, USAGE, fail, put, warn
 from nftop.render.base.text import printable
 from nftop.sources.host.topology import read_cpuid
 from nftop.uarch.table import Uarch, identify, load, uarch_names
@@ -107,9 +107,9 @@ def _references(options: argparse.Namespace) -> int:
             else f"unknown metric, workload or paper {what!r}",
             USAGE,
         )
-        say(f"microarchitectures: {' '.join(uarchs)}")
-        say(f"workloads and papers: {' '.join((*workloads, *papers))}")
-        say(f"metrics: {' '.join(metrics)}")
+        warn(f"microarchitectures: {' '.join(uarchs)}")
+        warn(f"workloads and papers: {' '.join((*workloads, *papers))}")
+        warn(f"metrics: {' '.join(metrics)}")
         return code
     whole = pages.printed if name is not None or options.all else pages.contents
     text = "\n\n".join(filter(None, (text, whole(tables))))

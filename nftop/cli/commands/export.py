@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from nftop.cli.cuts import BAD_RECORDING, ending_on_signal, open_cut
-from nftop.export.output import FAILURE, OK, USAGE, fail, say
+from nftop.export.output import FAILURE, OK, USAGE, fail, warn
 from nftop.export.tables.dataset import AppendedDay, Dataset, RecordedInterval
 from nftop.export.tables.outputs import OutputExistsError, Outputs, OutputsError
 from nftop.export.tables.tables import TABLES
@@ -64,15 +64,15 @@ def _exported(cut: Cut, outputs: Outputs | Dataset) -> int:
         if not done:
             outputs.discard()
     for _, loss in cut.losses:
-        say(f"nftop: {loss.sentence}")
+        warn(f"nftop: {loss.sentence}")
     if cut.unfinished:
-        say(f"nftop: {cut.unfinished}")
+        warn(f"nftop: {cut.unfinished}")
     if isinstance(written, dict):
         for name, count in written.items():
-            say(f"nftop: {count} rows in {printable(name)}")
+            warn(f"nftop: {count} rows in {printable(name)}")
     else:
         for day in written:
-            say(f"nftop: {_day_text(day, lossy=bool(cut.losses))}")
+            warn(f"nftop: {_day_text(day, lossy=bool(cut.losses))}")
     return BAD_RECORDING if cut.damaged else OK
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _MOST_TOKEN_BYTES = 1 << 14
 _TEXT_WIDTH = 160
 # A host that sends nothing for so long is given up; it is looked at so often.
-_OPENS_WITHIN_S, _LOOK_S = 60.0, 0.2
+_OPENS_WITHIN_S, _POLL_S = 60.0, 0.2
 # What comes without the begin of a recording for so long is none.
 _BEGINS_WITHIN_S = 15.0
 _GIVEN_UP = "given up"
@@ -194,7 +194,7 @@ class RemoteHost:
             if why := self._overdue(time.monotonic() - began_s, opened=opened):
                 self.close()
                 return why
-            self._news.wait(_LOOK_S)
+            self._news.wait(_POLL_S)
         self.close()
         return _GIVEN_UP
 

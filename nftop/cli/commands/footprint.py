@@ -27,7 +27,7 @@ from nftop.control.journal import unfinished
 from nftop.control.resctrl.footprint import FootprintError, FootprintRequest, plan_footprint
 from nftop.derive.experiment.engine import ExperimentState
 from nftop.export.json.changes import footprint_json, footprint_object
-from nftop.export.output import FAILURE, OK, put, say
+from nftop.export.output import FAILURE, OK, put, warn
 from nftop.model.experiment import HarmLimits
 from nftop.model.footprint import FootprintPlan
 from nftop.model.frame import Frame
@@ -109,7 +109,7 @@ def _measured(options: argparse.Namespace) -> int:
     for recording in done:
         if recording is not None:
             problem = f"; {recording.problem}" * bool(recording.problem)
-            say(f"nftop: {recorded(recording.name, recording.ticks, recording.size)}{problem}")
+            warn(f"nftop: {recorded(recording.name, recording.ticks, recording.size)}{problem}")
     return _code(result)
 
 

@@ -18,7 +18,7 @@ from nftop.cli.compose.hosts import OpenHost, open_requested
 from nftop.cli.config import open_rules
 from nftop.cli.signals import leaving_on_signal, stopping
 from nftop.control.profile.formats import parse
-from nftop.export.output import FAILURE, OK, USAGE, OutputError, fail, say
+from nftop.export.output import FAILURE, OK, USAGE, OutputError, fail, warn
 from nftop.model.baseline import Baselines
 from nftop.model.check import Check
 from nftop.model.error_text import describe_error
@@ -52,7 +52,7 @@ def live(options: argparse.Namespace) -> int:
     except ValueError as error:
         return fail(str(error), USAGE)
     if rules.problem:
-        say(f"nftop: {rules.problem}")
+        warn(f"nftop: {rules.problem}")
     session = {
         "interval_s": options.interval_s,
         "cpus": options.cpu_list,
@@ -63,7 +63,7 @@ def live(options: argparse.Namespace) -> int:
     if wants_batch(options):
         return batch(here.feed(**session), options, target)
     if not has_screen():
-        say("nftop: no terminal here, so frames as text (--batch)")
+        warn("nftop: no terminal here, so frames as text (--batch)")
         return batch(here.feed(**session), options, target)
     return _live_screen(here, session, book, rules, options)
 
@@ -131,9 +131,9 @@ def _live_screen(
         done = recorder.close()
         if done is not None:
             problem = f"; {done.problem}" if done.problem else ""
-            say(f"nftop: {recorded(done.name, done.ticks, done.size)}{problem}")
+            warn(f"nftop: {recorded(done.name, done.ticks, done.size)}{problem}")
         if book.close():
-            say(f"nftop: the baseline was not kept: {book.problem}")
+            warn(f"nftop: the baseline was not kept: {book.problem}")
 
 
 def _examine(options: argparse.Namespace) -> tuple[Sequence[Check], str]:
@@ -192,7 +192,7 @@ def batch(feed: Feed, options: argparse.Namespace, target: FocusTarget | None = 
                 count=options.count,
                 width=width,
                 target=target,
-                report=lambda problem: say(f"nftop: {printable(problem)}"),
+                report=lambda problem: warn(f"nftop: {printable(problem)}"),
             )
         except (OutputError, FeedError):
             raise
@@ -218,7 +218,7 @@ def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
     with leaving_on_signal(app.leave, sys.stdin.fileno()):
         app.run()
     if app.exit_message:
-        say(f"nftop: {printable(app.exit_message)}")
+        warn(f"nftop: {printable(app.exit_message)}")
     return app.return_code or OK
 
 

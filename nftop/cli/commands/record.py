@@ -21,7 +21,7 @@ from nftop.cli.config import ConfigError, open_rules
 from nftop.cli.signals import stopping
 from nftop.derive.findings.registry import rule_called
 from nftop.export.finding_log import MOST_PER_MINUTE, FindingLog, open_log
-from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
+from nftop.export.output import FAILURE, OK, USAGE, fail, put, warn
 from nftop.model.frame import Finding, Focus, Frame
 from nftop.model.recording_loss import RecordingLoss
 from nftop.model.sample import Sample
@@ -104,17 +104,17 @@ def record(options: argparse.Namespace) -> int:
         on_sample=taken,
         on_finding=begun,
     )
-    focused = FocusFrames(feed, target, Focus(), lambda text: say(f"nftop: {printable(text)}"))
+    focused = FocusFrames(feed, target, Focus(), lambda text: warn(f"nftop: {printable(text)}"))
     with stopping(feed.stop) as ended:
         try:
             _run(focused, recorder, options.duration, triggered)
         finally:
             done = (triggered or recorder).close()
-            _say_log(log)
+            _report_log(log)
     if triggered is not None:
         count, incomplete = triggered.count, triggered.incomplete
         lacking = f", {incomplete} incomplete" if incomplete else ""
-        say(f"nftop: {count} recording{'s' * (count != 1)} of findings{lacking}")
+        warn(f"nftop: {count} recording{'s' * (count != 1)} of findings{lacking}")
         # An interruption does not hide it, as with a single recording.
         return FAILURE if incomplete else 128 + ended[0] if ended else OK
     code = _exit_code(done, recorder.broken, ended)
@@ -158,7 +158,7 @@ def _finding_recorder(
             why = done.problem or "nothing was recorded"
             if why != reported:  # once, however many findings there are
                 reported = why
-                say(f"nftop: {printable(done.name)}: {why}; the next finding tries again")
+                warn(f"nftop: {printable(done.name)}: {why}; the next finding tries again")
             return
         reported = ""
         text = recorded(done.name, done.ticks, done.size)
@@ -168,11 +168,11 @@ def _finding_recorder(
         more = "; findings go on" if goes_on else ""
         # Without rules incidents begin recordings.
         count = f"{findings} {'finding' if options.on else 'incident'}{'s' * (findings != 1)}"
-        say(f"nftop: {text}; {count}, {done.before_s:.0f} s before the first{lost}{more}")
+        warn(f"nftop: {text}; {count}, {done.before_s:.0f} s before the first{lost}{more}")
         with contextlib.suppress(OSError):
             # A disk that does not answer would not answer this either.
             for gone in () if done.over else remove_oldest(base, keep, written):
-                say(f"nftop: {printable(str(gone))}: removed, one of the oldest (--keep)")
+                warn(f"nftop: {printable(str(gone))}: removed, one of the oldest (--keep)")
         del written[:-1]
 
     trigger = RecordingTrigger(options.on, _before_ns(options), options.after or _AFTER_NS)
@@ -188,12 +188,12 @@ def _flight(options: argparse.Namespace) -> FlightRecorder | None:
     return FlightRecorder(longest_ns=span_ns) if is_on else None
 
 
-def _say_log(log: FindingLog | None) -> None:
+def _report_log(log: FindingLog | None) -> None:
     if log is None:
         return
     if log.left_out:
         why = f": {log.problem}" if log.problem else f", more than {MOST_PER_MINUTE} a minute"
-        say(f"nftop: {log.left_out} findings were not logged{printable(why)}")
+        warn(f"nftop: {log.left_out} findings were not logged{printable(why)}")
     log.close()
 
 
@@ -270,7 +270,7 @@ def _run(
             if now is not None and now.problem != problem:
                 problem = now.problem
                 message = problem or "goes on"
-                say(f"nftop: {printable(now.name)}: {message}; {missing(now.lost)}")
+                warn(f"nftop: {printable(now.name)}: {message}; {missing(now.lost)}")
             gone_ns = frame.monotonic_ns - began_ns
             # Each tick covers the time before it, so the last one is included.
             if duration_ns is not None and gone_ns >= duration_ns:
@@ -287,7 +287,7 @@ def _exit_code(done: Recording | None, broken: OSError | None, ended: list[int])
     if broken is not None:
         lost = missing(done.lost) if done.ticks else "nothing was recorded"
         return fail(f"{name}: {done.problem}; {lost}", FAILURE)
-    say(f"nftop: {recorded(done.name, done.ticks, done.size)}")
+    warn(f"nftop: {recorded(done.name, done.ticks, done.size)}")
     if done.lost or done.problem:
         why = f"{done.problem}; " if done.problem else ""
         return fail(f"{name}: {why}{missing(done.lost)}", FAILURE)
@@ -309,7 +309,7 @@ def _list(options: argparse.Namespace) -> int:
                 feed.open()
             for marker in all_markers(data, news):
                 if isinstance(marker, RecordingLoss):
-                    say(f"nftop: {marker.sentence}")
+                    warn(f"nftop: {marker.sentence}")
                     code = BAD_RECORDING if marker.damage else code
                 else:
                     begin_ns = marker.detail.get("since_ns") if marker.kind == "finding" else None
@@ -334,7 +334,7 @@ def replay(options: argparse.Namespace) -> int:
     from_pipe = options.file == "-"
     batched = wants_batch(options) or not _can_draw(from_pipe=from_pipe)
     if batched and not wants_batch(options):
-        say("nftop: no terminal here, so frames as text (--batch)")
+        warn("nftop: no terminal here, so frames as text (--batch)")
     news = threading.Event()
     damaged = False
 
@@ -342,7 +342,7 @@ def replay(options: argparse.Namespace) -> int:
         nonlocal damaged
         damaged = damaged or loss.damage
         if batched:
-            say(f"nftop: {loss.sentence}")
+            warn(f"nftop: {loss.sentence}")
 
     try:
         data = _open(options.file, news, keys=not batched)
@@ -370,7 +370,7 @@ def replay(options: argparse.Namespace) -> int:
     except FeedError as error:
         return fail(f"{printable(options.file)}: {error}", BAD_RECORDING)
     if batched and feed.unfinished:
-        say(f"nftop: {feed.unfinished}")
+        warn(f"nftop: {feed.unfinished}")
     return BAD_RECORDING if batched and damaged and code == OK else code
 
 

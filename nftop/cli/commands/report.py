@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from nftop.cli.cuts import BAD_RECORDING, ending_on_signal, open_cut
-from nftop.export.output import FAILURE, OK, USAGE, fail, put, say
+from nftop.export.output import FAILURE, OK, USAGE, fail, put, warn
 from nftop.export.report.content import report_blocks
 from nftop.export.report.pages import html_report, markdown_report
 from nftop.render.base.text import printable
@@ -48,15 +48,15 @@ def report(options: argparse.Namespace) -> int:
         return fail(f"{printable(cut.file)}: no tick is in that interval", BAD_RECORDING)
     blocks = report_blocks(data, _command_line(options), doctor)
     for _, loss in cut.losses:
-        say(f"nftop: {loss.sentence}")
+        warn(f"nftop: {loss.sentence}")
     if cut.unfinished:
-        say(f"nftop: {cut.unfinished}")
+        warn(f"nftop: {cut.unfinished}")
     text = html_report(blocks) if form == "html" else markdown_report(blocks)
     code = _put(options.output, text)
     if code == OK:
         name = "standard output" if options.output == "-" else options.output
         count = sum(item.kind == "incident" for item in data.events)
-        say(f"nftop: {recorded(name, data.ticks, len(text.encode()))}; incidents: {count}")
+        warn(f"nftop: {recorded(name, data.ticks, len(text.encode()))}; incidents: {count}")
     return BAD_RECORDING if code == OK and cut.damaged else code
 
 

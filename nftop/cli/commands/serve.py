@@ -12,7 +12,7 @@ from nftop.cli.signals import stopping
 from nftop.export.finding_log import open_log
 from nftop.export.http.request import Board
 from nftop.export.http.server import Serving
-from nftop.export.output import FAILURE, OK, USAGE, fail, say
+from nftop.export.output import FAILURE, OK, USAGE, fail, warn
 from nftop.model.baseline import Baselines
 from nftop.model.error_text import describe_error
 from nftop.model.frame import Focus
@@ -44,7 +44,7 @@ def serve(options: argparse.Namespace) -> int:
         # Before the frames, whose start moves all existing threads off the polling cores.
         serving.start()
         badge = f"{here.host.badge}: " if here.host.badge else ""
-        say(f"nftop: {badge}http://{serving.where.shown}/metrics")
+        warn(f"nftop: {badge}http://{serving.where.shown}/metrics")
         return _frames(here, options, board, (book.begun, rules, target))
     finally:
         serving.close()
@@ -78,4 +78,4 @@ def _frames(
 
 
 def _report(problem: str) -> None:
-    say(f"nftop: {printable(problem)}")
+    warn(f"nftop: {printable(problem)}")

@@ -40,22 +40,22 @@ from nftop.sources.cpufreq.isst import read_sst
 
 # NFs are known from the second reading on.
 _FRAMES = 3
-_LOOK_S = 0.5
+_POLL_S = 0.5
 
 
 def sst(options: argparse.Namespace) -> int:
     resolve_group(options)
-    if options.deed == "show":
+    if options.subcommand == "show":
         with ending(options) as ended:
             _show(options)
         return ended[0]
 
-    if options.deed == "try":
+    if options.subcommand == "try":
         from nftop.cli.commands.sweep import tried  # noqa: PLC0415 - numpy comes with it
 
         return tried(options, _wanted_pins)
-    if options.deed in ("bf", "cp"):
-        action, words = _bf(options) if options.deed == "bf" else _cp(options)
+    if options.subcommand in ("bf", "cp"):
+        action, words = _bf(options) if options.subcommand == "bf" else _cp(options)
 
         def switch(gate: BackendGate[SpeedSelect]) -> Planned:
             return gate.propose([action], (f"{gate.program} {shlex.join(words)}",)), ()
@@ -64,10 +64,10 @@ def sst(options: argparse.Namespace) -> int:
 
     def plan(gate: BackendGate[FrequencyBackend]) -> Planned:
         action: Action
-        if options.deed == "apply":
+        if options.subcommand == "apply":
             action = PinEvery(options.mode)
         else:
-            kind = PinCpus if options.deed == "pin" else ReleaseCpus
+            kind = PinCpus if options.subcommand == "pin" else ReleaseCpus
             action = kind(_cpus(options, gate))
         return gate.propose([action], (_command(options, gate),)), ()
 
@@ -119,7 +119,7 @@ def _of_group(options: argparse.Namespace) -> tuple[Cpu, ...]:
 
 def _of_nf(options: argparse.Namespace) -> tuple[Cpu, ...]:
     """CPUs of all NFs of that name, as the screen shows them."""
-    feed = open_requested(options).feed(interval_s=_LOOK_S)
+    feed = open_requested(options).feed(interval_s=_POLL_S)
     names: set[str] = set()
     try:
         for count, frame in enumerate(feed.frames(), 1):
@@ -136,8 +136,8 @@ def _of_nf(options: argparse.Namespace) -> tuple[Cpu, ...]:
 
 
 def _command(options: argparse.Namespace, gate: BackendGate[FrequencyBackend]) -> str:
-    words = ["sst", options.deed]
-    if options.deed == "apply":
+    words = ["sst", options.subcommand]
+    if options.subcommand == "apply":
         words += ["--mode", options.mode]
     elif options.cpus:
         words += ["--cpus", format_cpu_list(options.cpus)]

@@ -28,7 +28,7 @@ from nftop.control.journal import FileJournal, unfinished
 from nftop.control.resctrl.sweep import SweepError, SweepRequest, plan_sweep, set_command
 from nftop.control.trial import TrialRequest, plan_trial
 from nftop.derive.experiment.engine import ExperimentState
-from nftop.export.output import FAILURE, OK, put, say
+from nftop.export.output import FAILURE, OK, put, warn
 from nftop.model.experiment import Experiment, HarmLimits, Timing
 from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import class_directory, class_name
@@ -163,7 +163,7 @@ class _SweepRecord:
         done = None if self._recorder is None else self._recorder.close()
         if done is not None:
             problem = f"; {done.problem}" if done.problem else ""
-            say(f"nftop: {recorded(done.name, done.ticks, done.size)}{problem}")
+            warn(f"nftop: {recorded(done.name, done.ticks, done.size)}{problem}")
 
     def _take(self, sample: Sample) -> None:
         self._newest = sample
@@ -332,7 +332,7 @@ def _print_result(
         )
         put(sys.stdout, data + "\n")
         restored = f"{result.receipt.outcome}: {'; '.join(result.receipt.sentences)}"
-        say(f"nftop: {stopped or restored}")
+        warn(f"nftop: {stopped or restored}")
         return
     if stopped:
         put(sys.stdout, "\n".join(wrap(stopped, _columns())) + "\n")

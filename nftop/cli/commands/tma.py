@@ -166,8 +166,8 @@ def _absences(
         if isinstance(item, Missing) and why.get(topdown.parent.get(name, "")) != item:
             by_reason.setdefault(item, []).append(name)
     for key, first in by_reason.items():
-        parts = {topdown.parent.get(name) for name in names if why[name] == key}
-        listed = ", ".join(f"{name} and its parts" if name in parts else name for name in first)
+        parents = {topdown.parent.get(name) for name in names if why[name] == key}
+        listed = ", ".join(f"{name} and its parts" if name in parents else name for name in first)
         lead = f"{key.reason.mark:<4}"
         text = f"{listed}: {printable(key.message)}"
         yield textwrap.fill(

@@ -15,7 +15,7 @@ from nftop.control.journal_check import news
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import Entry, completed
 from nftop.control.wording import GUARD_REVERTS
-from nftop.export.output import FAILURE, OK, put, say_lines
+from nftop.export.output import FAILURE, OK, put, warn_lines
 from nftop.render.base.text import printable
 
 
@@ -64,7 +64,7 @@ def _undoing(entry: Entry) -> str:
 
 def _explain(error: DamagedJournalError) -> None:
     """Print what is damaged, its legible content and how to clear it, on standard error."""
-    say_lines("\n  ".join(map(printable, (f"nftop: {error}", *error.details))))
+    warn_lines("\n  ".join(map(printable, (f"nftop: {error}", *error.details))))
 
 
 def recovery(options: argparse.Namespace) -> int:

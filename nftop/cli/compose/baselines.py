@@ -7,7 +7,7 @@ import os
 import threading
 from pathlib import Path
 
-from nftop.export.output import say
+from nftop.export.output import warn
 from nftop.model.baseline import Baselines
 from nftop.model.topology import Host
 from nftop.render.base.text import printable
@@ -75,5 +75,5 @@ def open_book(options: argparse.Namespace, host: Host) -> Book:
     except OSError as error:
         raise ValueError(f"{printable(str(path))}: {error.strerror}") from None
     if begun is None:
-        say(f"nftop: no baseline is kept in {printable(str(path))} yet: key b keeps one")
+        warn(f"nftop: no baseline is kept in {printable(str(path))} yet: key b keeps one")
     return Book(path, host, begun)

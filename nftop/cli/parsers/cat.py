@@ -55,7 +55,7 @@ def add_command(
 
 def add_commands(commands: Commands) -> None:
     add_command(
-        commands, "cat", "cache classes: show and change them safely", _EPILOG, fill=_add_deeds,
+        commands, "cat", "cache classes: show and change them safely", _EPILOG, fill=_add_parsers,
         description="Cache classes of resctrl: their limits, and changes that can be undone.",
     )  # fmt: skip
     commands.add_parser(
@@ -78,18 +78,18 @@ def _add_undo(undo: argparse.ArgumentParser) -> None:
                       help="skip changes that another program has overwritten")  # fmt: skip
 
 
-def _add_deeds(cat: argparse.ArgumentParser) -> None:
-    deeds = cat.add_subparsers(title="commands", metavar="COMMAND", dest="deed", required=True)
-    show = deeds.add_parser("show", help="every class: owner, ways, CPUs, limits, ways of I/O")
+def _add_parsers(cat: argparse.ArgumentParser) -> None:
+    sub = cat.add_subparsers(title="commands", metavar="COMMAND", dest="subcommand", required=True)
+    show = sub.add_parser("show", help="every class: owner, ways, CPUs, limits, ways of I/O")
     show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.cat/1")
-    put = _deed(deeds, "set", "masks and limits of a class")
+    put = _parser(sub, "set", "masks and limits of a class")
     _add_masks(put)
-    move = _deed(deeds, "move", "CPUs or threads into a class")
+    move = _parser(sub, "move", "CPUs or threads into a class")
     target = move.add_mutually_exclusive_group(required=True)
     _add_cpus(target)
     target.add_argument("--tasks", metavar="PID,...", type=_tasks, default=(),
                      help="processes with all their threads, or threads")  # fmt: skip
-    create = _deed(deeds, "create", "a class of nftop's own (nftop.NAME), or a monitoring group")
+    create = _parser(sub, "create", "a class of nftop's own (nftop.NAME), or a monitoring group")
     _add_masks(create)
     _add_cpus(create)
     _add_monitor(create)
@@ -98,23 +98,23 @@ def _add_deeds(cat: argparse.ArgumentParser) -> None:
                         "threads")  # fmt: skip
     create.add_argument("--threads", metavar="TID,...", type=_tasks, default=(),
                         help="of a monitoring group: these threads alone")  # fmt: skip
-    remove = _deed(deeds, "remove", "a class or a monitoring group that nftop made")
+    remove = _parser(sub, "remove", "a class or a monitoring group that nftop made")
     _add_monitor(remove)
-    add_confirmation(deeds.add_parser("reset", help="back to before nftop's first change"))
-    _add_profiles(deeds)
-    _add_io(deeds)
-    _add_sweep(deeds)
-    _add_footprint(deeds)
-    _add_try(deeds)
+    add_confirmation(sub.add_parser("reset", help="back to before nftop's first change"))
+    _add_profiles(sub)
+    _add_io(sub)
+    _add_sweep(sub)
+    _add_footprint(sub)
+    _add_try(sub)
 
 
-def _add_profiles(deeds: Commands) -> None:
-    take = deeds.add_parser("import", help="apply a profile: nftop's own, or that of `pqos -f`")
+def _add_profiles(sub: Commands) -> None:
+    take = sub.add_parser("import", help="apply a profile: nftop's own, or that of `pqos -f`")
     take.add_argument("file", metavar="FILE", type=file_name, help="- is standard input")
     take.add_argument("--fix", action="store_true",
                       help="fix all errors that can be fixed, without asking")  # fmt: skip
     add_confirmation(take)
-    give = deeds.add_parser("export", help="the classes of this host as a profile")
+    give = sub.add_parser("export", help="the classes of this host as a profile")
     give.add_argument(
         "-o", dest="output", metavar="FILE", type=file_name, help="a new file; else standard output"
     )
@@ -132,9 +132,11 @@ register IIO LLC WAYS is shown where it can be read, and never written.
 """
 
 
-def _add_io(deeds: Commands) -> None:
-    io = deeds.add_parser("io", help="ways of I/O: show, switch on, set, switch off", epilog=_IO)
-    acts = io.add_subparsers(title="commands", metavar="COMMAND", dest="io_deed", required=True)
+def _add_io(sub: Commands) -> None:
+    io = sub.add_parser("io", help="ways of I/O: show, switch on, set, switch off", epilog=_IO)
+    acts = io.add_subparsers(
+        title="commands", metavar="COMMAND", dest="io_subcommand", required=True
+    )
     show = acts.add_parser("show", help="the ways of I/O, and whether they can be set")
     show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.cat/1")
     for name, text in (
@@ -164,8 +166,8 @@ all is as before (nftop recover); 130 Ctrl-C, and all is as before
 """
 
 
-def _add_sweep(deeds: Commands) -> None:
-    sweep = deeds.add_parser("sweep", help="find the mask of a class by experiment", epilog=_SWEEP)
+def _add_sweep(sub: Commands) -> None:
+    sweep = sub.add_parser("sweep", help="find the mask of a class by experiment", epilog=_SWEEP)
     swept = sweep.add_mutually_exclusive_group(required=True)
     swept.add_argument("--group", metavar="G", default=None, help="the class to sweep")
     swept.add_argument(
@@ -209,8 +211,8 @@ examples:
 """
 
 
-def _add_try(deeds: Commands) -> None:
-    parser = deeds.add_parser(
+def _add_try(sub: Commands) -> None:
+    parser = sub.add_parser(
         "try", help="compare a configuration with the present one by experiment", epilog=_TRY
     )
     parser.add_argument("file", metavar="PROFILE", type=file_name, nargs="?", default=None,
@@ -278,8 +280,8 @@ all is as before (nftop recover); 130 Ctrl-C, and all is as before
 """
 
 
-def _add_footprint(deeds: Commands) -> None:
-    parser = deeds.add_parser(
+def _add_footprint(sub: Commands) -> None:
+    parser = sub.add_parser(
         "footprint", help="how much cache each network function fills", epilog=_FOOTPRINT
     )
     parser.add_argument(
@@ -369,8 +371,8 @@ def _percent(text: str) -> float:
     return value
 
 
-def _deed(deeds: Commands, name: str, text: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = deeds.add_parser(name, help=text)
+def _parser(sub: Commands, name: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = sub.add_parser(name, help=text)
     parser.add_argument("--group", metavar="G", required=True,
                         help="the class: its directory; default: the root group")  # fmt: skip
     add_confirmation(parser)

@@ -21,7 +21,7 @@ from nftop.model.change import (
     SetIoWays,
     SetSchemata,
     group_path,
-    parts,
+    split_path,
 )
 from nftop.model.rdt.rdt import UNLIMITED_MBPS, class_directory, class_name
 
@@ -38,17 +38,17 @@ class GoneError(Exception):
 
 def actions(options: argparse.Namespace, threads: Threads | None = None) -> Sequence[Action]:
     """Actions of a command line; `threads`: those of a process. Raises UsageError, GoneError."""
-    if options.deed == "io":
+    if options.subcommand == "io":
         return [_io_action(options)]
     group = class_directory(options.group)
-    if options.deed == "move" and options.tasks:
+    if options.subcommand == "move" and options.tasks:
         return [MoveTasks(_threads(options.tasks, threads or threads_of), group)]
-    if options.deed == "move":
+    if options.subcommand == "move":
         return [MoveCpus(options.cpus, group)]
-    if options.deed == "remove":
+    if options.subcommand == "remove":
         named = options.monitor is not None
         return [RemoveMonitor(group, options.monitor) if named else RemoveGroup(group)]
-    if options.deed == "create":
+    if options.subcommand == "create":
         return _create(options, group, threads or threads_of)
     masks = mask_actions(options, group)
     if not masks:
@@ -66,7 +66,7 @@ def missed(options: argparse.Namespace, host: ClassBackend, threads: Threads | N
         name
         for item in wanted
         for name, where in host.tasks((), item.tids).items()
-        if (parts(where)[0], where)[isinstance(item, CreateMonitor)] != _destination(item)
+        if (split_path(where)[0], where)[isinstance(item, CreateMonitor)] != _destination(item)
     ]
     if not left:
         return ""
@@ -96,7 +96,7 @@ def _create(options: argparse.Namespace, group: str, threads: Threads) -> Sequen
 
 
 def _io_action(options: argparse.Namespace) -> SetIoWays:
-    switch = {"enable": True, "disable": False, "set": None}[options.io_deed]
+    switch = {"enable": True, "disable": False, "set": None}[options.io_subcommand]
     return SetIoWays(switch, _l3_pairs(options))
 
 
@@ -150,10 +150,10 @@ def _threads(pids: Sequence[int], threads: Threads) -> tuple[int, ...]:
 
 def command(options: argparse.Namespace, program: str) -> str:
     """The equivalent command line, for the history."""
-    if options.deed == "io":
-        words = ["cat", "io", options.io_deed]
+    if options.subcommand == "io":
+        words = ["cat", "io", options.io_subcommand]
     else:
-        words = ["cat", options.deed, "--group", class_name(class_directory(options.group))]
+        words = ["cat", options.subcommand, "--group", class_name(class_directory(options.group))]
     for option, base in {**dict.fromkeys(MASKS, "x"), "mba": "d"}.items():
         for domain, value in getattr(options, option, ()):
             text = "unlimited" if value is None else format(value, base)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn, TextIO, cast
 
 from nftop.cli.parsers import cat
-from nftop.export.output import USAGE, put, say_lines
+from nftop.export.output import USAGE, put, warn_lines
 from nftop.model.terminal_text import safe_line
 
 # argparse's message where only a command of a command is missing.
@@ -81,7 +81,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         alone = message == _NO_COMMAND  # such as `nftop cat`: its commands are what is wanted
         text = self.format_help() if alone else self.format_usage()
-        say_lines(f"{text}{self.prog}: error: {safe_line(message)}")
+        warn_lines(f"{text}{self.prog}: error: {safe_line(message)}")
         sys.exit(USAGE)
 
 

@@ -38,37 +38,37 @@ def add_commands(commands: Commands) -> None:
     add_command(
         commands, "sst", "core priority and frequency limits: show and change them safely", _EPILOG,
         description="Frequency limits, governors and priority of cores (cpufreq, Intel SST).",
-        fill=_add_deeds,
+        fill=_add_parsers,
     )  # fmt: skip
 
 
-def _add_deeds(sst: argparse.ArgumentParser) -> None:
-    deeds = sst.add_subparsers(title="commands", metavar="COMMAND", dest="deed", required=True)
-    show = deeds.add_parser("show", help="every core: priority, base frequency, limits, governor")
+def _add_parsers(sst: argparse.ArgumentParser) -> None:
+    sub = sst.add_subparsers(title="commands", metavar="COMMAND", dest="subcommand", required=True)
+    show = sub.add_parser("show", help="every core: priority, base frequency, limits, governor")
     show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.sst/1")
-    _add_target(deeds.add_parser("pin", help="fix cores to their guaranteed frequencies"))
-    _add_target(deeds.add_parser("release", help="restore the limits before pin"))
-    tried = deeds.add_parser(
+    _add_target(sub.add_parser("pin", help="fix cores to their guaranteed frequencies"))
+    _add_target(sub.add_parser("release", help="restore the limits before pin"))
+    tried = sub.add_parser(
         "try", help="compare pinned cores with what is now by experiment (as cat try)"
     )
     tried.add_argument("--cpus", metavar="LIST", type=cpu_list, required=True,
                        help="cores to pin, such as 4,6-7")  # fmt: skip
     add_trial(tried)
-    apply = deeds.add_parser("apply", help="all cores of the host at once")
+    apply = sub.add_parser("apply", help="all cores of the host at once")
     apply.add_argument(
         "--mode", choices=("bf", "base"), required=True,
         help="bf: governor powersave, each core fixed to its own base frequency (sst_bf.py -s); "
         "base: all cores fixed to the nominal frequency (sst_bf.py -m)",
     )  # fmt: skip
     add_confirmation(apply)
-    bf = deeds.add_parser("bf", help="SST-BF on or off, by intel-speed-select")
+    bf = sub.add_parser("bf", help="SST-BF on or off, by intel-speed-select")
     bf.add_argument("state", choices=("on", "off"))
     bf.add_argument(
         "--package", metavar="N", type=_number, action="append", default=None,
         help="only this package; may be repeated (default: all)",
     )  # fmt: skip
     add_confirmation(bf)
-    cp = deeds.add_parser("cp", help="the SST-CP class of cores, by intel-speed-select")
+    cp = sub.add_parser("cp", help="the SST-CP class of cores, by intel-speed-select")
     cp.add_argument("--cpus", metavar="LIST", type=cpu_list, required=True, help="such as 4,6-7")
     cp.add_argument(
         "--class", metavar="N", dest="cp_class", type=int, choices=range(4), required=True,

@@ -32,7 +32,7 @@ from nftop.model.change import (
     MoveTasks,
     SetSchemata,
     State,
-    parts,
+    split_path,
 )
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.rdt.rdt import EXCLUSIVE, LOCKED, MB, OWN_PREFIX, ROOT, MbaUnit, class_name
@@ -136,15 +136,15 @@ def _mask(fitting: _Fitting, mask: MaskStatement, group: str) -> None:
     if mask.cdp and not divided:
         fitting.wrong(mask.span, f"{mask.resource} has no masks for code and data (CDP is off)")
         return
-    parts = (mask.cdp,) if mask.cdp else ("CODE", "DATA") if divided else ("",)
-    for cdp in parts:
+    split_path = (mask.cdp,) if mask.cdp else ("CODE", "DATA") if divided else ("",)
+    for cdp in split_path:
         line = f"{mask.resource}{cdp}"
         rule = masks.get(line)
         if rule is None:
             fitting.wrong(mask.span, f"this host has no {line} to allocate")
             return
         _values(fitting, mask, group, line, mask.bits)
-    _judge(fitting, mask, masks[f"{mask.resource}{parts[0]}"])
+    _judge(fitting, mask, masks[f"{mask.resource}{split_path[0]}"])
 
 
 def _judge(fitting: _Fitting, mask: MaskStatement, rule: MaskRule) -> None:
@@ -216,9 +216,9 @@ def _actions(fitting: _Fitting) -> Iterator[GroupAction]:
         yield MoveTasks(tuple(sorted(tids)), group)
 
 
-def _by_group(places: Mapping[_T, str]) -> dict[str, list[_T]]:
+def _by_group(group_of: Mapping[_T, str]) -> dict[str, list[_T]]:
     groups: dict[str, list[_T]] = {}
-    for item, group in places.items():
+    for item, group in group_of.items():
         groups.setdefault(group, []).append(item)
     return groups
 
@@ -253,7 +253,7 @@ def export_profile(
     monitors = sum(cell.kind == "monitor" for cell in state)
     if monitors:
         notes.append(f"{monitors} monitoring groups: a profile is about classes only")
-    inside = sum(parts(where)[0] != ROOT for where in rules.tasks.values())
+    inside = sum(split_path(where)[0] != ROOT for where in rules.tasks.values())
     if inside:
         notes.append(f"{inside} threads that are in groups of their own: they end, a profile stays")
     return ExportedProfile(tuple(statements), tuple(notes), numbers)

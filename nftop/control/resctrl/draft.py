@@ -33,7 +33,7 @@ from nftop.model.change import (
     State,
     difference,
     mask_cell,
-    parts,
+    split_path,
 )
 from nftop.model.frame import Frame, GroupRow
 from nftop.model.ids import Cpu, format_cpu_list
@@ -232,19 +232,19 @@ def commands(wanted: Sequence[ClassAction], program: str) -> tuple[str, ...]:
         if isinstance(item, SetIoWays):
             words["io", IO_GROUP] = ["cat", "io", *_io_words(item)]
             continue
-        deed, options = _worded(item)
-        if not deed:
+        verb, options = _worded(item)
+        if not verb:
             continue
         group = item.group
-        key = ("create" if group in created else deed, group)
+        key = ("create" if group in created else verb, group)
         words.setdefault(key, ["cat", key[0], "--group", class_name(group)]).extend(options)
     return tuple(f"{program} {shlex.join(word)}" for word in words.values())
 
 
 def _io_words(action: SetIoWays) -> list[str]:
-    deed = {True: "enable", False: "disable", None: "set"}[action.enabled]
+    verb = {True: "enable", False: "disable", None: "set"}[action.enabled]
     masks = [f"{domain}={bits:x}" for domain, bits in action.values]
-    return [deed, *(word for item in masks for word in ("--l3", item))]
+    return [verb, *(word for item in masks for word in ("--l3", item))]
 
 
 def _worded(action: GroupAction) -> tuple[str, list[str]]:
@@ -308,7 +308,7 @@ def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
                 number = int(value) if cell.name == MB else int(value, 16)
                 values[cell.group, cell.name].append((cell.number, number))
         elif cell.kind == "cpu":
-            old, new = parts(base[cell])[0], parts(value)[0]
+            old, new = split_path(base[cell])[0], split_path(value)[0]
             if old != new and not (old in gone and new == ROOT):
                 moved[new].append(Cpu(cell.number))
     return (
@@ -346,7 +346,7 @@ def rebased(draft: Draft, base: State, rules: Rules, more: Sequence[ClassAction]
         return after, message
     after, left = _as_many(fresh, wanted)
     # Parts of an action may fit.
-    after, left = _as_many(after, [single for item, _ in left for single in _parts(item)])
+    after, left = _as_many(after, [single for item, _ in left for single in _single_values(item)])
     message = ", ".join(f"{_named(item)} ({why})" for item, why in left)
     return after, f"left out of the draft: {message}"
 
@@ -367,7 +367,7 @@ def _as_many(
     return draft, left
 
 
-def _parts(wish: ClassAction) -> list[ClassAction]:
+def _single_values(wish: ClassAction) -> list[ClassAction]:
     if isinstance(wish, SetIoWays) and wish.enabled is None:
         return [replace(wish, values=(value,)) for value in wish.values]
     if isinstance(wish, SetSchemata):
@@ -427,7 +427,7 @@ def _comparable(base: State) -> Mapping[Cell, str]:
         if cell.kind == "group":
             cells[cell] = ""
         elif cell.kind in _COMPARED:
-            cells[cell] = parts(value)[0] if cell.kind == "cpu" else value
+            cells[cell] = split_path(value)[0] if cell.kind == "cpu" else value
     return cells
 
 

@@ -14,7 +14,7 @@ from nftop.control.rdt_limits import MaskRule, Rules
 from nftop.control.resctrl.plan import propose
 from nftop.control.resctrl.thread_monitors import creations, monitor_name
 from nftop.derive.cache.ways import in_use
-from nftop.model.change import Action, Cell, CreateMonitor, Proposal, SetSchemata, State, parts
+from nftop.model.change import Action, Cell, CreateMonitor, Proposal, SetSchemata, State, split_path
 from nftop.model.experiment import Experiment, HarmLimits, Setting, Timing
 from nftop.model.footprint import UNREQUESTED, FootprintCounter, FootprintPlan, FootprintSubject
 from nftop.model.frame import CacheClass, Frame, NfRow, is_named
@@ -196,12 +196,12 @@ def _monitored(
     """What counts a network function that is not alone in its class; adds to `new`."""
     paths = {thread.monitor for thread in nf.threads}
     if "" not in paths and not isinstance(nf.readings["occupancy_bytes"], Missing):
-        return "monitor", tuple(sorted(map(parts, paths)))
+        return "monitor", tuple(sorted(map(split_path, paths)))
     if not request.monitors:
         return Missing(Reason.SOURCE, "others are in its class: it needs a monitoring group"), ()
     threads = {thread.tid: thread.cpu for thread in nf.threads if thread.tid is not None}
-    places = {int(name.partition("@")[0]): where for name, where in host.rules.tasks.items()}
-    wanted = creations(monitor_name(nf.name, nf.pid), host.state, places, threads)
+    group_of = {int(name.partition("@")[0]): where for name, where in host.rules.tasks.items()}
+    wanted = creations(monitor_name(nf.name, nf.pid), host.state, group_of, threads)
     if not wanted:
         return Missing(Reason.SOURCE, "its threads are not known"), ()
     proposal = propose(host.state, host.rules, [*new, *wanted])
@@ -276,7 +276,7 @@ def _own_masks(
     run = _longest(~fixed & (1 << rule.ways) - 1, masks[subject.group])
     own, edge = run, 0
     if any(masks[name] & run for name in squeezed):
-        own, edge = _parted(rule, run, masks[subject.group])
+        own, edge = _without_edge(rule, run, masks[subject.group])
     if own.bit_count() < rule.min_bits:
         return Missing(Reason.UNDEFINED, "other network functions are in all ways of this cache")
     new = {subject.group: own} | {name: edge for name in sorted(squeezed) if masks[name] & own}
@@ -299,7 +299,7 @@ def _longest(free: int, now: int) -> int:
     return max(runs, key=lambda run: (run.bit_count(), (run & now).bit_count()), default=0)
 
 
-def _parted(rule: MaskRule, run: int, now: int) -> tuple[int, int]:
+def _without_edge(rule: MaskRule, run: int, now: int) -> tuple[int, int]:
     """A run without the least number of ways at an edge, and these: the edge further from `now`."""
     first, last = (run & -run).bit_length() - 1, run.bit_length() - 1
     least = (1 << rule.min_bits) - 1

@@ -15,7 +15,7 @@ from nftop.control.resctrl.operations import (
     rivals,
 )
 from nftop.control.wording import counted, cpus_and_threads, describe
-from nftop.model.change import Cell, Change, State, group_path, parts
+from nftop.model.change import Cell, Change, State, group_path, split_path
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import DEFAULT, ROOT, cache_of_line, class_name
 
@@ -56,15 +56,15 @@ def warnings(target: State, rules: Rules, changes: Sequence[Change]) -> Iterator
         for change in changes
         if change.cell.kind == "cpu"
         and change.new
-        and (change.old is None or parts(change.old)[0] != parts(change.new)[0])
+        and (change.old is None or split_path(change.old)[0] != split_path(change.new)[0])
     }
     for cpu, where in sorted(moved.items()):
-        group = parts(where)[0]
-        places = {sibling: target.get(Cell("cpu", "", number=sibling), "")
+        group = split_path(where)[0]
+        group_of = {sibling: target.get(Cell("cpu", "", number=sibling), "")
                   for sibling in rules.siblings.get(cpu, ())}  # fmt: skip
-        apart = [key for key, where in places.items() if where and parts(where)[0] != group]
+        apart = [key for key, where in group_of.items() if where and split_path(where)[0] != group]
         if apart and not (set(apart) & set(moved) and min(apart) < cpu):
-            other = parts(places[apart[0]])[0]
+            other = split_path(group_of[apart[0]])[0]
             yield (
                 f"CPU {cpu} is in {class_name(group)} and its sibling {format_cpu_list(apart)} in "
                 f"{class_name(other)}: they share a core's own caches"
@@ -88,7 +88,7 @@ def foreign_group_messages(
         inside = [
             key
             for key, where in {**state, **threads}.items()
-            if key.kind in ("cpu", "task") and home in (where, parts(where)[0])
+            if key.kind in ("cpu", "task") and home in (where, split_path(where)[0])
         ]
         verb = "is" if len(inside) == 1 else "are"
         members = f": {cpus_and_threads(inside)} {verb} in it" * bool(inside)
@@ -147,8 +147,8 @@ def _unmetered(target: State, changes: Iterable[Change]) -> Iterator[str]:
     lost: dict[str, set[int]] = {}
     threads: dict[str, int] = {}
     for cell, old, new in ((change.cell, change.old, change.new) for change in changes):
-        if cell.kind in ("cpu", "task") and old and new and parts(old)[1] and not parts(new)[1]:
-            group, monitor = parts(old)
+        group, monitor = split_path(old or ROOT)
+        if cell.kind in ("cpu", "task") and monitor and new and not split_path(new)[1]:
             if monitor not in monitors_of(target, group):
                 continue  # its removal is requested
             name = class_name(group, monitor)
@@ -166,7 +166,9 @@ def _fallen(changes: Iterable[Change]) -> Iterator[str]:
     rows = list(changes)
     gone = {row.cell.group for row in rows if row.cell.kind == "group" and row.new is None}
     for group in sorted(gone):
-        fallen = [row.cell for row in rows if row.new == ROOT and parts(row.old or "/")[0] == group]
+        fallen = [
+            row.cell for row in rows if row.new == ROOT and split_path(row.old or "/")[0] == group
+        ]
         cpus = format_cpu_list(cell.number for cell in fallen if cell.kind == "cpu")
         threads = sum(cell.kind == "task" for cell in fallen)
         movers = [f"CPU {cpus}"] * bool(cpus) + [counted(threads, "thread")] * bool(threads)

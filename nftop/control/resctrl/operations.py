@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from nftop.control.backend import KERNEL_ASSIGNED, advance, goal
-from nftop.model.change import Cell, Change, State, group_path, parts
+from nftop.model.change import Cell, Change, State, group_path, split_path
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.rdt import EXCLUSIVE, MB, ROOT, SHAREABLE, cache_of_line
 from nftop.model.struct import dataclass, field
@@ -43,7 +43,7 @@ class ResctrlStep:
         task: for `task`, its cell.
     """
 
-    deed: Operation
+    operation: Operation
     group: str
     monitor: str = ""
     values: Mapping[Cell, str] = field(default_factory=dict)
@@ -53,13 +53,13 @@ class ResctrlStep:
     @property
     def text(self) -> str:
         """Text to write; "" if none."""
-        if self.deed == "cpus":
+        if self.operation == "cpus":
             return f"{format_cpu_list(self.cpus)}\n"
         if self.task is not None:
             return f"{self.task.name.partition('@')[0]}\n"
-        if self.deed == "io_alloc":
+        if self.operation == "io_alloc":
             return f"{int(ENABLED in self.values.values())}\n"
-        if self.deed == "io_cbm":
+        if self.operation == "io_cbm":
             masks = sorted((cell.number, value) for cell, value in self.values.items())
             return ";".join(f"{domain}={value}" for domain, value in masks) + "\n"
         lines: dict[str, list[str]] = {}
@@ -70,12 +70,13 @@ class ResctrlStep:
     @property
     def info_folder(self) -> str:
         """Folder below `info` of the ways of I/O (`L3`, with CDP `L3DATA`); "" for others."""
-        return next(iter(self.values)).name if self.deed in IO_FILES else ""
+        return next(iter(self.values)).name if self.operation in IO_FILES else ""
 
     @property
     def info_file(self) -> str:
         """File of the ways of I/O that is written, below the mount; "" for other operations."""
-        return f"info/{self.info_folder}/{IO_FILES[self.deed]}" if self.deed in IO_FILES else ""
+        file = IO_FILES.get(self.operation, "")
+        return f"info/{self.info_folder}/{file}" if file else ""
 
     def delta(self, state: State) -> Mapping[Cell, str | None]:
         return _delta(state, self)
@@ -106,7 +107,11 @@ def cpus_in(state: State, group: str, monitor: str | None = None) -> frozenset[i
         cell.number
         for cell, where in state.items()
         if cell.kind == "cpu"
-        and (parts(where)[0] == group if monitor is None else where == group_path(group, monitor))
+        and (
+            split_path(where)[0] == group
+            if monitor is None
+            else where == group_path(group, monitor)
+        )
     )
 
 
@@ -139,13 +144,13 @@ def by_cache(state: State) -> Mapping[tuple[str, int], Sequence[Cell]]:
 
 def _delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
     here = group_path(step.group, step.monitor)
-    if step.deed == "mkdir" and step.monitor:
+    if step.operation == "mkdir" and step.monitor:
         return {Cell("monitor", step.group, step.monitor): KERNEL_ASSIGNED}
-    if step.deed == "mkdir":
+    if step.operation == "mkdir":
         return {Cell("group", step.group): KERNEL_ASSIGNED, Cell("mode", step.group): SHAREABLE}
-    if step.deed == "rmdir":
+    if step.operation == "rmdir":
         return _left(state, step)
-    if step.deed == "cpus":
+    if step.operation == "cpus":
         heir = step.group if step.monitor else ROOT
         delta: dict[Cell, str | None] = {}
         for cell, where in state.items():
@@ -154,7 +159,7 @@ def _delta(state: State, step: ResctrlStep) -> Mapping[Cell, str | None]:
             elif cell.kind == "cpu" and _within(where, step):
                 delta[cell] = heir
         return delta
-    if step.deed == "io_alloc":
+    if step.operation == "io_alloc":
         return _io_delta(state, step)
     return dict(step.values) if step.task is None else {step.task: here}
 
@@ -188,7 +193,7 @@ def domains_of(state: State, line: str) -> tuple[int, ...]:
 
 def _within(where: str, step: ResctrlStep) -> bool:
     """Whether a group is the step's, or one of its monitoring groups."""
-    group, monitor = parts(where)
+    group, monitor = split_path(where)
     return group == step.group and step.monitor in ("", monitor)
 
 
@@ -276,10 +281,10 @@ def _cpus(state: State, target: State) -> Iterator[ResctrlStep]:
     wanted: dict[str, set[int]] = defaultdict(set)
     for cell, where in target.items():
         if cell.kind == "cpu" and cell in state:
-            wanted[parts(where)[0]].add(cell.number)
+            wanted[split_path(where)[0]].add(cell.number)
     groups = [cell.group for cell in state if cell.kind == "group"]
     metered = {cell.number for cell, where in target.items()
-               if cell.kind == "cpu" and where != ROOT and parts(where)[0] == ROOT}  # fmt: skip
+               if cell.kind == "cpu" and split_path(where)[0] == ROOT != where}  # fmt: skip
     now = dict(state)
     gaining = [item for item in groups if wanted[item] - cpus_in(state, item)]
     for group in gaining:
@@ -312,7 +317,7 @@ def _tasks(state: State, target: State) -> Iterator[ResctrlStep]:
         now = state.get(cell)
         if cell.kind != "task" or now is None or now == where:
             continue
-        (group, monitor), (own, metered) = parts(where), parts(now)
+        (group, monitor), (own, metered) = split_path(where), split_path(now)
         falls = where == ROOT and Cell("group", own) not in target and own != ROOT
         if not falls and (group != own or (metered and not monitor)):
             yield ResctrlStep("task", group, task=cell)
@@ -339,9 +344,9 @@ def shell(step: ResctrlStep, mount: str) -> str:
     folder = mount if step.group == ROOT else f"{mount}/{step.group}"
     if step.monitor:
         folder += f"/mon_groups/{step.monitor}"
-    if step.deed in ("mkdir", "rmdir"):
-        return f"{step.deed} {shlex.quote(folder)}"
-    file = {"schemata": "schemata", "cpus": "cpus_list", "task": "tasks"}[step.deed]
+    if step.operation in ("mkdir", "rmdir"):
+        return f"{step.operation} {shlex.quote(folder)}"
+    file = {"schemata": "schemata", "cpus": "cpus_list", "task": "tasks"}[step.operation]
     text = step.text.removesuffix("\n").replace("\n", "\\n")
     word = "printf" if "\\n" in text else "echo"
     end = "\\n" if word == "printf" else ""

@@ -46,7 +46,7 @@ from nftop.model.change import (
     State,
     difference,
     group_path,
-    parts,
+    split_path,
 )
 from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Reason
@@ -101,7 +101,7 @@ def forbidden(base: State, changes: Iterable[Change]) -> Iterator[str]:
     for change in changes:
         for where in (change.old, change.new):
             if change.cell.kind in ("cpu", "task") and where is not None:
-                why = untouchable(base, *parts(where))
+                why = untouchable(base, *split_path(where))
                 if why:
                     yield why
 
@@ -301,7 +301,7 @@ def _move(result: ActionResult, action: MoveCpus) -> None:
         result.refusals.append(f"CPU {format_cpu_list(unknown)} is not there, or offline")
         return
     for cell in cells:
-        if parts(result.target[cell])[0] != action.group:
+        if split_path(result.target[cell])[0] != action.group:
             result.target[cell] = action.group
 
 
@@ -315,7 +315,7 @@ def _move_tasks(result: ActionResult, action: MoveTasks) -> None:
             result.refusals.append(f"there is no thread {tid}")
             continue
         now = result.target.get(Cell("task", "", name), result.rules.tasks[name])
-        result.move(name, now if parts(now)[0] == action.group else action.group)
+        result.move(name, now if split_path(now)[0] == action.group else action.group)
 
 
 def _create(result: ActionResult, action: CreateGroup) -> None:
@@ -365,7 +365,7 @@ def _remove(result: ActionResult, action: RemoveGroup) -> None:
     if foreign:
         result.refusals += foreign
         return
-    result.vacate(lambda where: parts(where)[0] == group, ROOT)
+    result.vacate(lambda where: split_path(where)[0] == group, ROOT)
     for cell in [cell for cell in result.target if cell.group == group]:
         del result.target[cell]
 
@@ -411,15 +411,16 @@ def _threads_to_meter(result: ActionResult, action: CreateMonitor) -> list[str]:
     result.refusals += [f"there is no thread {tid}" for tid in gone]
     for name in wanted:
         now = result.target.get(Cell("task", "", name), result.rules.tasks[name])
-        if parts(now)[0] != action.group:
+        group, monitor = split_path(now)
+        if group != action.group:
             result.refusals.append(
-                f"thread {name.partition('@')[0]} is in {class_name(parts(now)[0])}: a monitoring "
+                f"thread {name.partition('@')[0]} is in {class_name(group)}: a monitoring "
                 f"group of {class_name(action.group)} meters its threads only"
             )
-        elif parts(now)[1] and not parts(now)[1].startswith(OWN_PREFIX):
+        elif monitor and not monitor.startswith(OWN_PREFIX):
             result.refusals.append(
                 f"thread {name.partition('@')[0]} is in monitoring group "
-                f"{class_name(*parts(now))}, which is not nftop's"
+                f"{class_name(group, monitor)}, which is not nftop's"
             )
     return [] if result.refusals else wanted
 

@@ -239,10 +239,10 @@ def set_command(plan: Experiment, setting: int, program: str) -> str:
     masks = plan.settings[setting].masks
     if plan.of_io:
         cells = plan.proposal.base.items()
-        deed = "set" if ENABLED in (v for c, v in cells if c.kind == "io_alloc") else "enable"
+        verb = "set" if ENABLED in (v for c, v in cells if c.kind == "io_alloc") else "enable"
         changed = [item for item in plan.settings[setting].changes if item.cell.kind == "io_cbm"]
         words = [f"--l3 {item.cell.number}={item.new}" for item in changed]
-        return f"{program} cat io {deed} {' '.join(words)}"
+        return f"{program} cat io {verb} {' '.join(words)}"
     lines = {change.cell.name for item in plan.settings for change in item.changes}
     options = sorted(name.lower() for name in lines & set(_LINES)) or ["l3"]
     words = [f"--{option} {int(l3)}={bits:x}" for option in options for l3, bits in masks.items()]

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from nftop.control.gate_protocols import ClassGate
-from nftop.model.change import Cell, CreateMonitor, Proposal, RemoveMonitor, State, parts
+from nftop.model.change import Cell, CreateMonitor, Proposal, RemoveMonitor, State, split_path
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, class_name
 
@@ -27,11 +27,11 @@ def propose_monitor(
     """Groups called `name` for threads (TID, CPU), or without nftop's groups that have them."""
     known = dict(threads)
     state = gate.host.state()
-    places = {
+    group_of = {
         int(task.partition("@")[0]): where for task, where in gate.host.tasks((), known).items()
     }
-    actions: Sequence[CreateMonitor | RemoveMonitor] = _removals(state, places, known)
-    actions = actions or creations(name, state, places, known)
+    actions: Sequence[CreateMonitor | RemoveMonitor] = _removals(state, group_of, known)
+    actions = actions or creations(name, state, group_of, known)
     commands = tuple(_command(gate.program, action) for action in actions)
     return gate.propose(actions, commands), ()
 
@@ -41,20 +41,20 @@ def _group_of_cpu(state: State, cpu: Cpu) -> str:
 
 
 def _removals(
-    state: State, places: dict[int, str], threads: dict[int, Cpu]
+    state: State, group_of: dict[int, str], threads: dict[int, Cpu]
 ) -> Sequence[RemoveMonitor]:
     """nftop's monitoring groups that have these threads, or the CPUs of those in no group."""
     removed = set()
     for tid, cpu in threads.items():
-        own = places.get(tid, ROOT)
-        group, monitor = parts(_group_of_cpu(state, cpu) if own == ROOT else own)
+        own = group_of.get(tid, ROOT)
+        group, monitor = split_path(_group_of_cpu(state, cpu) if own == ROOT else own)
         if monitor.startswith(OWN_PREFIX):
             removed.add((group, monitor))
     return [RemoveMonitor(group, monitor) for group, monitor in sorted(removed)]
 
 
 def creations(
-    name: str, state: State, places: Mapping[int, str], threads: Mapping[int, Cpu]
+    name: str, state: State, group_of: Mapping[int, str], threads: Mapping[int, Cpu]
 ) -> Sequence[CreateMonitor]:
     """A group in each class that they run in: of CPUs where the class is the CPU's.
 
@@ -63,7 +63,8 @@ def creations(
     tids: dict[str, list[int]] = defaultdict(list)
     cpus: dict[str, set[Cpu]] = defaultdict(set)
     for tid, cpu in threads.items():
-        own, of_cpu = parts(places.get(tid, ROOT))[0], parts(_group_of_cpu(state, cpu))[0]
+        own = split_path(group_of.get(tid, ROOT))[0]
+        of_cpu = split_path(_group_of_cpu(state, cpu))[0]
         if own == ROOT and of_cpu != ROOT:
             cpus[of_cpu].add(cpu)
         else:
@@ -75,8 +76,8 @@ def creations(
 
 
 def _command(program: str, action: CreateMonitor | RemoveMonitor) -> str:
-    deed = "create" if isinstance(action, CreateMonitor) else "remove"
-    words = [f"{program} cat {deed} --group {class_name(action.group)} --monitor {action.name}"]
+    verb = "create" if isinstance(action, CreateMonitor) else "remove"
+    words = [f"{program} cat {verb} --group {class_name(action.group)} --monitor {action.name}"]
     if isinstance(action, RemoveMonitor):
         return words[0]
     words += [f"--cpus {format_cpu_list(action.cpus)}"] * bool(action.cpus)

@@ -170,10 +170,10 @@ class Resctrl(ClassBackend):
             _add_cells(state, group)
         _add_io_cells(state, read_io_alloc(f"{self.mount.path}/info"))
         named = {cell: int(cell.name.partition("@")[0]) for cell in threads}
-        places = _group_paths(groups) if named else {}
+        group_of = _group_paths(groups) if named else {}
         for cell, tid in named.items():
             if self._named(tid) == cell.name:
-                state[cell] = places.get(tid, ROOT)
+                state[cell] = group_of.get(tid, ROOT)
         return state
 
     def tasks(self, groups: Collection[str], tids: Collection[int]) -> Mapping[str, str]:
@@ -181,9 +181,9 @@ class Resctrl(ClassBackend):
             return {}
         tree = self._groups()
         chosen = [item for item in tree if tids or _name(item) in groups]
-        places = _group_paths(chosen)
+        group_of = _group_paths(chosen)
         inside = _group_paths([item for item in tree if _name(item) in groups])
-        named = {self._named(tid): places.get(tid, ROOT) for tid in {*tids, *inside}}
+        named = {self._named(tid): group_of.get(tid, ROOT) for tid in {*tids, *inside}}
         return {name: where for name, where in named.items() if name}
 
     def rules(self) -> Rules:
@@ -195,12 +195,12 @@ class Resctrl(ClassBackend):
             if step.info_file:
                 _write(f"{self.mount.path}/{step.info_file}", step.text)
                 return
-            if step.deed == "mkdir":
+            if step.operation == "mkdir":
                 Path(folder).mkdir(0o755)
-            elif step.deed == "rmdir":
+            elif step.operation == "rmdir":
                 Path(folder).rmdir()
             elif step.task is None:
-                file = "schemata" if step.deed == "schemata" else "cpus_list"
+                file = "schemata" if step.operation == "schemata" else "cpus_list"
                 _write(f"{folder}/{file}", step.text)
             elif self._exists(step.task):
                 _write(f"{folder}/tasks", step.text)
@@ -242,8 +242,8 @@ class Resctrl(ClassBackend):
         with contextlib.suppress(OSError):
             status = Path(self.mount.path, "info/last_cmd_status").read_text(errors="replace")
             if status.strip() not in ("", "ok"):
-                return f"{_deed(step)}: the kernel says: {status.strip()[:300]}"
-        return f"{_deed(step)}: {error.strerror}"
+                return f"{_describe(step)}: the kernel says: {status.strip()[:300]}"
+        return f"{_describe(step)}: {error.strerror}"
 
     def _named(self, tid: int) -> str:
         """`TID@STARTTIME`, since thread ids are reused; "" if there is no such thread."""
@@ -346,11 +346,11 @@ def _write(path: str, text: str) -> None:
         os.close(handle)
 
 
-def _deed(step: ResctrlStep) -> str:
+def _describe(step: ResctrlStep) -> str:
     if step.info_file:
         return f"write {step.text.strip()!r} to {step.info_file}"
     where = f"{step.group}:{step.monitor}" if step.monitor else step.group
     words = {"mkdir": "make group", "rmdir": "remove group"}
-    if step.deed in words:
-        return f"{words[step.deed]} {where}"
-    return f"write {step.text.strip()!r} to {step.deed} of {where}"
+    if step.operation in words:
+        return f"{words[step.operation]} {where}"
+    return f"write {step.text.strip()!r} to {step.operation} of {where}"

@@ -71,7 +71,7 @@ class SstFacts:
     Attributes:
         model: of the CPU, as the tool reports it; None if not reported.
         domains: of the tool, ascending.
-        places: of every online CPU.
+        locations: of every online CPU.
         base_khz: base frequencies of CPUs that the kernel reports.
         pinned_khz: limits of CPUs whose two limits are the same.
         turbo: whether turbo is allowed; None if unknown.
@@ -79,7 +79,7 @@ class SstFacts:
 
     model: int | None
     domains: tuple[Domain, ...]
-    places: Mapping[int, CpuLocation]
+    locations: Mapping[int, CpuLocation]
     base_khz: Mapping[int, int] = field(default_factory=dict)
     pinned_khz: Mapping[int, int] = field(default_factory=dict)
     turbo: bool | None = None
@@ -91,15 +91,15 @@ class SstFacts:
         """Online CPUs of a power domain; empty if unknown."""
         if len(self.of(domain.package, domain.die)) == 1:
             die = (domain.package, domain.die)
-            here = [cpu for cpu, item in self.places.items() if (item.package, item.die) == die]
+            here = [cpu for cpu, item in self.locations.items() if (item.package, item.die) == die]
             if here:
                 return tuple(sorted(here))
-        return tuple(sorted(cpu for cpu in domain.cpus if cpu in self.places))
+        return tuple(sorted(cpu for cpu in domain.cpus if cpu in self.locations))
 
     def with_siblings(self, cpus: Iterable[int]) -> tuple[int, ...]:
         requested = set(cpus)
-        others = {other for cpu in requested & self.places.keys()
-                  for other in self.places[cpu].siblings}  # fmt: skip
+        others = {other for cpu in requested & self.locations.keys()
+                  for other in self.locations[cpu].siblings}  # fmt: skip
         return tuple(sorted(requested | others))
 
 
@@ -305,11 +305,11 @@ def _classify(draft: _Draft, action: SetCpClass) -> None:
     if value not in CLASSES:
         draft.refusals.append(f"there is no SST-CP class {value}: they are 0 to 3")
         return
-    gone = [cpu for cpu in action.cpus if cpu not in facts.places]
+    gone = [cpu for cpu in action.cpus if cpu not in facts.locations]
     if gone:
         draft.refusals.append(f"CPU {format_cpu_list(gone)}: it is not there, or offline")
         return
-    every = [cpu for cpu in facts.with_siblings(action.cpus) if cpu in facts.places]
+    every = [cpu for cpu in facts.with_siblings(action.cpus) if cpu in facts.locations]
     homes = list(_domains_of(facts, every))
     reached = {cpu for home in homes for cpu in facts.cpus(home)}
     without = [home for home in homes if home.cp_supported is not True]
@@ -411,7 +411,7 @@ class SpeedSelect(Backend[IsstCall]):
         requested preview.
         """
         domains = self._domains()
-        places = {
+        locations = {
             int(info.cpu): CpuLocation(
                 -1 if info.package is None else int(info.package), info.die or 0,
                 tuple(map(int, info.siblings)),
@@ -430,7 +430,7 @@ class SpeedSelect(Backend[IsstCall]):
                     base |= dict.fromkeys(policy.cpus, policy.base_khz)
                 if low is not None and low == high:
                     pinned |= dict.fromkeys(policy.cpus, int(low))
-        return SstFacts(domains.model, domains.rows, places, base, pinned, turbo)
+        return SstFacts(domains.model, domains.rows, locations, base, pinned, turbo)
 
     def keepers(self) -> tuple[str, ...]:
         return tuple(f"{keeper.name} may set SST here too ({keeper.seen})"

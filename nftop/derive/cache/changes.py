@@ -8,7 +8,7 @@ from nftop.derive.absence import after_absence
 from nftop.derive.cache.table import classes_reading
 from nftop.derive.fold_stage import FoldStage, FoldTick
 from nftop.derive.threads import THREADS, ThreadRate
-from nftop.model.change import IO_KINDS, Cell, Change, Noticed, OwnChange, parts
+from nftop.model.change import IO_KINDS, Cell, Change, Noticed, OwnChange, split_path
 from nftop.model.frame import GroupRow
 from nftop.model.ids import L3Domain
 from nftop.model.missing import Missing
@@ -110,9 +110,9 @@ def groups_in(changes: Iterable[Change]) -> tuple[str, ...]:
     result: dict[str, None] = {}
     for change in changes:
         if change.cell.kind in ("cpu", "task"):
-            places = (change.old, change.new)
+            paths = (change.old, change.new)
             result |= dict.fromkeys(
-                parts(position)[0] for position in places if position is not None
+                split_path(position)[0] for position in paths if position is not None
             )
         elif change.cell.kind not in IO_KINDS:
             result[change.cell.group] = None
@@ -151,7 +151,7 @@ def _ends(change: Change) -> tuple[str | None, str | None]:
     kind = change.cell.kind
     if kind not in ("cpu", "task", "group"):
         return change.old, change.new
-    ends = (None if end is None else "" if kind == "group" else parts(end)[0]
+    ends = (None if end is None else "" if kind == "group" else split_path(end)[0]
             for end in (change.old, change.new))  # fmt: skip
     return next(ends), next(ends)
 

@@ -160,8 +160,8 @@ class _Since:
 
 def _order(group: ResctrlGroup) -> tuple[bool, bool, int, list[tuple[int, str]]]:
     """The root group, then by class, then those of unknown class by name: COS2 before COS10."""
-    parts = _NUMBER.split(group.name)
-    name = [(int(word) if word.isdecimal() else -1, word) for word in parts]
+    runs = _NUMBER.split(group.name)
+    name = [(int(word) if word.isdecimal() else -1, word) for word in runs]
     return group.name != ROOT, group.clos is None, group.clos or 0, name
 
 

@@ -151,13 +151,13 @@ class HostsComparison:
 
     Attributes:
         hosts: all that have both sides, by name.
-        parts: entities that a host has; without rows if none has them on both sides.
+        reports: entities that a host has; without rows if none has them on both sides.
         tested: numbers that were tested.
         needed: hosts from which one of them that changes on all hosts would be found.
     """
 
     hosts: tuple[str, ...]
-    parts: tuple[HostsReport, ...]
+    reports: tuple[HostsReport, ...]
     tested: int
     needed: int
 
@@ -167,7 +167,7 @@ def compare_hosts(pairs: Sequence[HostPair]) -> HostsComparison:
     of_entity: dict[Entity, dict[str, EntityReport]] = {}
     left_out: dict[Entity, list[LeftOut]] = {}
     for pair in pairs:
-        for own in pair.comparison.parts:
+        for own in pair.comparison.reports:
             of_entity.setdefault(own.entity, {})[pair.host] = own
         sides: tuple[tuple[HostCode, str, tuple[Entity, ...]], ...] = (
             ("only_before", "before", pair.comparison.only_a),
@@ -188,7 +188,7 @@ def compare_hosts(pairs: Sequence[HostPair]) -> HostsComparison:
     tests = [row.p for rows in rows_of.values() for row in rows if row.p is not None]
     rates = iter(adjusted(np.array(tests)).tolist())
     tested, needed = len(tests), least_hosts(max(1, len(tests)))
-    parts = []
+    reports = []
     for entity, rows in rows_of.items():
         rated = [row if row.p is None else replace(row, q=next(rates)) for row in rows]
         decided = _neutral([_worded(row, tested, needed) for row in rated])
@@ -199,8 +199,10 @@ def compare_hosts(pairs: Sequence[HostPair]) -> HostsComparison:
                 word, why = _by_itself(decided, len(of_entity.get(entity, {}))) or (word, why)
             notes = _clock_notes(pairs, of_entity.get(entity, {}))
             report = replace(report, word=word, why=why, notes=notes)
-        parts.append(report)
-    return HostsComparison(tuple(sorted(pair.host for pair in pairs)), tuple(parts), tested, needed)
+        reports.append(report)
+    return HostsComparison(
+        tuple(sorted(pair.host for pair in pairs)), tuple(reports), tested, needed
+    )
 
 
 def _by_itself(rows: Sequence[HostsRow], count: int) -> tuple[Word, str] | None:

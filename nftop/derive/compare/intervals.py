@@ -119,7 +119,7 @@ class Interval:
     """
 
     def __init__(self) -> None:
-        self.things: dict[Entity, EntitySeries] = {}
+        self.entities: dict[Entity, EntitySeries] = {}
         self._tsc_hz = array("d")
         self.ticks = self.first_ns = self.last_ns = 0
         self._began_ns: float | None = None
@@ -199,7 +199,7 @@ class Interval:
         return before_ns is not None and (self._began_ns or 0.0) <= before_ns
 
     def _series(self, entity: Entity) -> EntitySeries:
-        return self.things.setdefault(entity, EntitySeries())
+        return self.entities.setdefault(entity, EntitySeries())
 
     def _is_held(self, entity: Entity, name: str, package: PackageRow) -> bool:
         """Whether an estimate is repeated from an earlier reading."""

@@ -94,11 +94,11 @@ class Comparison:
     """Comparison of two intervals.
 
     Attributes:
-        parts: entities in both: network functions, classes, packages.
+        reports: entities in both: network functions, classes, packages.
         only_a, only_b: entities in one only.
     """
 
-    parts: tuple[EntityReport, ...]
+    reports: tuple[EntityReport, ...]
     only_a: tuple[Entity, ...]
     only_b: tuple[Entity, ...]
 
@@ -115,7 +115,7 @@ class _Context:
         """Samples of a metric, float64 (n,) and (m,), or None."""
         if self._intervals is None:
             return None
-        a, b = (interval.things.get(entity, EntitySeries()) for interval in self._intervals)
+        a, b = (interval.entities.get(entity, EntitySeries()) for interval in self._intervals)
         if entity.kind == "nf":
             return _of_clock(a, name, clock), _of_clock(b, name, clock)
         return a.of(name), b.of(name)
@@ -142,24 +142,24 @@ def comparison(
     report = partial(
         _nf_report, context=noise, sides=sides, zero_losses=zero_losses, other_tsc=other_tsc
     )
-    both = [entity for entity in ordered(a.things) if entity in b.things]
+    both = [entity for entity in ordered(a.entities) if entity in b.entities]
     nfs = {
-        entity: report(entity, a.things[entity], b.things[entity])
+        entity: report(entity, a.entities[entity], b.entities[entity])
         for entity in both
         if entity.kind == "nf"
     }
     # Package traffic follows the load: better or worse only under the same load.
     loaded = any(moved is not None for _, moved in nfs.values())
-    parts = [
+    reports = [
         nfs[entity][0]
         if entity.kind == "nf"
-        else _plain_report(entity, a.things[entity], b.things[entity], noise, loaded=loaded)
+        else _plain_report(entity, a.entities[entity], b.entities[entity], noise, loaded=loaded)
         for entity in both
     ]
     return Comparison(
-        tuple(parts),
-        tuple(entity for entity in ordered(a.things) if entity not in b.things),
-        tuple(entity for entity in ordered(b.things) if entity not in a.things),
+        tuple(reports),
+        tuple(entity for entity in ordered(a.entities) if entity not in b.entities),
+        tuple(entity for entity in ordered(b.entities) if entity not in a.entities),
     )
 
 
@@ -168,10 +168,10 @@ def is_same_clock(one_hz: float, other_hz: float) -> bool:
     return not abs(one_hz - other_hz) > _SAME_CLOCK_RATIO * one_hz
 
 
-def ordered(things: Iterable[Entity]) -> list[Entity]:
+def ordered(entities: Iterable[Entity]) -> list[Entity]:
     """Network functions, classes, packages, each by name."""
     order = list(_ROWS)
-    return sorted(things, key=lambda entity: (order.index(entity.kind), entity.name, entity.of))
+    return sorted(entities, key=lambda entity: (order.index(entity.kind), entity.name, entity.of))
 
 
 def _plain_report(

@@ -152,7 +152,7 @@ class Verdict:
         taken_back_s: seconds from the change to its revert, or None.
         noticed: the observed change, or several if they did not settle in between.
         notes: further facts, sentences.
-        parts: changed classes first, then overlapping ones; a class before its network functions.
+        sections: changed classes first, then overlapping ones; a class before its NFs.
         age_s: seconds since the change.
     """
 
@@ -165,7 +165,7 @@ class Verdict:
     taken_back_s: float | None
     noticed: tuple[Noticed, ...]
     notes: tuple[str, ...]
-    parts: tuple[VerdictSection, ...]
+    sections: tuple[VerdictSection, ...]
     age_s: float = 0.0
 
 
@@ -194,11 +194,11 @@ def verdict_of(
     keys = [(name, l3) for name in (*changed, *overlapping) for l3 in sorted(caches)]
     sides = sides_of(window, changed_at_ns, keys, term)
     seen: set[str] = set()
-    parts = [
+    sections = [
         replace(section, changed=True)
         for section in _sections(window, sides, changed, caches, seen)
     ]
-    parts += _sections(window, sides, overlapping, caches, seen)
+    sections += _sections(window, sides, overlapping, caches, seen)
     return Verdict(
         changed_at_ns=changed_at_ns,
         groups=changed,
@@ -209,7 +209,7 @@ def verdict_of(
         taken_back_s=_since(changed_at_ns, term.taken_back_ns),
         noticed=sides.noticed,
         notes=tuple(filter(None, (_term_note(changed_at_ns, term), sides.note, _several(sides)))),
-        parts=tuple(parts),
+        sections=tuple(sections),
         age_s=max(0.0, (frame.monotonic_ns - changed_at_ns) / NS_PER_S),
     )
 
@@ -308,7 +308,7 @@ def _sections(
     """Each class, followed by network functions in it that are not `seen`."""
     frame = window.frame
     of_nf = {nf.key: _classes_of(frame, nf) for nf in frame.nfs}
-    parts = []
+    sections = []
     for group in frame.groups:
         if group.name in names:
             mine = [
@@ -318,12 +318,12 @@ def _sections(
             ]
             section = _class_section(window, sides, group, caches)
             rows = section.rows if mine else (*section.rows, _ipc_row(window, sides, group, caches))
-            parts.append(_with_word(replace(section, rows=rows)))
-            parts += [
+            sections.append(_with_word(replace(section, rows=rows)))
+            sections += [
                 nf_section(window, sides, nf, of_nf[nf.key]) for nf in mine if nf.key not in seen
             ]
             seen |= {nf.key for nf in mine}
-    return parts
+    return sections
 
 
 def _classes_of(frame: Frame, nf: NfRow) -> tuple[str, ...]:

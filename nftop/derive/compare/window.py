@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from nftop.model.column import Bools, Floats, median
 from nftop.model.frame import Clock, CpuTable, Frame, NfRow, base_clock
 from nftop.model.ids import L3Domain
-from nftop.model.missing import Missing, Reading
+from nftop.model.missing import Missing, number_or
 from nftop.model.nf.kinds import NF_SOURCES
 from nftop.model.struct import dataclass
 
@@ -165,9 +165,9 @@ def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
     and no CPU is shared with other threads.
     """
     rx = nf.direction == "rx"
-    packets = nan_if_missing(nf.readings["rx_packets_per_s" if rx else "tx_packets_per_s"])
-    missed = nan_if_missing(nf.readings["missed_packets_per_s"])
-    drops = np.nan if np.isnan(missed) else nan_if_missing(nf.readings["drop_packets_per_s"])
+    packets = number_or(nf.readings["rx_packets_per_s" if rx else "tx_packets_per_s"], np.nan)
+    missed = number_or(nf.readings["missed_packets_per_s"], np.nan)
+    drops = np.nan if np.isnan(missed) else number_or(nf.readings["drop_packets_per_s"], np.nan)
     cpus = frame.cpus
     rows = rows_of(cpus, nf)
     whole = bool(rows) and len(rows) == len(nf.cpus) and nf.shared is None
@@ -177,8 +177,8 @@ def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
         packets,
         packets + (missed if rx and missed > 0 else 0.0),
         drops,
-        nan_if_missing(nf.readings["cpp"]),
-        nan_if_missing(nf.readings["busy_cpp"]),
+        number_or(nf.readings["cpp"], np.nan),
+        number_or(nf.readings["busy_cpp"], np.nan),
         median(cpus.columns["ipc"].values[rows].tolist()) if whole else np.nan,
         _weighted(cpus, rows) if whole else np.nan,
         full,
@@ -220,15 +220,10 @@ def class_ipc(
 def io_hit_ratio(frame: Frame, caches: Collection[L3Domain]) -> float:
     """Share of devices' writes that hit these caches: the mean of their packages; NaN if absent."""
     packages = {info.package for info in frame.topology.cpus if info.l3 in caches}
-    hits = [nan_if_missing(row.readings["pcie.ddio_hit_ratio"])
+    hits = [number_or(row.readings["pcie.ddio_hit_ratio"], np.nan)
             for row in frame.packages if row.package in packages]  # fmt: skip
     known = [value for value in hits if np.isfinite(value)]
     return float(np.mean(known)) if known else float(np.nan)
-
-
-def nan_if_missing(reading: Reading) -> float:
-    """The number of a reading; NaN if absent."""
-    return np.nan if isinstance(reading, Missing) else reading
 
 
 def _weighted(cpus: CpuTable, rows: list[int]) -> float:

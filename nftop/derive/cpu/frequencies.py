@@ -31,7 +31,7 @@ _HYBRID = Missing(
 )
 _CP_OFF = Missing(Reason.UNDEFINED, "SST-CP is off")
 _CP_NEVER = Missing(Reason.HARDWARE, "this platform has no SST-CP")
-_CP_UNTOLD = Missing(Reason.SOURCE, "intel-speed-select did not tell its class")
+_CP_UNREPORTED = Missing(Reason.SOURCE, "intel-speed-select did not tell its class")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def _cp_class(table: CpufreqTable, cpu: Cpu) -> int | Missing:
     if known is not None:
         return known
     if any(package.cp for package in table.sst.packages):
-        return _CP_UNTOLD
+        return _CP_UNREPORTED
     return _CP_OFF if any(package.cp_supported for package in table.sst.packages) else _CP_NEVER
 
 

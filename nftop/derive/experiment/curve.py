@@ -146,7 +146,7 @@ class _Correction:
     """Tests of an effect in the whole experiment, and how often they are made."""
 
     count: int
-    looks: int
+    test_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class _TestedNumber:
     def is_close(self, setting: int, reference: int, correction: _Correction) -> bool:
         """Whether a loss of at least the limit may be below it."""
         loss = self.loss(setting, reference)
-        margin = _critical(NOTHING_P / correction.looks, self.fit.freedom)
+        margin = _critical(NOTHING_P / correction.test_count, self.fit.freedom)
         return loss - margin * self.fit.error(setting, reference) < self.least
 
     def tolerates(
@@ -208,7 +208,7 @@ class _TestedNumber:
         calm = self.calm
         fit = calm if calm is not None and {setting, reference} <= {*calm.order} else self.fit
         loss = self.sign * (fit.means[setting] - fit.means[reference])
-        margin = _critical(NOTHING_P / correction.looks, fit.freedom) * fit.error(
+        margin = _critical(NOTHING_P / correction.test_count, fit.freedom) * fit.error(
             setting, reference
         )
         return loss + margin <= most
@@ -246,10 +246,10 @@ def curve_of(plan: Experiment, visits: Sequence[Visit]) -> Curve:
         return Curve(())
     references = {key: reference_of(plan, key, order) for key in plan.watch}
     nfs = {key: _fits_of(own, key, references[key]) for key in plan.watch}
-    looks = plan.rounds_most - plan.rounds_least + 1
+    test_count = plan.rounds_most - plan.rounds_least + 1
     count = sum(len(nf.numbers) for nf in nfs.values())
-    tests = max((len(plan.settings) - 1) * count * looks, 1)
-    analysis = _Analysis(plan, nfs, references, _Correction(tests, looks))
+    tests = max((len(plan.settings) - 1) * count * test_count, 1)
+    analysis = _Analysis(plan, nfs, references, _Correction(tests, test_count))
     results = tuple(_result(analysis, own, setting) for setting in order)
     return _with_recommendation(plan, results)
 

@@ -27,7 +27,6 @@ from nftop.derive.compare.window import (
     class_ipc,
     io_hit_ratio,
     is_renewed,
-    nan_if_missing,
     nf_sample,
     source_of,
 )
@@ -45,7 +44,7 @@ from nftop.model.experiment import (
 from nftop.model.frame import Frame, base_clock
 from nftop.model.metrics.metric import is_bound
 from nftop.model.metrics.nf import NF_METRICS
-from nftop.model.missing import Missing
+from nftop.model.missing import Missing, number_or
 from nftop.model.struct import dataclass, field, replace
 
 # New readings of each watched network function that a visit needs, and the most time for them as a
@@ -166,11 +165,11 @@ class Observer:
                 cache = cache_of(group, l3)
                 if cache is None:
                     continue
-                used = nan_if_missing(cache.readings["occupancy_bytes"])
+                used = number_or(cache.readings["occupancy_bytes"], _NAN)
                 if metered and math.isfinite(used):
                     occupancy[group.name, l3] = used
                 if group.name == plan.group:
-                    memory.append(nan_if_missing(cache.readings["mbm_total_bytes_per_s"]))
+                    memory.append(number_or(cache.readings["mbm_total_bytes_per_s"], _NAN))
         ipc, _ = class_ipc(frame, keys, renewed)
         return Observation(
             at_ns=frame.monotonic_ns,
@@ -193,7 +192,7 @@ def _others(plan: Experiment, frame: Frame, renewed: Collection[str]) -> Mapping
         if group.name not in plan.classes:
             continue
         caches = [cache for l3 in plan.caches if (cache := cache_of(group, l3)) is not None]
-        memory = [nan_if_missing(cache.readings["mbm_total_bytes_per_s"]) for cache in caches]
+        memory = [number_or(cache.readings["mbm_total_bytes_per_s"], _NAN) for cache in caches]
         if any(source in renewed for source in ("resctrl", "pqos")):
             result[f"class/{group.name}/mbm_total_bytes_per_s"] = float(sum(memory))
         ipc, new = class_ipc(frame, [(group.name, l3) for l3 in plan.caches], renewed)
@@ -202,10 +201,10 @@ def _others(plan: Experiment, frame: Frame, renewed: Collection[str]) -> Mapping
             result[f"class/{group.name}/ipc"] = float(np.mean(known))
     for row in frame.packages:
         memory = [
-            nan_if_missing(row.readings[f"memory.{way}_bytes_per_s"]) for way in ("read", "write")
+            number_or(row.readings[f"memory.{way}_bytes_per_s"], _NAN) for way in ("read", "write")
         ]
         result[f"socket/{row.package}/memory_bytes_per_s"] = float(sum(memory))
-        hits = nan_if_missing(row.readings["pcie.ddio_hit_ratio"]) if plan.of_io else _NAN
+        hits = number_or(row.readings["pcie.ddio_hit_ratio"], _NAN) if plan.of_io else _NAN
         result[f"socket/{row.package}/pcie.ddio_hit_ratio"] = hits
     return {key: value for key, value in result.items() if math.isfinite(value)}
 

@@ -12,7 +12,7 @@ from nftop.derive.compare.settling import STILL_RATIO
 from nftop.derive.experiment.engine import ExperimentState
 from nftop.model.footprint import CacheUse, Footprint, FootprintPlan, FootprintRow, FootprintSubject
 from nftop.model.frame import Frame, GroupRow
-from nftop.model.missing import Missing, Reading
+from nftop.model.missing import Missing, number_or
 from nftop.model.struct import dataclass
 
 _NAN = math.nan
@@ -123,16 +123,16 @@ def reading_of(frame: Frame, subject: FootprintSubject) -> FootprintReading:
             if (row.name, monitor.name) in subject.monitors and subject.l3 in monitor.readings
         ]
         if len(rows) == len(subject.monitors):
-            used = sum(_number(row[_OCCUPANCY]) for row in rows)
-            bytes_per_s = sum(_number(row[_TRAFFIC]) for row in rows)
+            used = sum(number_or(row[_OCCUPANCY], _NAN) for row in rows)
+            bytes_per_s = sum(number_or(row[_TRAFFIC], _NAN) for row in rows)
     elif group is not None and (cache := cache_of(group, subject.l3)) is not None:
-        used = _number(cache.readings[_OCCUPANCY])
-        bytes_per_s = _number(cache.readings[_TRAFFIC])
+        used = number_or(cache.readings[_OCCUPANCY], _NAN)
+        bytes_per_s = number_or(cache.readings[_TRAFFIC], _NAN)
     bits = 0 if group is None else _bits(group, subject)
     others = 0
     for row in frame.groups:
         others |= _bits(row, subject) if row.name != subject.group and in_use(row) else 0
-    packets = _NAN if nf is None else _number(nf.readings[f"{nf.direction}_packets_per_s"])
+    packets = _NAN if nf is None else number_or(nf.readings[f"{nf.direction}_packets_per_s"], _NAN)
     return FootprintReading(frame.monotonic_ns, used, bytes_per_s, packets, bits, bits & others)
 
 
@@ -141,7 +141,3 @@ def _bits(group: GroupRow, subject: FootprintSubject) -> int:
     cache = cache_of(group, subject.l3)
     mask = None if cache is None else ways_of(cache)
     return 0 if mask is None else mask.bits
-
-
-def _number(reading: Reading) -> float:
-    return _NAN if isinstance(reading, Missing) else reading

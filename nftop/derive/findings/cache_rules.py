@@ -13,7 +13,7 @@ from nftop.model.column import from_readings, ratio
 from nftop.model.frame import GroupCacheRow, GroupRow, Subject
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.probes import PAPER
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass
 
@@ -21,19 +21,19 @@ _UNSHARED = Missing(Reason.UNDEFINED, "no other class may fill its ways")
 _MIXED = Missing(Reason.UNDEFINED, "other programs run in this class too")
 # From these shares of its time on a CPU without a poller is taken to work: to count as somebody
 # noisy, and for a class's traffic not to be its network functions' alone.
-_BUSY_RATIO, _QUIET_RATIO = 0.5, 0.05
+_BUSY_RATIO, QUIET_RATIO = 0.5, 0.05
 
 
 def memory_per_packet(inputs: FindingInputs) -> Measured:
     """Memory traffic of a class by the packets of its pollers, where nothing else runs."""
-    keys, parts, traffic, names = [], [], {}, []
-    for index, (group, cache, places) in enumerate(polled_classes(inputs)):
+    keys, rows, traffic, names = [], [], {}, []
+    for index, (group, cache, positions) in enumerate(polled_classes(inputs)):
         keys.append(FindingKey(class_subject(group, cache), group.clos))
-        parts.append(places)
-        names.append(_nfs(inputs, places))
-        mixed = _other_busy_cpus(inputs, group.name, cache.l3, _QUIET_RATIO)
+        rows.append(positions)
+        names.append(_nfs(inputs, positions))
+        mixed = _other_busy_cpus(inputs, group.name, cache.l3, QUIET_RATIO)
         traffic[index] = _MIXED if mixed else cache.readings["mbm_total_bytes_per_s"]
-    packets = summed(inputs.packets, parts)
+    packets = summed(inputs.packets, rows)
     moved = from_readings(traffic, len(keys), Missing(Reason.SOURCE))
     context = {"packets": packets, "traffic": moved}
     return Measured(keys, ratio(moved, packets), context, {"nf": names})
@@ -68,16 +68,16 @@ register(
 
 
 def noisy_neighbour(inputs: FindingInputs) -> Measured:
-    """The highest memory traffic of who may fill the ways of a class in which an NF polls."""
+    """The highest memory traffic of other users of the ways of a class in which an NF polls."""
     keys, traffic, messages, names = [], {}, [], []
-    for index, (group, cache, places) in enumerate(polled_classes(inputs)):
+    for index, (group, cache, positions) in enumerate(polled_classes(inputs)):
         others = sorted(
             neighbours(inputs, group, cache), key=lambda one: one.sort_traffic, reverse=True
         )
         keys.append(FindingKey(class_subject(group, cache), group.clos))
         traffic[index] = others[0].traffic if others else _UNSHARED
         messages.append(others[0].message if others else "")
-        names.append(_nfs(inputs, places))
+        names.append(_nfs(inputs, positions))
     values = from_readings(traffic, len(keys), Missing(Reason.SOURCE))
     return Measured(keys, values, words={"nf": names, "neighbour": messages})
 
@@ -138,7 +138,7 @@ class Neighbour:
     @property
     def sort_traffic(self) -> float:
         """Memory traffic to sort by; -1 if it is unknown, so that it comes last."""
-        return -1.0 if isinstance(self.traffic, Missing) else self.traffic
+        return number_or(self.traffic, -1.0)
 
 
 def neighbours(inputs: FindingInputs, group: GroupRow, cache: GroupCacheRow) -> Iterator[Neighbour]:
@@ -162,15 +162,15 @@ def neighbours(inputs: FindingInputs, group: GroupRow, cache: GroupCacheRow) -> 
 
 def polled_classes(inputs: FindingInputs) -> Iterator[tuple[GroupRow, GroupCacheRow, list[int]]]:
     """Classes in the caches behind which a network function polls in them, and where in `rows`."""
-    places: dict[tuple[str, L3Domain | None], list[int]] = {}
+    positions: dict[tuple[str, L3Domain | None], list[int]] = {}
     for position in range(len(inputs.rows)):
         key = inputs.classes(position)
         if key is not None:
-            places.setdefault(key, []).append(position)
+            positions.setdefault(key, []).append(position)
     for group in inputs.frame.groups:
         for cache in group.caches:
-            if (group.name, cache.l3) in places:
-                yield group, cache, places[group.name, cache.l3]
+            if (group.name, cache.l3) in positions:
+                yield group, cache, positions[group.name, cache.l3]
 
 
 def _other_busy_cpus(
@@ -194,5 +194,5 @@ def class_subject(group: GroupRow, cache: GroupCacheRow) -> Subject:
     return Subject("class", f"{group.name} {cache.l3}", f"{name}, L3 {cache.l3}")
 
 
-def _nfs(inputs: FindingInputs, places: list[int]) -> str:
-    return ", ".join(dict.fromkeys(inputs.nf_names[position] for position in places))
+def _nfs(inputs: FindingInputs, positions: list[int]) -> str:
+    return ", ".join(dict.fromkeys(inputs.nf_names[position] for position in positions))

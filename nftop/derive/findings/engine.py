@@ -18,7 +18,7 @@ Durations are sums of the time between ticks:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from nftop.derive.nf.departures import DepartureState, NfSighting, step_departur
 from nftop.derive.nf.recent import RECENT, Recent
 from nftop.derive.occupants import POLLERS
 from nftop.model.column import Bools, Column, Floats
-from nftop.model.frame import HOST, Finding, Frame
+from nftop.model.frame import Finding, Frame
 from nftop.model.missing import Reason
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
 from nftop.model.struct import dataclass, field, replace
@@ -335,44 +335,19 @@ def _aligned(before: Watched, keys: tuple[FindingKey, ...]) -> Watched:
     if before.keys == keys:
         return before
     known = {key: index for index, key in enumerate(before.keys)}
-    places = np.array([known.get(key, -1) for key in keys], dtype=np.intp)
-    new = places < 0
-    if not len(before.keys):
-        places = np.zeros(len(keys), np.intp)
-        before = _blank(1)
-    return Watched(
-        keys=keys,
-        since_ns=np.where(new, 0, before.since_ns[places]),
-        began_ns=np.where(new, 0, before.began_ns[places]),
-        held_s=np.where(new, 0.0, before.held_s[places]),
-        ticks=np.where(new, 0, before.ticks[places]),
-        away_s=np.where(new, 0.0, before.away_s[places]),
-        unknown_s=np.where(new, 0.0, before.unknown_s[places]),
-        active=~new & before.active[places],
-        texts=tuple(
-            _NO_TEXT if is_new else before.texts[index]
-            for index, is_new in zip(places.tolist(), new.tolist(), strict=True)
-        ),
-    )
-
-
-def _blank(places: int) -> Watched:
-    whole, some = np.zeros(places, np.int64), np.zeros(places)
-    keys = (FindingKey(HOST, None),) * places
-    active = np.zeros(places, np.bool_)
-    return Watched(keys, whole, whole, some, whole, some, some, active, (_NO_TEXT,) * places)
+    rows = [known.get(key, -1) for key in keys]  # -1: the blank one behind the others
+    arrays: dict[str, Any] = {
+        name: np.append(column := getattr(before, name), column.dtype.type(0))[rows]
+        for name in ("since_ns", "began_ns", "held_s", "ticks", "away_s", "unknown_s", "active")
+    }
+    texts = (*before.texts, _NO_TEXT)
+    return Watched(keys, **arrays, texts=tuple(texts[row] for row in rows))
 
 
 def _texts(
-    rule: Rule,
-    limits: _Limits,
-    measured: Measured,
-    old: Watched,
-    active: Bools,
-    *,
-    far: Bools,
-    within: Bools,
-) -> tuple[FindingText, ...]:
+    rule: Rule, limits: _Limits, measured: Measured, old: Watched, active: Bools,
+    *, far: Bools, within: Bools,
+) -> tuple[FindingText, ...]:  # fmt: skip
     """Texts of findings; those without a value keep theirs."""
     texts = [_NO_TEXT] * len(active)
     for index in np.flatnonzero(active).tolist():
@@ -410,14 +385,9 @@ def _current(rule: Rule, limits: _Limits, measured: Measured, index: int) -> str
 
 
 def _findings(
-    rule: Rule,
-    limits: _Limits,
-    now: Watched,
-    measured: Measured,
-    *,
-    nfs: Sequence[_Nfs],
-    settings: RuleSettings,
-) -> list[Finding]:
+    rule: Rule, limits: _Limits, now: Watched, measured: Measured,
+    *, nfs: Sequence[_Nfs], settings: RuleSettings,
+) -> list[Finding]:  # fmt: skip
     clear = np.broadcast_to(limits.clear, len(now.keys))
     excess = _excess(rule, limits, measured)
 

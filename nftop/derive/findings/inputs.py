@@ -90,7 +90,7 @@ class FindingInputs:
             # If the kernel reports no cores, each CPU is one.
             key = info.cpu if info.core is None else (info.package, info.l3, info.core)
             result.setdefault(key, []).append(index)
-        return tuple(tuple(places) for places in result.values())
+        return tuple(tuple(indices) for indices in result.values())
 
     @cached_property
     def on_shared_cores(self) -> NDArray[np.bool_]:
@@ -104,7 +104,7 @@ class FindingInputs:
     @cached_property
     def first_of_core(self) -> RowIndices:
         """intp (c,): for each of `cores` the index of its first CPU in `rows`."""
-        return np.array([places[0] for places in self.cores], dtype=np.intp)
+        return np.array([indices[0] for indices in self.cores], dtype=np.intp)
 
     @cached_property
     def core_of(self) -> RowIndices:
@@ -121,10 +121,10 @@ class FindingInputs:
         rows = self.rows.tolist()
         return tuple(
             FindingKey(
-                cpu_subject(*(infos[rows[index]].cpu for index in places)),
-                tuple(pids[rows[index]] for index in places),
+                cpu_subject(*(infos[rows[index]].cpu for index in indices)),
+                tuple(pids[rows[index]] for index in indices),
             )
-            for places in self.cores
+            for indices in self.cores
         )
 
     @cached_property
@@ -132,7 +132,7 @@ class FindingInputs:
         """For each of `cores` the names of its network functions."""
         names = self.nf_names
         return tuple(
-            ", ".join(dict.fromkeys(names[index] for index in places)) for places in self.cores
+            ", ".join(dict.fromkeys(names[index] for index in indices)) for indices in self.cores
         )
 
     @cached_property
@@ -209,11 +209,11 @@ def of_packages(packages: Sequence[PackageRow], metric: str) -> Column:
     return from_readings(readings, len(packages), Missing(Reason.SOURCE))
 
 
-def summed(parts: Column, groups: Sequence[Sequence[int]]) -> Column:
+def summed(per_row: Column, groups: Sequence[Sequence[int]]) -> Column:
     """Sums over groups of rows; one row without a number leaves none, with its reason."""
-    values = np.array([parts.values[list(rows)].sum() for rows in groups], dtype=np.float64)
+    values = np.array([per_row.values[list(rows)].sum() for rows in groups], dtype=np.float64)
     reasons = np.array(
-        [max(parts.reasons[list(rows)].tolist(), default=0) for rows in groups], np.uint8
+        [max(per_row.reasons[list(rows)].tolist(), default=0) for rows in groups], np.uint8
     )
     return Column(np.where(reasons > 0, np.nan, values), reasons)
 

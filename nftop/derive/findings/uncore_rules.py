@@ -7,14 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nftop.derive.findings.inputs import FindingInputs, FindingKey, of_packages
-from nftop.derive.findings.rule import (
-    SI,
-    TALK,
-    Measured,
-    Only,
-    Rule,
-    register,
-)
+from nftop.derive.findings.rule import SI, TALK, Measured, Only, Rule, register
 from nftop.model.column import Column, from_readings, ratio, where
 from nftop.model.frame import BoxTraffic, PackageRow, package_subject
 from nftop.model.metrics.probes import PAPER
@@ -61,10 +54,10 @@ def ddio_misses(inputs: FindingInputs) -> Measured:
     """Share of devices' writes that did not find their line, and how many writes there are."""
     rows = inputs.frame.packages
     hits = of_packages(rows, "pcie.ddio_hit_ratio")
-    whole, parts = _writes(rows)
+    whole, partial = _writes(rows)
     missed = Column(1.0 - hits.values, hits.reasons)
     measured = _packages(inputs, missed, "pcie.ddio_hit_ratio")
-    return _with(measured, writes=_plus(whole, parts))
+    return _with(measured, writes=_plus(whole, partial))
 
 
 register(
@@ -90,9 +83,9 @@ register(
 
 def partial_writes(inputs: FindingInputs) -> Measured:
     """Share of devices' writes that are of parts of lines, and how many writes there are."""
-    whole, parts = _writes(inputs.frame.packages)
-    every = _plus(whole, parts)
-    measured = _packages(inputs, ratio(parts, every), "pcie.rfo.total_per_s")
+    whole, partial = _writes(inputs.frame.packages)
+    every = _plus(whole, partial)
+    measured = _packages(inputs, ratio(partial, every), "pcie.rfo.total_per_s")
     return _with(measured, writes=every)
 
 
@@ -121,7 +114,7 @@ def register_writes(inputs: FindingInputs) -> Measured:
     """Writes to devices' registers per second and core on which a network function polls."""
     rows = inputs.frame.packages
     infos, at = inputs.frame.cpus.topology.cpus, inputs.rows.tolist()
-    homes = [infos[at[places[0]]].package for places in inputs.cores]
+    homes = [infos[at[core[0]]].package for core in inputs.cores]
     cores: dict[int, Reading] = {
         row: float(homes.count(item.package)) or _NO_CORES for row, item in enumerate(rows)
     }

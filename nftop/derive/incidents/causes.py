@@ -6,6 +6,7 @@ cycles per packet) belongs to the first cause in `_ORDER` that the NF is a victi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -22,8 +23,9 @@ from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow, Subject
 from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list
 from nftop.model.incident import CauseKind, Party, Severity
 from nftop.model.metrics.metric import cycles_text
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.struct import dataclass, replace
+from nftop.model.usual import NEAR
 
 __all__ = ["Cause", "CauseInputs", "CauseKey", "causes_of", "losses_of"]
 
@@ -41,7 +43,6 @@ _LOSSES = ("drops", "lost-upcalls", "throughput-collapse")
 # Kinds of causes that make a clock slower, and a packet no costlier in cycles.
 _SLOWER = ("clock", "throttled")
 _NOT_OVS = Missing(Reason.UNDEFINED)
-_LOAD_GROWN, _SAME_LOAD = 1.03, 0.03
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,14 @@ class CauseInputs:
             infos = self.tick.frame.cpus.topology.cpus
             keys = (self.of_cpu.get(infos[row].cpu) for row in rows)
             result[class_subject(group, cache)] = tuple(dict.fromkeys(filter(None, keys)))
+        return result
+
+    def by_nf(self, *rules: str) -> Mapping[str, list[Finding]]:
+        """Findings of rules by the key of the NF that they are about."""
+        result: dict[str, list[Finding]] = {}
+        for finding in (item for rule in rules for item in self.by_rule.get(rule, ())):
+            for key in self.keys_of(finding):
+                result.setdefault(key, []).append(finding)
         return result
 
     def keys_of(self, finding: Finding) -> tuple[str, ...]:
@@ -183,8 +192,9 @@ def _gone(inputs: CauseInputs) -> Iterator[Cause]:
         key, name = finding.subject.key, finding.subject.name
         item = gone.get(key)
         culprit = Party("nf", name, key=key, pid=item.pid if item else None)
-        ended = culprit.pid is not None and inputs.parties.has_ended(culprit.pid)
-        title = f"process {culprit.pid} ended" if ended else "gone: its source stopped listing it"
+        title = "gone: its source stopped listing it"
+        if culprit.pid is not None and inputs.parties.is_unseen(culprit.pid):
+            title = f"process {culprit.pid} ended or no longer polls"
         yield Cause(
             CauseKey("gone", key), "gone", title,
             culprit, (), (finding,), floor=Severity.BAD, takes_effects=False,
@@ -202,17 +212,16 @@ def _hung(inputs: CauseInputs) -> Iterator[Cause]:
             )  # fmt: skip
 
 
+def _cpus_of(findings: Iterable[Finding]) -> tuple[Cpu, ...]:
+    return tuple(sorted({cpu for item in findings for cpu in item.subject.cpus}))
+
+
 def _shared_cpus(inputs: CauseInputs) -> Iterator[Cause]:
-    by_nf: dict[str, list[Finding]] = {}
-    for rule in ("shared-cpu", "poller-waits"):
-        for finding in inputs.by_rule.get(rule, ()):
-            for key in inputs.keys_of(finding):
-                by_nf.setdefault(key, []).append(finding)
-    for key, findings in by_nf.items():
-        cpus = tuple(sorted({cpu for item in findings for cpu in item.subject.cpus}))
+    for key, findings in inputs.by_nf("shared-cpu", "poller-waits").items():
+        cpus = _cpus_of(findings)
         culprit, ran, basis = inputs.parties.intruder(inputs.nfs[key], cpus)
         on = f"cpu {format_cpu_list(cpus)}"
-        waited = max(inputs.parties.waits(cpus), default=None)
+        waited = max(inputs.parties.values("wait_ratio", cpus), default=None)
         share = max(ran, waited or 0.0)
         title = f"took {'up to ' * (len(cpus) > 1)}{share:.0%} of {on}"
         if culprit is None:
@@ -224,12 +233,8 @@ def _shared_cpus(inputs: CauseInputs) -> Iterator[Cause]:
 
 
 def _siblings(inputs: CauseInputs) -> Iterator[Cause]:
-    by_nf: dict[str, list[Finding]] = {}
-    for finding in inputs.by_rule["busy-sibling"]:
-        for key in inputs.keys_of(finding):
-            by_nf.setdefault(key, []).append(finding)
-    for key, findings in by_nf.items():
-        cpus = tuple(sorted({cpu for item in findings for cpu in item.subject.cpus}))
+    for key, findings in inputs.by_nf("busy-sibling").items():
+        cpus = _cpus_of(findings)
         siblings = inputs.parties.siblings(cpus)
         culprit, busy, basis = inputs.parties.running(siblings)
         title = f"ran beside cpu {format_cpu_list(cpus)}, its hyper-thread {busy:.0%} busy"
@@ -277,26 +282,17 @@ def _neighbour(
     traffic = rows[0][1].traffic
     speed = "" if isinstance(traffic, Missing) else f"{traffic / 1e9:.1f} GB/s "
     return Cause(
-        CauseKey("neighbour", f"{name} {l3} {'own' if own else 'other'} class"),
-        "neighbour",
-        f"{speed}through {ways} shared way{'s' * (ways != 1)}",
-        culprit,
-        tuple(key for key in nfs if culprit.key != key),
-        tuple(item for _, _, item in rows),
-        group=name,
-        l3=l3,
-        watch=culprit.cpus[:2],
-    )
+        CauseKey("neighbour", f"{name} {l3} {'own' if own else 'other'} class"), "neighbour",
+        f"{speed}through {ways} shared way{'s' * (ways != 1)}", culprit,
+        tuple(key for key in nfs if culprit.key != key), tuple(item for _, _, item in rows),
+        group=name, l3=l3, watch=culprit.cpus[:2],
+    )  # fmt: skip
 
 
 def _slow_cores(inputs: CauseInputs) -> Iterator[Cause]:
-    by_nf: dict[str, list[Finding]] = {}
-    for finding in inputs.by_rule["low-priority-core"]:
-        for key in inputs.keys_of(finding):
-            by_nf.setdefault(key, []).append(finding)
     table = inputs.tick.frame.cpus
-    for key, findings in by_nf.items():
-        cpus = tuple(sorted({cpu for item in findings for cpu in item.subject.cpus}))
+    for key, findings in inputs.by_nf("low-priority-core").items():
+        cpus = _cpus_of(findings)
         rows = [table.topology.row_of[cpu] for cpu in cpus if cpu in table.topology.row_of]
         base, package = table.columns["base_frequency_hz"].values, table.topology.package_index
         # NaN where it is unknown, as of a CPU that is offline.
@@ -442,12 +438,7 @@ def _channels(inputs: CauseInputs) -> Iterator[Cause]:
 
 def _flows(inputs: CauseInputs) -> Iterator[Cause]:
     """Flow tables that miss; what loses upcalls without that is not known."""
-    by_nf: dict[str, list[Finding]] = {}
-    for rule in ("flow-cache-hits", "lost-upcalls"):
-        for finding in inputs.by_rule.get(rule, ()):
-            for key in inputs.keys_of(finding):
-                by_nf.setdefault(key, []).append(finding)
-    for key, findings in by_nf.items():
+    for key, findings in inputs.by_nf("flow-cache-hits", "lost-upcalls").items():
         hits, upcalls, lost = (
             inputs.nfs[key].readings.get(f"ovs.{name}", _NOT_OVS)
             for name in ("cache_hit_ratio", "upcalls_per_s", "lost_upcalls_per_s")
@@ -519,12 +510,11 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
     if name == "normal":
         return plain
     arrived, was = recent.before(first.began_ns, _arriving), recent.cost_before(first.began_ns)
-    cost, arriving = cost_of(nf, was), arriving_of(nf)
-    known = not isinstance(arrived, Missing) and not isinstance(arriving, Missing)
-    grown = arriving / max(arrived, 1.0) if known else 0.0
+    cost = cost_of(nf, was)
+    grown = number_or(arriving_of(nf), 0.0) / max(number_or(arrived, math.inf), 1.0)
     # A bound has empty polls in it, more of them where fewer packets arrive.
     bound = was.is_bound or cost.is_bound
-    comparable = not bound or name == "loss" or grown > 1 - _SAME_LOAD
+    comparable = not bound or name == "loss" or grown > 1 - NEAR
     if comparable and has_grown(was.value, cost.value):
         texts = [
             cycles_text(value, bound=item.is_bound)
@@ -533,7 +523,7 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
         ]
         title = f"needed {texts[0]} cycles per packet, was {texts[1]}{_memory(findings)}"
         return replace(plain, title=title, culprit=party)
-    if name == "loss" and grown > _LOAD_GROWN:
+    if name == "loss" and grown > 1 + NEAR:
         title = f"{grown - 1:+.0%} packets, more than its cores took"
         return replace(plain, kind="load", title=title, culprit=Party("host", "arriving traffic"))
     return plain

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from nftop.derive.findings.engine import limit_for
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.rule import rule_of
 from nftop.derive.incidents.causes import Cause
+from nftop.derive.incidents.parties import Parties
 from nftop.derive.nf.recent import Recent, RecentRates, arriving_of
 from nftop.model.change import Change, Noticed, group_path, value_text
 from nftop.model.frame import Finding, Frame
@@ -18,11 +19,11 @@ from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rule_settings import setting_names
 from nftop.model.struct import replace
+from nftop.model.usual import NEAR
 
 # A change of classes so long before a cause may be its reason.
 _CHANGE_BEFORE_NS = 600_000_000_000
 _MOST_LINKS = 12
-_SAME = 0.03
 _STOLEN = 0.01  # no rule watches it
 
 
@@ -64,8 +65,7 @@ def extremes_of(
     new = {
         link.key: Extreme(*texts[link.key], link)
         for link in incident.chain
-        if link.key in texts
-        and (link.key not in old or texts[link.key][0] > old[link.key].excess)
+        if link.key in texts and (link.key not in old or texts[link.key][0] > old[link.key].excess)
     }
     return {**old, **new} if new else old
 
@@ -130,7 +130,7 @@ def _costs(
         before, now = victim.cpp_before, victim.cpp_now
         if isinstance(before, Missing) or isinstance(now, Missing) or before <= 0:
             continue
-        if now / before - 1 > _SAME:
+        if now / before - 1 > NEAR:
             costs = zip((before, now), victim.bounds, strict=True)
             was, is_ = (cycles_text(value, bound=bound) for value, bound in costs)
             key = f"{victim.cost} {victim.party.key}"
@@ -146,7 +146,7 @@ def _grown_ns(incident: Incident, recent: Recent, key: str, before: float) -> in
     times = (
         point.monotonic_ns
         for point in points
-        if point.monotonic_ns >= incident.began_ns and point.cpp / before - 1 > _SAME
+        if point.monotonic_ns >= incident.began_ns and point.cpp / before - 1 > NEAR
     )
     return incident.since_ns + next(times, incident.began_ns) - incident.began_ns
 
@@ -164,14 +164,17 @@ def ruled_out(inputs: FindingInputs, incident: Incident, began_ns: int) -> tuple
         rule = rule_of(rule_id)
         return 0.0 if rule is None else limit_for(rule, nfs, inputs.settings)
 
+    host = Parties(frame)
+    siblings = host.siblings(cpus)
     # Arriving packets are what these two are about.
     of_load = incident.kind in ("load", "stopped")
     checks = [] if of_load else [_load(frame, incident.victims, recent, began_ns)]
     if incident.kind != "cpu":
-        checks.append(_below("wait", _most(frame, "wait_ratio", cpus), limit("poller-waits")))
-        checks.append(_below("steal", _most(frame, "steal_ratio", cpus), _STOLEN))
+        checks.append(_below("wait", host.values("wait_ratio", cpus), limit("poller-waits")))
+        checks.append(_below("steal", host.values("steal_ratio", cpus), _STOLEN))
     if incident.kind != "sibling":
-        checks.append(_below("siblings", _foreign_sibling(frame, cpus), limit("busy-sibling")))
+        busy = host.values("cpu_time_ratio", siblings) if siblings else (0.0,)
+        checks.append(_below("siblings", busy, limit("busy-sibling")))
     if incident.kind != "ddio":
         checks.append(_ddio(frame, cpus, limit("ddio-misses")))
     return tuple(checks)
@@ -196,27 +199,13 @@ def _load(frame: Frame, victims: Sequence[Victim], recent: Recent, began_ns: int
     largest = max(known)
     return RuledOut(
         "arriving load",
-        largest <= _SAME,
+        largest <= NEAR,
         f"{largest:+.0%}".replace("-0%", "0%").replace("+0%", "0%"),
     )
 
 
-def _most(frame: Frame, metric: str, cpus: Sequence[Cpu]) -> float | None:
-    column, rows = frame.cpus.columns[metric], frame.cpus.topology.row_of
-    values: list[Reading] = [column[rows[cpu]] for cpu in cpus if cpu in rows]
-    known = [item for item in values if not isinstance(item, Missing)]
-    return max(known) if known else None
-
-
-def _foreign_sibling(frame: Frame, cpus: Sequence[Cpu]) -> float | None:
-    infos, rows = frame.topology.cpus, frame.topology.row_of
-    own = set(cpus)
-    others = {other for cpu in cpus if cpu in rows for other in infos[rows[cpu]].siblings} - own
-    return _most(frame, "cpu_time_ratio", tuple(sorted(others))) if others else 0.0
-
-
-def _below(name: str, value: float | None, limit: float) -> RuledOut:
-    if value is None:
+def _below(name: str, values: Iterable[float], limit: float) -> RuledOut:
+    if (value := max(values, default=None)) is None:
         return RuledOut(name, None, "not counted")
     return RuledOut(name, value <= limit, f"{value:.0%}")
 

@@ -18,12 +18,7 @@ from nftop.derive.findings.engine import FINDINGS
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange
 from nftop.derive.frame import FRAME
-from nftop.derive.incidents.causes import (
-    EFFECT_BEFORE_S,
-    CauseInputs,
-    causes_of,
-    losses_of,
-)
+from nftop.derive.incidents.causes import EFFECT_BEFORE_S, CauseInputs, causes_of, losses_of
 from nftop.derive.incidents.evidence import (
     Extreme,
     at_worst,
@@ -44,7 +39,6 @@ from nftop.derive.incidents.victims import (
     follow_traces,
     is_harmed,
     loss_of,
-    number_of,
     price_of,
     victim_of,
     worst_of,
@@ -55,7 +49,7 @@ from nftop.derive.threads import THREADS
 from nftop.model.frame import Finding, Frame, NfRow, Subject
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
-from nftop.model.missing import Missing, Reason
+from nftop.model.missing import Missing, Reason, number_or
 from nftop.model.sample import ThreadTable
 from nftop.model.struct import dataclass, field, replace
 
@@ -138,12 +132,11 @@ def step_incidents(
     frame = inputs.frame
     if frame.monotonic_ns < state.monotonic_ns:
         state = IncidentState(cold_ns=state.cold_ns)
-    causes = _worst_causes(
-        _with_lasting_effects(state, causes_of(CauseInputs(inputs, parties)), inputs), state, frame
-    )
+    every = causes_of(CauseInputs(inputs, parties))
+    causes = _worst_causes(_with_remaining_effects(state, every, inputs), state, frame)
     followed = dict(state.followed)
     past = list(state.past)
-    losing = {nf.key for nf in frame.nfs if number_of(nf.readings["drop_packets_per_s"]) > 0}
+    losing = {nf.key for nf in frame.nfs if number_or(nf.readings["drop_packets_per_s"], 0.0) > 0}
     owners = {
         key: cause.key for cause in causes for key in cause.priced
         if key in losing or losses_of(cause)
@@ -182,20 +175,20 @@ def _worst_causes(causes: Sequence[Cause], state: IncidentState, frame: Frame) -
     """At most `MOST_OPEN` in their order: those that harm most, then those that are open."""
     if len(causes) <= MOST_OPEN:
         return list(causes)
-    drops = {nf.key: number_of(nf.readings["drop_packets_per_s"]) for nf in frame.nfs}
+    drops = {nf.key: number_or(nf.readings["drop_packets_per_s"], 0.0) for nf in frame.nfs}
     open_ = {item.key for item in state.followed.values()}
 
     def harm(number: int) -> tuple[int, float, bool]:
         cause = causes[number]
         lost = sum(drops.get(key, 0.0) for key in cause.priced)
-        severity = _severity((*cause.findings, *cause.effects), Price(lost), cause, None)
+        severity = _severity((*cause.findings, *cause.effects), Price(lost), cause, harm=None)
         return -severity, -lost, cause.key not in open_
 
     kept = sorted(range(len(causes)), key=harm)[:MOST_OPEN]
     return [causes[number] for number in sorted(kept)]
 
 
-def _with_lasting_effects(
+def _with_remaining_effects(
     state: IncidentState, causes: Sequence[Cause], inputs: FindingInputs
 ) -> list[Cause]:
     """Causes of this tick; those that are over keep effects which have yet to clear."""
@@ -222,8 +215,8 @@ def _with_lasting_effects(
                 own.append(_begun_later(finding, cause, over, state.past, frame))
         if own:
             result.append(replace(cause, findings=tuple(own)))
-    lasting = [_over(item, kept[item.incident.id]) for item in over if item.incident.id in kept]
-    return _priced_once(lasting, result) if lasting else result
+    ended = [_ended(item, kept[item.incident.id]) for item in over if item.incident.id in kept]
+    return _priced_once(ended, result) if ended else result
 
 
 def _was_effect(item: Followed, cause: Cause, finding: Finding) -> bool:
@@ -242,7 +235,7 @@ def _is_clearing(item: Followed, frame: Frame, recent: Recent, nfs: Iterable[str
     passed_s = (frame.monotonic_ns - over_ns) / 1e9
     if passed_s <= max(STAYS_S, 2 * frame.elapsed_s):
         return True
-    few = _FEW_OF_WORST * number_of(item.incident.worst.drops_per_s)
+    few = _FEW_OF_WORST * number_or(item.incident.worst.drops_per_s, 0.0)
     return passed_s <= RECOVERS_S and all(
         _is_recovering(recent.get(key, RecentRates()), few) for key in nfs
     )
@@ -280,7 +273,7 @@ def _begun_later(
     return replace(finding, since_ns=since_ns, began_ns=began_ns)
 
 
-def _over(item: Followed, findings: Sequence[Finding]) -> Cause:
+def _ended(item: Followed, findings: Sequence[Finding]) -> Cause:
     """The cause of an incident whose effects have yet to clear."""
     old = item.incident
     keys = tuple(victim.party.key for victim in old.victims)
@@ -291,12 +284,12 @@ def _over(item: Followed, findings: Sequence[Finding]) -> Cause:
     )  # fmt: skip
 
 
-def _priced_once(lasting: Sequence[Cause], others: Iterable[Cause]) -> list[Cause]:
+def _priced_once(ended: Sequence[Cause], others: Iterable[Cause]) -> list[Cause]:
     """Causes that are over have the price of their victims, except what another cause has."""
     others = list(others)
     taken = {key for cause in others if cause.key.kind != "nf" for key in cause.priced}
     result = []
-    for cause in lasting:
+    for cause in ended:
         keys = tuple(key for key in cause.priced if key not in taken)
         taken |= set(keys)
         result.append(replace(cause, priced=keys))
@@ -318,8 +311,8 @@ def _harm(incident: Incident) -> tuple[int, float, float, int]:
     price = incident.price
     return (
         -incident.severity,
-        -number_of(price.drops_per_s),
-        -number_of(price.lost_packets_per_s),
+        -number_or(price.drops_per_s, 0.0),
+        -number_or(price.lost_packets_per_s, 0.0),
         incident.began_ns,
     )
 
@@ -352,25 +345,25 @@ def _known(
 
 
 def _follow(
-    known: Followed | None, cause: Cause, inputs: FindingInputs, state: IncidentState,
+    known: Followed | None,
+    cause: Cause,
+    inputs: FindingInputs,
+    state: IncidentState,
     elsewhere: Collection[str],
 ) -> Followed:
     """An incident with this tick. `elsewhere`: NFs whose loss another cause explains."""
     frame = inputs.frame
     old = None if known is None else known.incident
     if old is not None:
-        cause = _lasting(cause, old)
+        cause = _with_earlier_culprit(cause, old)
     id_, first = _begin(known, cause, state.cold_ns)
     began_ns = first.began_ns if known is None else known.began_ns
     nfs = {nf.key: nf for nf in frame.nfs}
     victims = [nfs[key] for key in cause.nfs if key in nfs]
-    before = _before(known, victims, nfs, inputs.recent, began_ns, state.past)
+    before = _before(known, victims, nfs, inputs.recent, began_ns, past=state.past)
     priced = [nf for nf in victims if nf.key in cause.priced]
     price = price_of(priced, before, victims)
-    drops = (
-        known.drops if known
-        else dropped_before(priced, inputs.recent, began_ns, state.counted_ns, frame)
-    )  # fmt: skip
+    drops = known.drops if known else dropped_before(priced, inputs, began_ns, state.counted_ns)
     drops = count_drops(drops, priced, frame)
     harms = [False if nf.key in elsewhere else is_harmed(nf, before[nf.key]) for nf in victims]
     harm = None if None in harms or not harms else False
@@ -378,41 +371,25 @@ def _follow(
     harmed = _victims(victims, before, cause.floor, elsewhere)
     traced = [nfs[item.party.key] for item in harmed]
     worst, worst_ns = worst_of(old, price, frame.wall_ns)
+    # A loss that is not muted is never hidden with its cause.
     incident = Incident(
-        id=id_,
-        kind=cause.kind,
-        severity=severity,
-        title=cause.title,
-        culprit=cause.culprit,
-        victims=harmed,
-        price=price,
-        since_ns=first.since_ns,
-        began_ns=first.began_ns,
-        likely=cause.likely,
-        basis=cause.basis,
-        worst=worst,
-        worst_ns=worst_ns,
+        id=id_, kind=cause.kind, severity=severity, title=cause.title, culprit=cause.culprit,
+        victims=harmed, price=price, since_ns=first.since_ns, began_ns=first.began_ns,
+        likely=cause.likely, basis=cause.basis, worst=worst, worst_ns=worst_ns,
         dropped=price.drops_per_s if victims and drops == DropCount() else drops.total,
-        uncounted=tuple(drops.uncounted.values()),
+        uncounted=tuple(drops.uncounted.values()), findings=names,
         cost=", ".join(dict.fromkeys(item.brief for item in cause.findings if item.rule in _COSTS)),
-        findings=names,
-        group=cause.group,
-        l3=cause.l3,
-        watch=cause.watch,
-        memory=cause.memory,
-        traces=follow_traces(old.traces if old else (), traced, inputs.recent, first, frame),
-        # A loss that is not muted is never hidden with its cause.
-        muted=muted,
-        is_bound=first.is_bound,
-        counted_from_ns=first.counted_from_ns,
-    )
+        group=cause.group, l3=cause.l3, watch=cause.watch, memory=cause.memory,
+        traces=follow_traces(old.traces if old else (), traced, inputs, first), muted=muted,
+        is_bound=first.is_bound, counted_from_ns=first.counted_from_ns,
+    )  # fmt: skip
     incident = _with_evidence(incident, cause, old, inputs, began_ns)
     excess = max((item.excess for item in cause.findings if not item.is_ending), default=0.0)
     shown, title = harmed, cause.title
     if known is not None and old is not None:
         same = (cause.kind, _named(cause.culprit)) == (old.kind, _named(old.culprit))
         is_worse = excess > known.excess or not (same or _is_ending(cause))
-        lossy, loses = number_of(worst.drops_per_s) > 0, any(cost_of_price(worst))
+        lossy, loses = number_or(worst.drops_per_s, 0.0) > 0, any(cost_of_price(worst))
         if not loses:
             worst_ns = frame.wall_ns if is_worse else old.worst_ns
             incident = replace(incident, worst_ns=worst_ns)
@@ -446,7 +423,7 @@ def _victims(
         item = victim_of(nf, before[nf.key])
         why = _ELSEWHERE if nf.key in elsewhere else _NO_HARM if floor is Severity.INFO else None
         if why is not None:
-            dropped = why if number_of(item.drops_per_s) > 0 else item.drops_per_s
+            dropped = why if number_or(item.drops_per_s, 0.0) > 0 else item.drops_per_s
             item = replace(item, change=why, drops_per_s=dropped)
         victims.append(item)
     return tuple(sorted(victims, key=loss_of, reverse=True))
@@ -457,7 +434,7 @@ def _of_findings(
 ) -> tuple[Severity, tuple[tuple[str, str], ...], bool]:
     """Severity, which never falls; rules and subjects of the findings; whether all are muted."""
     findings = (*cause.findings, *cause.effects)
-    severity = _severity(findings, price, cause, harm)
+    severity = _severity(findings, price, cause, harm=harm)
     names = tuple(dict.fromkeys((item.rule, item.where) for item in findings))
     muted = all(item.is_muted for item in (*cause.findings, *losses_of(cause)))
     if old is None:
@@ -473,6 +450,7 @@ def _before(
     nfs: Mapping[str, NfRow],
     recent: Recent,
     began_ns: int,
+    *,
     past: Iterable[Followed],
 ) -> dict[str, Before]:
     """By key of a victim, its values before the incident, which are taken once.
@@ -540,8 +518,8 @@ def _is_ending(cause: Cause) -> bool:
     return cause.is_over or all(item.is_ending for item in cause.findings)
 
 
-def _lasting(cause: Cause, old: Incident) -> Cause:
-    """A cause that is ending, or whose culprit is known less exactly than before, as it was."""
+def _with_earlier_culprit(cause: Cause, old: Incident) -> Cause:
+    """Keep the earlier culprit and title if the cause is ending or its culprit less exact now."""
     if not _is_ending(cause) and _exactness(cause.culprit) >= _exactness(old.culprit):
         return cause
     nfs = {item.party.key for item in old.victims}
@@ -558,7 +536,7 @@ def _exactness(party: Party | None) -> int:
 
 
 def _severity(
-    findings: Iterable[Finding], price: Price, cause: Cause, harm: bool | None
+    findings: Iterable[Finding], price: Price, cause: Cause, *, harm: bool | None
 ) -> Severity:
     """Severity of a tick; `harm`: whether a victim is harmed, None if that is unknown."""
     rules = {item.rule for item in findings}
@@ -566,7 +544,7 @@ def _severity(
         return Severity.BAD
     # A cause seen before the rule of drops holds, whose victims lose packets already.
     harms = cause.takes_effects and cause.floor > Severity.INFO and cause.key.kind != "nf"
-    if harms and number_of(price.drops_per_s) > 0:
+    if harms and number_or(price.drops_per_s, 0.0) > 0:
         return Severity.BAD
     if harm is False and cause.floor is Severity.WARN and rules.isdisjoint(_COSTS):
         return Severity.INFO
@@ -597,7 +575,7 @@ def _run(state: IncidentState, tick: FoldTick) -> tuple[IncidentState, Incidents
     table = None if reading is None or isinstance(reading.value, Missing) else reading.value
     facts = {item.pid: item for item in table.culprits} if isinstance(table, ThreadTable) else {}
     uses = table.uses if isinstance(table, ThreadTable) else ()
-    parties = Parties(frame, tick.output(THREADS), tick.output(POLLERS), facts, uses)
+    parties = Parties(frame, tick.output(THREADS), facts, uses)
     return step_incidents(state, inputs, parties)
 
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from nftop.derive.findings.cache_rules import QUIET_RATIO
 from nftop.derive.incidents.victims import nf_party, packets_of
-from nftop.derive.occupants import Occupant
 from nftop.derive.threads import ThreadRate
 from nftop.model.frame import CacheClass, Finding, Frame, GroupCacheRow, GroupRow, NfRow
 from nftop.model.ids import Cpu, L3Domain
-from nftop.model.incident import (
-    CauseKind,
-    Party,
-    Severity,
-)
+from nftop.model.incident import CauseKind, Party, Severity
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import class_name
 from nftop.model.sample import ProcessFacts
@@ -23,7 +19,6 @@ from nftop.model.threads import CpuUse
 
 # Less than this share of a CPU disturbs no poller.
 _LEAST_SHARE = 0.01
-_BUSY_RATIO = 0.05
 # A quarter of a class's memory traffic, and 500 MB/s, to another package.
 _REMOTE_SHARE, _REMOTE_BYTES_PER_S = 0.25, 5e8
 _REMOTE_MEMORY_SHARE = 0.25
@@ -98,18 +93,17 @@ class Parties:
     """What runs on a host.
 
     Attributes:
-        threads: watched threads. pollers: by row of the topology.
-        facts: of processes by pid. uses: what ran on CPUs of open incidents.
+        threads: watched threads. facts: of processes by pid.
+        uses: what ran on CPUs of open incidents.
     """
 
     frame: Frame
     threads: Sequence[ThreadRate] = ()
-    pollers: Mapping[int, Occupant] = field(default_factory=dict)
     facts: Mapping[int, ProcessFacts] = field(default_factory=dict)
     uses: Sequence[CpuUse] = ()
 
-    def has_ended(self, pid: int) -> bool:
-        """Whether no thread of a former network function is left, where threads can be seen."""
+    def is_unseen(self, pid: int) -> bool:
+        """Whether no thread of a process polls or has the name of a poller, if all can be seen."""
         state = self.frame.sources.get("processes")
         seen = state is not None and state.reason is Reason.PRESENT and not state.late_s
         return seen and all(rate.thread.pid != pid for rate in self.threads)
@@ -149,7 +143,7 @@ class Parties:
             and isinstance(group, CacheClass)
             and group.name == name
             and busy.present[row]
-            and busy.values[row] > _BUSY_RATIO
+            and busy.values[row] > QUIET_RATIO
         ]
         group = class_name(name)
         here = [nf for nf in self.frame.nfs if not set(nf.cpus).isdisjoint(own)]
@@ -166,10 +160,6 @@ class Parties:
         own = set(cpus)
         here = (infos[rows[cpu]] for cpu in own if cpu in rows)
         return tuple(sorted({other for info in here for other in info.siblings} - own))
-
-    def waits(self, cpus: Iterable[Cpu]) -> list[float]:
-        """Shares of time for which pollers waited for CPUs."""
-        return list(self._values("wait_ratio", cpus))
 
     def remote_memory(self, nf: NfRow) -> float | None:
         """Share of an NF's memory that is not on the nodes of its CPUs; None if unknown."""
@@ -254,9 +244,10 @@ class Parties:
         return class_name(next(iter(names))) if len(names) == 1 else ""
 
     def _most(self, metric: str, cpus: Iterable[Cpu]) -> float:
-        return max(self._values(metric, cpus), default=0.0)
+        return max(self.values(metric, cpus), default=0.0)
 
-    def _values(self, metric: str, cpus: Iterable[Cpu]) -> Iterator[float]:
+    def values(self, metric: str, cpus: Iterable[Cpu]) -> Iterator[float]:
+        """A metric of these CPUs, where it is known."""
         column, rows = self.frame.cpus.columns[metric], self.frame.cpus.topology.row_of
         for cpu in cpus:
             reading = column[rows[cpu]] if cpu in rows else None

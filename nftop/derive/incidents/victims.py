@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.nf.recent import (
     PacketCost,
     Recent,
@@ -18,7 +19,8 @@ from nftop.derive.nf.recent import (
 )
 from nftop.model.frame import Frame, NfRow
 from nftop.model.incident import Incident, Party, Price, Uncounted, Victim, VictimTrace
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, number_or
+from nftop.model.number_text import NO_CHANGE
 from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import dataclass, field, replace
 
@@ -26,8 +28,7 @@ from nftop.model.struct import dataclass, field, replace
 def packets_of(nf: NfRow) -> float:
     """Packets per second in the direction that counts for an NF; 0 if unknown."""
     name = "rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"
-    reading = nf.readings[name]
-    return 0.0 if isinstance(reading, Missing) else reading
+    return number_or(nf.readings[name], 0.0)
 
 
 def nf_party(nf: NfRow) -> Party:
@@ -36,26 +37,18 @@ def nf_party(nf: NfRow) -> Party:
     return Party("nf", nf.name, key=nf.key, cpus=nf.cpus, group=group, pid=nf.pid or None)
 
 
-# Smaller changes of throughput are no harm worth a name.
-_LEAST_CHANGE = 0.005
 # Smaller changes without drops are noise: the NF is no victim worth a name.
 NOISE = 0.02
-LEAST_DROPS_PER_S = 0.5
 _NO_BEFORE = Missing(Reason.WARMING, "nothing is known of it from before")
 _NO_ARRIVING = Missing(Reason.SOURCE, "no victim counts the packets that arrive")
 _NO_DROPS = Missing(Reason.SOURCE, "no victim counts drops")
 _NOT_ITS = Missing(Reason.UNDEFINED, "what its victims drop is not from this")
-_UNDRAWN = Missing(Reason.SOURCE)
 # A source that is late by less is not late.
 _LEAST_LAG_S = 0.5
 _BETWEEN = "its readings do not cover all of the time"
 _NO_INTERVAL = Missing(Reason.WARMING, "the time that its rate is of is not known")
 # Reasons of a victim that never counts drops.
 _NEVER = (Reason.SOURCE, Reason.HARDWARE, Reason.UNDEFINED)
-
-
-def number_of(reading: Reading) -> float:
-    return 0.0 if isinstance(reading, Missing) else reading
 
 
 class Before(NamedTuple):
@@ -85,9 +78,9 @@ def victim_of(nf: NfRow, before: Before) -> Victim:
         bounds=(before.cost.is_bound, cost.is_bound),
     )  # fmt: skip
     dropping = not isinstance(drops, Missing) and drops > 0
-    small = isinstance(change, Missing) or abs(change) < _LEAST_CHANGE
+    small = isinstance(change, Missing) or abs(change) < NO_CHANGE
     cost_change = _change(before.cost.value, cost.value)
-    dearer = not isinstance(cost_change, Missing) and cost_change >= _LEAST_CHANGE
+    dearer = not isinstance(cost_change, Missing) and cost_change >= NO_CHANGE
     if small and dearer and not dropping:
         return replace(
             plain, metric=cost.metric, before=before.cost.value, now=cost.value, change=cost_change
@@ -106,12 +99,12 @@ def _change(before: Reading, now: Reading) -> Reading:
 def is_harmed(nf: NfRow, before: Before) -> bool | None:
     """Whether an NF drops, sends less of what arrives, or costs more; None if that is unknown."""
     drops, now, arriving = nf.readings["drop_packets_per_s"], throughput_of(nf)[1], arriving_of(nf)
-    if number_of(drops) >= LEAST_DROPS_PER_S:
+    if number_or(drops, 0.0) > 0:
         return True
     cost = cost_of(nf, before.cost)
     bound = before.cost.is_bound or cost.is_bound
     sent, dearer = before.sent, _change(before.cost.value, cost.value)
-    if not bound and number_of(dearer) > NOISE:
+    if not bound and number_or(dearer, 0.0) > NOISE:
         return True
     if isinstance(sent, Missing) or isinstance(now, Missing) or isinstance(dearer, Missing):
         return None
@@ -122,8 +115,8 @@ def is_harmed(nf: NfRow, before: Before) -> bool | None:
 
 def loss_of(victim: Victim) -> float:
     """Packets per second that it drops; else a cost that rose."""
-    return number_of(victim.drops_per_s) or (
-        number_of(victim.change) if victim.metric.endswith("cpp") else 0.0
+    return number_or(victim.drops_per_s, 0.0) or (
+        number_or(victim.change, 0.0) if victim.metric.endswith("cpp") else 0.0
     )
 
 
@@ -162,7 +155,7 @@ def worst_of(old: Incident | None, price: Price, wall_ns: int) -> tuple[Price, i
 
 
 def cost_of_price(price: Price) -> tuple[float, float]:
-    return number_of(price.drops_per_s), number_of(price.lost_packets_per_s)
+    return number_or(price.drops_per_s, 0.0), number_or(price.lost_packets_per_s, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +194,7 @@ def count_drops(old: DropCount, victims: Iterable[NfRow], frame: Frame) -> DropC
                 uncounted[nf.key] = Uncounted(nf.name, seconds, why.message)
             continue
         if counted_s > 0:  # else it is the reading of a tick before
-            total = rate * counted_s + (0.0 if isinstance(total, Missing) else total)
+            total = rate * counted_s + number_or(total, 0.0)
             lag_s[nf.key] = max(lag_s[nf.key] - counted_s, 0.0)
             _settle(uncounted, nf, lag_s[nf.key], passed_s)
     return DropCount(total, lag_s, uncounted)
@@ -218,15 +211,15 @@ def _settle(uncounted: dict[str, Uncounted], nf: NfRow, lag_s: float, passed_s: 
 
 
 def dropped_before(
-    nfs: Iterable[NfRow], recent: Recent, began_ns: int, counted_ns: Mapping[str, int], frame: Frame
+    nfs: Iterable[NfRow], inputs: FindingInputs, began_ns: int, counted_ns: Mapping[str, int]
 ) -> DropCount:
     """From the begin of an incident to the tick before this one, in no other incident."""
-    until_ns = frame.monotonic_ns - round(frame.elapsed_s * 1e9)
+    until_ns = inputs.frame.monotonic_ns - round(inputs.frame.elapsed_s * 1e9)
     total: Reading = _NO_DROPS
     lag_s = dict[str, float]()
     for nf in nfs:
         first_ns = max(began_ns, counted_ns.get(nf.key, -1) + 1)
-        points = _points_until(recent, nf, until_ns)
+        points = _points_until(inputs, nf, until_ns)
         for before, point in pairwise(points):
             if point.monotonic_ns < first_ns:
                 continue
@@ -234,15 +227,15 @@ def dropped_before(
             if math.isnan(point.dropped):
                 lag_s[nf.key] = lag_s.get(nf.key, 0.0) + seconds
             else:
-                total = point.dropped * seconds + (0.0 if isinstance(total, Missing) else total)
+                total = point.dropped * seconds + number_or(total, 0.0)
         # Points are about a second apart: of the last ticks there may be none.
         last_ns = max(first_ns, points[-1].monotonic_ns) if points else until_ns
         lag_s[nf.key] = lag_s.get(nf.key, 0.0) + max(until_ns - last_ns, 0) / 1e9
     return DropCount(total, lag_s)
 
 
-def _points_until(recent: Recent, nf: NfRow, until_ns: int) -> list[RecentPoint]:
-    points = recent.get(nf.key, RecentRates()).points
+def _points_until(inputs: FindingInputs, nf: NfRow, until_ns: int) -> list[RecentPoint]:
+    points = inputs.recent.get(nf.key, RecentRates()).points
     return [point for point in points if point.monotonic_ns <= until_ns]
 
 
@@ -263,17 +256,17 @@ class Begin(NamedTuple):
 
 
 def follow_traces(
-    old: Sequence[VictimTrace], victims: Sequence[NfRow], recent: Recent, begin: Begin,
-    frame: Frame,
-) -> tuple[VictimTrace, ...]:  # fmt: skip
+    old: Sequence[VictimTrace], victims: Sequence[NfRow], inputs: FindingInputs, begin: Begin
+) -> tuple[VictimTrace, ...]:
     """Traces of victims with this tick. New ones begin with what is known from before."""
+    now_ns = inputs.frame.monotonic_ns
     known = {trace.key: trace for trace in old}
     for nf in victims:
         if nf.key not in known and len(known) < _MOST_TRACES:
-            known[nf.key] = _begun(nf, _points_until(recent, nf, frame.monotonic_ns - 1), begin)
-    now = {nf.key: throughput_of(nf)[1] for nf in victims}
+            known[nf.key] = _begun(nf, _points_until(inputs, nf, now_ns - 1), begin)
+    now = {nf.key: number_or(throughput_of(nf)[1], math.nan) for nf in victims}
     return tuple(
-        _with_value(trace, frame.monotonic_ns, now[trace.key]) if trace.key in now else trace
+        _with_value(trace, now_ns, now[trace.key]) if trace.key in now else trace
         for trace in known.values()
     )
 
@@ -285,13 +278,12 @@ def _begun(nf: NfRow, points: Iterable[RecentPoint], begin: Begin) -> VictimTrac
         sent=throughput_of(nf)[0].startswith("tx"),
     )  # fmt: skip
     for point in points:
-        value = _UNDRAWN if math.isnan(point.throughput) else point.throughput
-        trace = _with_value(trace, point.monotonic_ns, value)
+        trace = _with_value(trace, point.monotonic_ns, point.throughput)
     return trace
 
 
-def _with_value(trace: VictimTrace, monotonic_ns: int, value: Reading) -> VictimTrace:
-    number = None if isinstance(value, Missing) else value
+def _with_value(trace: VictimTrace, monotonic_ns: int, value: float) -> VictimTrace:
+    number = None if math.isnan(value) else value
     since_ns = monotonic_ns - trace.began_ns
     at = int(since_ns // round(trace.onset_step_s * 1e9))
     if at < 0:

@@ -20,7 +20,7 @@ from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.nf import LATENCY_METRICS, NF_NODES
 from nftop.model.metrics.ports import GRAPH_METRICS, PORT_METRICS
-from nftop.model.missing import Missing, Reading, Reason, product, quotient, total
+from nftop.model.missing import Missing, Reading, Reason, number_or, product, quotient, total
 from nftop.model.nf.components import (
     NO_ERROR_DROPS,
     NO_LATENCY,
@@ -127,7 +127,7 @@ def dropped(missed: Reading, lost_upcalls: Reading) -> Reading:
     """Packets per second lost: by NICs and by failed upcalls; the known part if that is not 0."""
     if isinstance(lost_upcalls, Missing) or lost_upcalls == 0:
         return missed
-    return lost_upcalls + (0.0 if isinstance(missed, Missing) else missed)
+    return lost_upcalls + number_or(missed, 0.0)
 
 
 def imbalance_ratio(cores: Iterable[NfCore]) -> Reading:
@@ -310,8 +310,8 @@ def monitored(
         return dict(_NONE), rows
     if any(monitor is None for _, _, monitor in counted):
         return dict.fromkeys(MONITORED, _SOME), rows
-    parts = [_readings(monitor, tids, cpus) for monitor in monitors.values()]
-    return {name: total(item[name] for item in parts) for name in MONITORED}, rows
+    of_monitors = [_readings(monitor, tids, cpus) for monitor in monitors.values()]
+    return {name: total(item[name] for item in of_monitors) for name in MONITORED}, rows
 
 
 def _tid_of(core: NfCore, own: Sequence[ThreadRate]) -> int | None:

@@ -286,7 +286,7 @@ _NO_DROPS = Missing(Reason.SOURCE, "what the kernel drops is counted by CPU, not
 _NO_THREAD = Missing(Reason.UNDEFINED, "interrupts are no thread")
 
 
-def with_kernel_parts(
+def with_kernel_details(
     row: NfRow, rates: NetdevRates, topology: Topology, times: Mapping[str, Column]
 ) -> NfRow:
     """The row with its CPUs as threads and its interfaces as ports."""

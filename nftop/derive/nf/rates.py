@@ -208,24 +208,24 @@ def with_seen_cores(nf: NfRates, threads: Sequence[ThreadRate]) -> NfRates:
     return replace(nf, cores=cores, uncounted=nf.uncounted or _NOT_SEEN)
 
 
-def without_twins(nfs: Sequence[NfRates]) -> tuple[NfRates, ...]:
+def without_duplicates(nfs: Sequence[NfRates]) -> tuple[NfRates, ...]:
     """The NFs without the DPDK applications of OVS and VPP: each process once.
 
     Such an application has no pollers, but drops of its NIC, which are passed on.
     """
     frameworks = {nf.pid for nf in nfs if nf.kind != "dpdk" and nf.pid}
-    twins = {nf.pid: nf for nf in nfs if nf.kind == "dpdk" and nf.pid in frameworks}
+    duplicates = {nf.pid: nf for nf in nfs if nf.kind == "dpdk" and nf.pid in frameworks}
 
     def whole(nf: NfRates) -> NfRates:
-        twin = twins.get(nf.pid)
-        if twin is None:
+        duplicate = duplicates.get(nf.pid)
+        if duplicate is None:
             return nf
         counts_missed = not isinstance(nf.missed_packets_per_s, Missing)
         if not counts_missed:
-            nf = _with_ports(nf, twin)
-        return _with_losses(nf, twin, counts_missed=counts_missed)
+            nf = _with_ports(nf, duplicate)
+        return _with_losses(nf, duplicate, counts_missed=counts_missed)
 
-    return tuple(whole(nf) for nf in nfs if twins.get(nf.pid) is not nf)
+    return tuple(whole(nf) for nf in nfs if duplicates.get(nf.pid) is not nf)
 
 
 def drops_of_core(of_all: Reading, cores: int, unknown: Missing = _DROPS_OF_ALL) -> Reading:
@@ -236,30 +236,30 @@ def drops_of_core(of_all: Reading, cores: int, unknown: Missing = _DROPS_OF_ALL)
     return of_all if isinstance(of_all, Missing) or cores == 1 or of_all == 0 else unknown
 
 
-def _with_losses(nf: NfRates, twin: NfRates, *, counts_missed: bool) -> NfRates:
+def _with_losses(nf: NfRates, duplicate: NfRates, *, counts_missed: bool) -> NfRates:
     """The NF with what only its DPDK knows: losses of ports, drivers' counters.
 
     An NF that `counts_missed` packets of its ports itself has their other losses, too.
     """
-    of_ports = () if isinstance(twin.drops, Missing) or counts_missed else twin.drops
+    of_ports = () if isinstance(duplicate.drops, Missing) or counts_missed else duplicate.drops
     own = () if isinstance(nf.drops, Missing) else nf.drops
     return replace(
         nf,
         drops=(*own, *of_ports) or nf.drops,
-        xstats=DeferredRows(lambda: (*nf.xstats, *twin.xstats)),
-        readings={**twin.readings, **nf.readings},
-        sampled_s=twin.sampled_s,
+        xstats=DeferredRows(lambda: (*nf.xstats, *duplicate.xstats)),
+        readings={**duplicate.readings, **nf.readings},
+        sampled_s=duplicate.sampled_s,
     )
 
 
-def _with_ports(nf: NfRates, twin: NfRates) -> NfRates:
+def _with_ports(nf: NfRates, duplicate: NfRates) -> NfRates:
     """The NF with its DPDK ports and their drops, which its own statistics do not have."""
-    drops = twin.missed_packets_per_s
+    drops = duplicate.missed_packets_per_s
     own = drops_of_core(drops, len(nf.cores))
     cores = tuple(replace(core, missed_packets_per_s=own) for core in nf.cores)
     queues = nf.queues
     if not isinstance(queues, Missing):
         of_queue = drops_of_core(drops, len(queues))
         queues = tuple(replace(queue, missed_packets_per_s=of_queue) for queue in queues)
-    ports = twin.ports if isinstance(nf.ports, Missing) else nf.ports
+    ports = duplicate.ports if isinstance(nf.ports, Missing) else nf.ports
     return replace(nf, missed_packets_per_s=drops, cores=cores, queues=queues, ports=ports)

@@ -17,7 +17,7 @@ from nftop.model.column import median
 from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.metric import is_bound
 from nftop.model.metrics.nf import NF_METRICS
-from nftop.model.missing import Missing, Reading, Reason, total
+from nftop.model.missing import Missing, Reading, Reason, number_or, total
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.usual import NEW_NORMAL_AFTER_S
 
@@ -32,7 +32,6 @@ _LEAST_BEFORE = 3
 _COST_GROWN = 1.05
 _GONE_AFTER_S = 60.0
 _WARMING = Missing(Reason.WARMING, "nothing is known of it from before")
-_UNKNOWN = float("nan")
 
 
 class PacketCost(NamedTuple):
@@ -194,11 +193,11 @@ def _step(known: RecentRates, nf: NfRow, now_ns: int) -> RecentRates:
     cost = cost_of(nf)
     point = RecentPoint(
         now_ns,
-        _number(throughput_of(nf)[1]),
-        _number(arriving_of(nf)),
-        _number(nf.readings["drop_packets_per_s"]),
-        _number(cost.value),
-        _number(nf.readings.get("ovs.cache_hit_ratio", _WARMING)),
+        number_or(throughput_of(nf)[1], math.nan),
+        number_or(arriving_of(nf), math.nan),
+        number_or(nf.readings["drop_packets_per_s"], math.nan),
+        number_or(cost.value, math.nan),
+        number_or(nf.readings.get("ovs.cache_hit_ratio", _WARMING), math.nan),
         is_work=cost.metric == "busy_cpp",
         is_bound=cost.is_bound,
     )
@@ -237,10 +236,6 @@ def _usual(values: list[float]) -> Reading:
     if len(known) < _LEAST_POINTS:
         return _WARMING
     return median(known)
-
-
-def _number(reading: Reading) -> float:
-    return _UNKNOWN if isinstance(reading, Missing) else reading
 
 
 def _run(state: RecentState, tick: FoldTick) -> tuple[RecentState, Recent]:

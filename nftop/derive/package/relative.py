@@ -144,10 +144,10 @@ def package_loads(
     }
     loads = {}
     for package in topology.packages:
-        parts = [
+        candidates = [
             (nf, _packets(nf, package, {home.get(cpu) for cpu in nf.cpus}, home)) for nf in polling
         ]
-        mine = [(nf, packets) for nf, packets in parts if packets is not None]
+        mine = [(nf, packets) for nf, packets in candidates if packets is not None]
         nics = [
             item
             for item in interfaces

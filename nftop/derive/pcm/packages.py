@@ -131,9 +131,9 @@ def _pcie(requests: Column | Floats, names: tuple[str, ...], sockets: int) -> di
         return {**absent, **dict.fromkeys(_REQUESTS, requests)}
     result = {}
     for name, (factor, events) in _REQUESTS.items():
-        parts = np.column_stack([column_of(requests, names, event) for event in events])
-        none: Bools = np.all(np.isnan(parts), axis=1)
-        total = factor * np.where(np.isnan(parts), 0.0, parts).sum(axis=1)
+        counts = np.column_stack([column_of(requests, names, event) for event in events])
+        none: Bools = np.all(np.isnan(counts), axis=1)
+        total = factor * np.where(np.isnan(counts), 0.0, counts).sum(axis=1)
         result[name] = column(total, none, _NO_EVENT)
     return {**absent, **result}
 
@@ -215,8 +215,8 @@ def step_pcie(state: PcieState, table: PcmTable, at_ns: int) -> tuple[PcieState,
     why = _uncounted(table)
     if why is not None:
         return PcieState(), missing(sockets, why)
-    if before is None or not before.same_places(table) or _odd(before.pcie, table.pcie):
-        restarted = before is not None and before.same_places(table)
+    if before is None or not before.same_layout(table) or _odd(before.pcie, table.pcie):
+        restarted = before is not None and before.same_layout(table)
         first = PcieState(table, at_ns, still_since_ns=at_ns)
         return first, missing(sockets, _RESTARTED if restarted else _WARMING)
     after = _gone_on(state, before, table, at_ns)

@@ -52,7 +52,7 @@ class DocumentPair:
         """Pair of `table` and `before`, if both have totals of the same CPUs and sockets."""
         if not table.since_start:
             return cls(table, None, table.interval_us / 1e6)
-        if before is None or not before.since_start or not before.same_places(table):
+        if before is None or not before.since_start or not before.same_layout(table):
             return cls(table, None, np.nan)
         return cls(table, before, (table.interval_us - before.interval_us) / 1e6)
 

@@ -106,32 +106,32 @@ def settling(
     ticks = 0 if rates is known.rates else 1  # a reading seen before is no tick
     cores = topology.core_index
 
-    def settle(parts: Mapping[str, Column], family: NodeFamily) -> Mapping[str, Column]:
-        first, whole = next(iter(parts)), family.whole
+    def settle(nodes: Mapping[str, Column], family: NodeFamily) -> Mapping[str, Column]:
+        first, whole = next(iter(nodes)), family.whole
         after.usage.update(family.usage)
         # The whole has been settled, whenever it was counted.
         settled_events = {} if whole is None else after.usage.get(topdown.parent[first], {})
         ages = _ages(rates.ages, family.usage.values(), settled_events)
         if not ages:
-            return consistent(parts, family)
+            return consistent(nodes, family)
         newest, oldest = (
             _of_cores(choose, choose.reduce(ages, axis=0), cores)[rows]
             for choose in (np.fmin, np.fmax)
         )
         turning: Bools = np.isfinite(newest)
         if not turning.any():
-            return consistent(parts, family)
+            return consistent(nodes, family)
         if whole is None:
-            settled = _bounded(parts, family)
+            settled = _bounded(nodes, family)
         else:
-            held = known.divisions.get(first) or _unknown(parts, len(cpus))
+            held = known.divisions.get(first) or _unknown(nodes, len(cpus))
             held = replace(held, since=held.since + ticks)
-            after.divisions[first] = _division(parts, family, held, newest, oldest)
-            settled = _divided(parts, whole, after.divisions[first])
+            after.divisions[first] = _division(nodes, family, held, newest, oldest)
+            settled = _divided(nodes, whole, after.divisions[first])
         if turning.all():
             return settled
-        steady = consistent(parts, family)
-        return {name: where(turning, settled[name], steady[name]) for name in parts}
+        steady = consistent(nodes, family)
+        return {name: where(turning, settled[name], steady[name]) for name in nodes}
 
     return settle, after
 
@@ -146,35 +146,35 @@ def _ages(ages: Mapping[str, Floats], usages: Iterable[Usage], settled: Usage) -
     return [np.where(used[event], ages[event], np.nan) for event in sorted(used)]
 
 
-def _unknown(parts: Mapping[str, Column], rows: int) -> Division:
+def _unknown(nodes: Mapping[str, Column], rows: int) -> Division:
     nothing = np.full(rows, np.nan)
-    return Division(dict.fromkeys(parts, nothing), np.full(rows, np.inf), np.zeros(rows))
+    return Division(dict.fromkeys(nodes, nothing), np.full(rows, np.inf), np.zeros(rows))
 
 
 def _division(
-    parts: Mapping[str, Column], family: NodeFamily, held: Division, newest: Floats, oldest: Floats
+    nodes: Mapping[str, Column], family: NodeFamily, held: Division, newest: Floats, oldest: Floats
 ) -> Division:
     """The division from this tick on: the new one if all its counts have had their turn."""
-    known: Bools = np.all([column.present for column in parts.values()], axis=0)
+    known: Bools = np.all([column.present for column in nodes.values()], axis=0)
     # Of groups that have their turns one after the other the last one's is the time to divide.
     turn = known & (newest == 0) & ((oldest <= held.spread) | (held.since > oldest))
     of = np.ones_like(newest) if family.whole is None else family.whole.values
-    fitting, misfit = _fitting(parts, of, complete=family.complete)
+    fitting, misfit = _fitting(nodes, of, complete=family.complete)
     sound = (misfit <= MOMENTS_TOLERANCE) & (of >= RATIO_TOLERANCE)
     size = np.where(sound, of, np.nan)
     return Division(
-        {name: np.where(turn, fitting[name] / size, held.shares[name]) for name in parts},
+        {name: np.where(turn, fitting[name] / size, held.shares[name]) for name in nodes},
         np.where(turn, oldest, held.spread),
         np.where(turn, 0.0, held.since),
     )
 
 
-def _divided(parts: Mapping[str, Column], whole: Column, division: Division) -> dict[str, Column]:
+def _divided(nodes: Mapping[str, Column], whole: Column, division: Division) -> dict[str, Column]:
     """The parts of the present whole by the held division."""
-    fitting, _ = _fitting(parts, whole.values, complete=False)
+    fitting, _ = _fitting(nodes, whole.values, complete=False)
     small = whole.values <= MOMENTS_TOLERANCE
     settled = {}
-    for name, counted in parts.items():
+    for name, counted in nodes.items():
         share = division.shares[name]
         held: Bools = np.isfinite(share)
         settled[name] = _with_values(
@@ -183,27 +183,27 @@ def _divided(parts: Mapping[str, Column], whole: Column, division: Division) -> 
     return settled
 
 
-def _bounded(parts: Mapping[str, Column], family: NodeFamily) -> dict[str, Column]:
+def _bounded(nodes: Mapping[str, Column], family: NodeFamily) -> dict[str, Column]:
     """The parts of all slots or cycles, put back to the bound if they exceed it by little."""
-    rows = len(next(iter(parts.values())))
-    fitting, misfit = _fitting(parts, np.ones(rows), complete=family.complete)
+    rows = len(next(iter(nodes.values())))
+    fitting, misfit = _fitting(nodes, np.ones(rows), complete=family.complete)
     clear = misfit <= MOMENTS_TOLERANCE
-    return {name: _with_values(counted, fitting[name], clear) for name, counted in parts.items()}
+    return {name: _with_values(counted, fitting[name], clear) for name, counted in nodes.items()}
 
 
 def _fitting(
-    parts: Mapping[str, Column], whole: Floats, *, complete: bool
+    nodes: Mapping[str, Column], whole: Floats, *, complete: bool
 ) -> tuple[dict[str, Floats], Floats]:
     """Parts scaled to fit their whole, none negative, and by how much they did not fit."""
-    values = np.array([np.where(column.present, column.values, 0.0) for column in parts.values()])
+    values = np.array([np.where(column.present, column.values, 0.0) for column in nodes.values()])
     positive = np.clip(values, 0.0, None)
     total = positive.sum(axis=0)
     too_much: Bools = total > whole
     scale = np.where(too_much, whole, 1.0) / np.where(too_much, total, 1.0)
-    known: Bools = np.all([column.present for column in parts.values()], axis=0)
+    known: Bools = np.all([column.present for column in nodes.values()], axis=0)
     lacking = np.where(known, whole - total, 0.0) if complete else 0.0
     misfit = np.maximum.reduce([-values.min(axis=0), total - whole, lacking * np.ones_like(whole)])
-    return dict(zip(parts, np.minimum(positive * scale, whole), strict=True)), misfit
+    return dict(zip(nodes, np.minimum(positive * scale, whole), strict=True)), misfit
 
 
 def _with_values(column: Column, values: Floats, clear: Bools) -> Column:

@@ -18,7 +18,7 @@ from nftop.model.metrics.device import DEVICE_METRICS
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.nf import NF_METRICS
-from nftop.model.metrics.ports import DROP_PARTS, OTHER_LOSSES
+from nftop.model.metrics.ports import DROP_COMPONENTS, OTHER_LOSSES
 
 Json: TypeAlias = dict[str, Any]
 
@@ -86,7 +86,7 @@ def dashboard(job: str) -> str:
                 "refresh": "30s",
                 "time": {"from": "now-1h", "to": "now"},
                 "templating": {"list": list(_variables(job))},
-                "panels": _placed(rows),
+                "panels": _with_positions(rows),
             },
             indent=1,
         )
@@ -137,7 +137,7 @@ def _panel(table: _Table, metric: Metric) -> Json:
         expr = f"rate({expr}[$__rate_interval])"
     packets = metric.unit is Unit.PER_S and metric.id in (
         "drop_packets_per_s",
-        *DROP_PARTS,
+        *DROP_COMPONENTS,
         *OTHER_LOSSES,
     )
     unit = "pps" if packets else _UNITS.get(metric.unit)
@@ -158,7 +158,7 @@ def _row(title: str, panels: Iterable[Json], *, collapsed: bool) -> Json:
     return {"type": "row", "title": title, "collapsed": collapsed, "panels": list(panels)}
 
 
-def _placed(rows: list[Json]) -> list[Json]:
+def _with_positions(rows: list[Json]) -> list[Json]:
     """Panels with an id and a place; those of a row that is open stand behind it, not in it."""
     result: list[Json] = []
     line = number = 0

@@ -51,9 +51,9 @@ def _query(group: dict[str, MetricFamily], job: str) -> FleetQuery:
     newest = f"on (instance) group_left () max by (instance) (timestamp({up}))"
     # `timestamp` drops the name: a selector of several families would have series of equal labels.
     families_of = (selector(name, job) for name in keys)
-    parts = [f"({of} and timestamp({of}) >= {newest})" for of in families_of]
+    terms = [f"({of} and timestamp({of}) >= {newest})" for of in families_of]
     if "up" in keys:
         several = f"count by (instance) ({up}) > 1"
-        parts.append(f'label_replace({several}, "__name__", "{_TARGETS}", "", "")')
+        terms.append(f'label_replace({several}, "__name__", "{_TARGETS}", "", "")')
         keys[_TARGETS] = ("targets", 1.0)
-    return FleetQuery(" or on (__name__) ".join(parts), keys)
+    return FleetQuery(" or on (__name__) ".join(terms), keys)

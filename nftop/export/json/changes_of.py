@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nftop.model.change import IO_KINDS, POLICY_KINDS, Change, parts
+from nftop.model.change import IO_KINDS, POLICY_KINDS, Change, split_path
 from nftop.model.ids import parse_cpu_list
 
 
@@ -30,7 +30,7 @@ def change_object(change: Change) -> dict[str, Any]:
     if cell.kind in ("cpu", "task"):
         for side in ("old", "new"):
             if result[side] is not None:
-                group, monitor = parts(result[side])
+                group, monitor = split_path(result[side])
                 result[side] = {"group": group, "monitor": monitor or None}
     return result
 

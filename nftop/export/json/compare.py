@@ -42,7 +42,7 @@ _LISTS: tuple[tuple[str, EntityKind], ...] = (
 def comparison_json(a: Side, b: Side, comparison: Comparison, notes: Iterable[str]) -> bytes:
     """One line of UTF-8 JSON, without the newline; `notes` are sentences about all of it."""
     lists = {
-        name: [_report(item) for item in comparison.parts if item.entity.kind == kind]
+        name: [_report(item) for item in comparison.reports if item.entity.kind == kind]
         for name, kind in _LISTS
     }
     return json_bytes(
@@ -117,7 +117,7 @@ def hosts_json(
     `files_left_out`: recordings that can't be read, each with the reason.
     """
     lists = {
-        name: [_hosts_report(report) for report in result.parts if report.entity.kind == kind]
+        name: [_hosts_report(report) for report in result.reports if report.entity.kind == kind]
         for name, kind in _LISTS
     }
     hosts = [

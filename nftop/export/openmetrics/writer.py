@@ -98,15 +98,15 @@ def family(metric: Metric, scope: str = "") -> MetricFamily:
 
 def _help(metric: Metric) -> str:
     """The meaning, and where the marks of the screen for such a number are in the page."""
-    parts = [metric.meaning]
+    sentences = [metric.meaning]
     if metric.bounded:
-        parts.append(f'Here: where nftop_{metric.scope}_info does not say saturated="true".')
+        sentences.append(f'Here: where nftop_{metric.scope}_info does not say saturated="true".')
     if metric.per_clock:
-        parts.append(f"Whose cycles: cpp_clock of nftop_{metric.scope}_info.")
+        sentences.append(f"Whose cycles: cpp_clock of nftop_{metric.scope}_info.")
     if metric.coverage is not None:
         share = family(cpu_metric(metric.coverage)).name
-        parts.append(f"An estimate below {ESTIMATE_BELOW} of {share}.")
-    return " ".join(parts)
+        sentences.append(f"An estimate below {ESTIMATE_BELOW} of {share}.")
+    return " ".join(sentences)
 
 
 def _families(metrics: Iterable[Metric], scope: str = "") -> dict[str, MetricFamily]:
@@ -293,8 +293,8 @@ class Sheet:
             if isinstance(reading, Missing):
                 self.absent(family, reading.reason)
                 continue
-            twin = "" if seen[mine] == 1 else f',twin="{seen[mine]}"'
-            numbers.append((mine + twin, float(reading)))
+            duplicate = "" if seen[mine] == 1 else f',twin="{seen[mine]}"'
+            numbers.append((mine + duplicate, float(reading)))
         self._put(family, numbers)
 
     def column(self, family: MetricFamily, rows: list[str], column: Column) -> None:

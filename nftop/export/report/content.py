@@ -169,8 +169,8 @@ def _sentence(incident: Incident) -> str:
     victims = ", ".join(
         f"{victim.party.name} {change_text(victim.change)}".rstrip() for victim in others
     )
-    parts = [head, f"harms {victims}" * bool(victims), price_text(incident)]
-    return "; ".join(filter(None, parts))
+    sections = [head, f"harms {victims}" * bool(victims), price_text(incident)]
+    return "; ".join(filter(None, sections))
 
 
 def _incidents(data: ReportData) -> Iterator[ReportBlock]:
@@ -261,7 +261,7 @@ def _verdict(judged: ChangeVerdict) -> Iterator[ReportBlock]:
     yield Heading(f"Verdict on the change of {at}", 3)
     yield Text(summary(verdict, 400).text.strip())
     rows = []
-    for section in sorted(verdict.parts, key=lambda item: item.kind != "nf"):
+    for section in sorted(verdict.sections, key=lambda item: item.kind != "nf"):
         for row in section.rows:
             if not row.n_before and not row.n_after:
                 continue

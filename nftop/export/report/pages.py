@@ -118,26 +118,26 @@ def _graph_html(block: Graph) -> str:
         return bottom - (value - low) / (high - low) * (bottom - top)
 
     shade = f'class="shade" y="{top}" height="{bottom - top}"'
-    parts = [
+    texts = [
         f'<rect {shade} x="{x(begin):.1f}" width="{max(1.0, x(end) - x(begin)):.1f}"/>'
         for begin, end in block.shades
     ]
-    parts += [f'<path class="moment" d="M{x(at):.1f} {top}V{bottom}"/>' for at in block.moments]
-    parts.append(f'<path class="axis" fill="none" d="M{left} {top}V{bottom}H{right}"/>')
+    texts += [f'<path class="moment" d="M{x(at):.1f} {top}V{bottom}"/>' for at in block.moments]
+    texts.append(f'<path class="axis" fill="none" d="M{left} {top}V{bottom}H{right}"/>')
     for value, at in ((high, top + 8), (low, bottom)):
-        parts.append(f'<text x="{left - 4}" y="{at}" text-anchor="end">{value:.4g}</text>')
-    parts.append(f'<text x="{left}" y="{bottom + 15}">{_html(block.ends[0])}</text>')
-    parts.append(
+        texts.append(f'<text x="{left - 4}" y="{at}" text-anchor="end">{value:.4g}</text>')
+    texts.append(f'<text x="{left}" y="{bottom + 15}">{_html(block.ends[0])}</text>')
+    texts.append(
         f'<text x="{right}" y="{bottom + 15}" text-anchor="end">{_html(block.ends[1])}</text>'
     )
     keys = []
     for number, (name, values) in enumerate(block.curves):
         hue = number % _HUES
         keys.append(f'<b class="k{hue}">{_html(name)}</b>')
-        parts.append(f'<path class="curve c{hue}" d="{_path(values, x, y)}"/>')
+        texts.append(f'<path class="curve c{hue}" d="{_path(values, x, y)}"/>')
     note = "" if low == 0 else "; the axis does not start at 0"
     legend = f" {' '.join(keys)}" if len(keys) > 1 else ""
-    picture = f'<svg viewBox="0 0 700 140" role="img" aria-label="{title}">{"".join(parts)}</svg>'
+    picture = f'<svg viewBox="0 0 700 140" role="img" aria-label="{title}">{"".join(texts)}</svg>'
     return f"<figure><figcaption>{title}{note}{legend}</figcaption>{picture}</figure>"
 
 
@@ -178,19 +178,19 @@ _HTML: Mapping[type, Callable[..., str]] = {
 
 def markdown_report(blocks: Sequence[ReportBlock]) -> str:
     """For a ticket: headings, tables and lists; graphs are rows of blocks."""
-    parts = []
+    texts = []
     for block in blocks:
         if isinstance(block, Heading):
-            parts.append(f"{'#' * block.level} {_md(block.text)}")
+            texts.append(f"{'#' * block.level} {_md(block.text)}")
         elif isinstance(block, Text):
-            parts.append(f"**{_md(block.text)}**" if block.is_alert else _md(block.text))
+            texts.append(f"**{_md(block.text)}**" if block.is_alert else _md(block.text))
         elif isinstance(block, Items):
-            parts.append(_md_items(block))
+            texts.append(_md_items(block))
         elif isinstance(block, Graph):
-            parts.append(_md_graph(block))
+            texts.append(_md_graph(block))
         else:
-            parts.append(_md_table(block))
-    return "\n\n".join(filter(None, parts)) + "\n"
+            texts.append(_md_table(block))
+    return "\n\n".join(filter(None, texts)) + "\n"
 
 
 def _md_items(block: Items) -> str:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, TypeVar
 from urllib.parse import quote
 
-from nftop.export.tables.outputs import OutputsError, WriterMaker, unwritable, writer_maker
+from nftop.export.tables.outputs import OutputsError, WriterFactory, unwritable, writer_factory
 from nftop.export.tables.tables import TABLES, Columns, event_columns, gap_columns, table_of
 from nftop.model.clock import NS_PER_S
 from nftop.model.frame import Frame
@@ -99,7 +99,7 @@ class _DayFile:
     """One file, under its temporary name until `publish`."""
 
     def __init__(
-        self, folder: Folder, name: str, table: str, make: WriterMaker, owner: Person | None
+        self, folder: Folder, name: str, table: str, make: WriterFactory, owner: Person | None
     ) -> None:
         """Create the file. Raises OSError."""
         self.folder = folder
@@ -181,7 +181,7 @@ class Dataset:
         self._day: date | None = None
         self._ticks: list[int] = []
         self._losses: list[int] = []
-        self._make = writer_maker("parquet")
+        self._make = writer_factory("parquet")
         self._root = self._tried(lambda: open_folder(path, make_for=owner, make=True))
 
     def tick(self, number: int, frame: Frame) -> None:

@@ -46,7 +46,7 @@ class TableWriter(Protocol):
         """Write buffered rows, and what ends the file; it stays open."""
 
 
-WriterMaker: TypeAlias = Callable[[str, IO[bytes]], TableWriter]
+WriterFactory: TypeAlias = Callable[[str, IO[bytes]], TableWriter]
 
 
 class CsvWriter:
@@ -147,7 +147,7 @@ class Outputs:
             owner: their owner, as in `Folder.create`.
             host: which was recorded.
         """
-        make = writer_maker(form)
+        make = writer_factory(form)
         self._host = host
         self._writers: dict[str, TableWriter] = {}
         self._files: dict[str, IO[bytes]] = {}
@@ -238,7 +238,7 @@ def unwritable(error: OSError, path: Path | None) -> OutputsError:
     return OutputsError(f"{where}: {error.strerror or error}")
 
 
-def writer_maker(form: str) -> WriterMaker:
+def writer_factory(form: str) -> WriterFactory:
     """A function that creates the writer of a table's file. Raises OutputsError."""
     if form != "parquet":
         return lambda name, file: TEXT_WRITERS[form](

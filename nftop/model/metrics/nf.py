@@ -5,7 +5,7 @@ from __future__ import annotations
 from nftop.model.baseline import LOAD_MOVED_RATIO, MOST_TICKS
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
 from nftop.model.metrics.metric import COVERAGE, LLC_COVERAGE, Metric, Unit
-from nftop.model.metrics.ports import DROP_PARTS, GRAPH_METRICS, OTHER_LOSSES, PORT_METRICS
+from nftop.model.metrics.ports import DROP_COMPONENTS, GRAPH_METRICS, OTHER_LOSSES, PORT_METRICS
 from nftop.model.metrics.probes import PAPER
 from nftop.model.metrics.saturation import SATURATION_NF_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
@@ -136,7 +136,7 @@ NF_METRICS: tuple[Metric, ...] = (
         "descriptor for, and OVS' lost upcalls. Where the NICs' are not known it is the latter "
         "alone, if there are any. Errors and what a graph node drops are counted apart "
         f"({', '.join(OTHER_LOSSES)}).",
-        formula=" + ".join(DROP_PARTS),
+        formula=" + ".join(DROP_COMPONENTS),
         origin="DPDK ethdev xstats rx_missed_errors (imissed); VPP /if/rx-miss; OVS "
         "dpif-netdev/pmd-stats-show; /proc/net/softnet_stat",
         good="low",

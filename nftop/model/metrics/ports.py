@@ -76,7 +76,7 @@ GRAPH_METRICS: tuple[Metric, ...] = (
     ),
 )
 # Packets that an NF was given and lost: `drop_packets_per_s` is their sum, where known.
-DROP_PARTS = ("missed_packets_per_s", "ovs.lost_upcalls_per_s")
+DROP_COMPONENTS = ("missed_packets_per_s", "ovs.lost_upcalls_per_s")
 # Losses that are not in `drop_packets_per_s`: what a policy or an invalid packet may cause, and
 # failures to get a buffer, after which the NIC counts the packets as missed.
 OTHER_LOSSES = ("error_drops_per_s", "rx_errors_per_s", "tx_errors_per_s", "rx_nombuf_per_s")

@@ -18,7 +18,7 @@ from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone
 
-PARTS: tuple[tuple[str, Tone, str], ...] = (
+COMPONENTS: tuple[tuple[str, Tone, str], ...] = (
     ("F", Tone.FRONTEND, "frontend bound: no instructions came"),
     ("b", Tone.SPECULATION, "bad speculation: work thrown away"),
     ("B", Tone.BACKEND, "backend bound, where memory and core are not separated"),
@@ -31,7 +31,7 @@ _LEVEL_2 = ("memory_bound", "core_bound")
 _NAMES = (*_LEVEL_1, *_LEVEL_2)
 METRICS = tuple(f"tma.{name}" for name in _NAMES)
 # Letters of lost slots: more of them than before are lit.
-_LOST = len(PARTS) - 1
+_LOST = len(COMPONENTS) - 1
 
 
 def bars(
@@ -121,15 +121,15 @@ def _positive(values: Floats) -> Floats:
     return np.where(values > 0, values, 0.0)
 
 
-def apportion(parts: Floats, cells: int) -> NDArray[np.int64]:
-    """int64 of the shape of `parts`: whole cells, `cells` in each row.
+def apportion(values: Floats, cells: int) -> NDArray[np.int64]:
+    """int64 of the shape of `values`: whole cells, `cells` in each row.
 
-    Largest remainder (Hamilton's method). Rows of `parts` sum to 1; rows of zeros get no cells.
+    Largest remainder (Hamilton's method). Rows of `values` sum to 1; rows of zeros get no cells.
     """
-    exact = parts * cells
+    exact = values * cells
     # A share a hair below a whole cell is that cell.
     whole = np.floor(exact + 1e-9)
-    left = np.where(parts.any(axis=1), cells - whole.sum(axis=1), 0.0)
+    left = np.where(values.any(axis=1), cells - whole.sum(axis=1), 0.0)
     order = np.argsort(whole - exact, axis=1, kind="stable")
     rank = np.argsort(order, axis=1, kind="stable")
     return (whole + (rank < left[:, None])).astype(np.int64)
@@ -147,7 +147,7 @@ def _bar(
         spans = []
         for kind, (count, more) in enumerate(zip(counts, lit, strict=True)):
             spans += [runs[kind][count - more]] if count > more else []
-            spans += [Span(PARTS[kind][0] * more, Tone.LIT)] if more else []
+            spans += [Span(COMPONENTS[kind][0] * more, Tone.LIT)] if more else []
         return Line(tuple(spans))
     return Line(tuple([runs[kind][count] for kind, count in enumerate(counts) if count]))
 
@@ -160,5 +160,5 @@ def _runs(base: Tone, cells: int) -> tuple[tuple[Span, ...], ...]:
             Span(letter * length, tone if base is Tone.PLAIN else base)
             for length in range(cells + 1)
         )
-        for letter, tone, _ in PARTS
+        for letter, tone, _ in COMPONENTS
     )

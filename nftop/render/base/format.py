@@ -17,13 +17,12 @@ from nftop.model.frame import Finding
 from nftop.model.incident import Incident
 from nftop.model.metrics.metric import BOUND, Unit
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.number_text import COUNT, DIGITS, Form, number_texts
+from nftop.model.number_text import COUNT, DIGITS, NO_CHANGE, Form, number_texts
 
 ESTIMATE = "~"
 
 _EXACT_FROM = 0.0995  # below this shares have a decimal anyway
 _MANIFOLD, _SHORT_OF_ALL = 9.0, 0.99  # from here on a change is a multiple; all but all
-_NO_CHANGE = 0.005
 
 
 def number(value: float, unit: Unit, width: int) -> str:
@@ -65,7 +64,7 @@ def printer(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float],
         return lambda value: cell(value, unit, width, bound=bound)
     form, before = _FORMS[unit], BOUND if bound else ""
     suffix = form.suffix.replace("%", "%%")
-    steps = tuple((limit, f"{before}%.{places}f{suffix}") for limit, places in form.steps)
+    steps = tuple((limit, f"{before}%.{decimals}f{suffix}") for limit, decimals in form.steps)
     factor, limit = form.factor, form.steps[-1][0]
     least = 10.0 ** -form.steps[0][1]  # less could print as zero
     zero = cell(0.0, unit, width, bound=bound)
@@ -116,7 +115,7 @@ def way_mib(size_bytes: float) -> str:
 
 def _change(ratio: float, width: int) -> str:
     """`+20%`, from ten times on `x10`; less than half a percent is `0%`, only -1 is -100%."""
-    if abs(ratio) < _NO_CHANGE:
+    if abs(ratio) < NO_CHANGE:
         shown = ["0%", "0"]
     elif ratio >= _MANIFOLD:
         shown = [f"x{item}" for item in number_texts(ratio + 1, _MULTIPLE)]

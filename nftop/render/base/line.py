@@ -158,10 +158,10 @@ class Line:
 BLANK = Line()
 
 
-def line(*parts: str | Span | Line, fill: Tone = Tone.PLAIN) -> Line:
+def line(*pieces: str | Span | Line, fill: Tone = Tone.PLAIN) -> Line:
     """A line of texts, spans and lines; texts become printable, equal tones are joined."""
     spans: list[Span] = []
-    for item in parts:
+    for item in pieces:
         if isinstance(item, Line):
             for span in item.spans:
                 own = span.click or item.click is None

@@ -127,12 +127,12 @@ def _side_by_side(band: Sequence[list[Line]], width: int) -> list[Line]:
     tall = max(len(block) for block in band)
     rows = []
     for at in range(tall):
-        parts: list[Line | str] = []
+        pieces: list[Line | str] = []
         for index, block in enumerate(band):
             here = block[at] if at < len(block) else Line()
             last = index == len(band) - 1
-            parts += [here] if last else [here, " " * (width - here.width), _GAP]
-        rows.append(line(*parts, fill=band[0][0].fill if at == 0 else Tone.PLAIN))
+            pieces += [here] if last else [here, " " * (width - here.width), _GAP]
+        rows.append(line(*pieces, fill=band[0][0].fill if at == 0 else Tone.PLAIN))
     return rows
 
 

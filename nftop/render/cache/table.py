@@ -30,7 +30,7 @@ from nftop.render.base.table import (
 )
 from nftop.render.base.text import fit
 from nftop.render.cache.panel import FULL_RATIO, OVER_RATIO, class_spans, group_name, way_spans
-from nftop.render.cache.way_cells import looks_of
+from nftop.render.cache.way_cells import styles_of
 from nftop.render.frame.changes import OURS, author, last_of
 
 _BAR = 10
@@ -90,8 +90,8 @@ def _bar(one: ClassCell) -> list[Span]:
     used, capacity = (one.cache.readings[name] for name in ("occupancy_bytes", "capacity_bytes"))
     if isinstance(used, Missing) or isinstance(capacity, Missing) or capacity <= 0:
         return [text_cell("", _BAR + 1)]
-    look = looks_of(one.frame.groups)[one.group.name]
-    return [*gauge_of(used / capacity, _BAR, look.hue).spans, Span(" ", Tone.PLAIN)]
+    style = styles_of(one.frame.groups)[one.group.name]
+    return [*gauge_of(used / capacity, _BAR, style.hue).spans, Span(" ", Tone.PLAIN)]
 
 
 def _share(one: ClassCell, *, private: bool) -> list[Span]:
@@ -289,15 +289,15 @@ def _title(frame: Frame, domain: CacheDomain) -> Line:
 def _rows(one: ClassCell, shape: _Shape, own_changes: Sequence[OwnChange]) -> Iterator[Line]:
     number = "COS -" if one.group.clos is None else f"COS{one.group.clos}"
     exclusive = one.group.mode == EXCLUSIVE
-    parts: list[Span] = [
+    row_spans: list[Span] = [
         Span(fit(number, _COS), Tone.MUTED),
         *_named(one, shape),
         *_ways(one, one.cache.cbm, shape, exclusive=exclusive),
         _mask(one, one.cache.cbm, shape, own_changes),
     ]
     for col in shape.columns:
-        parts += _CELLS[col.key](one)
-    yield line(*parts)
+        row_spans += _CELLS[col.key](one)
+    yield line(*row_spans)
     if one.cache.code is not None:
         yield line(
             " " * _COS,
@@ -309,10 +309,10 @@ def _rows(one: ClassCell, shape: _Shape, own_changes: Sequence[OwnChange]) -> It
 
 def _named(one: ClassCell, shape: _Shape) -> Sequence[Span]:
     """The class in its hue."""
-    look = looks_of(one.frame.groups)[one.group.name]
+    style = styles_of(one.frame.groups)[one.group.name]
     if shape.swatches:
-        return class_spans(one.group.name, look.number, shape.name, Tone.PLAIN)
-    return (Span(fit(group_name(one.group.name), shape.name - 1) + " ", look.hue),)
+        return class_spans(one.group.name, style.number, shape.name, Tone.PLAIN)
+    return (Span(fit(group_name(one.group.name), shape.name - 1) + " ", style.hue),)
 
 
 _HUES: Mapping[str, ClassVariant] = {
@@ -324,7 +324,7 @@ def _ways(one: ClassCell, mask: Cbm | Missing, shape: _Shape, *, exclusive: bool
     if isinstance(mask, Missing):
         return [Span(fit(mask.reason.mark, shape.ways), Tone.MISSING)]
     marks = way_spans(mask, one.shares, exclusive=exclusive)
-    number = looks_of(one.frame.groups)[one.group.name].number
+    number = styles_of(one.frame.groups)[one.group.name].number
     spans = [
         Span(span.text, class_tone(number, _HUES[span.text])) if span.text in _HUES else span
         for span in marks

@@ -26,7 +26,7 @@ from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import rule_line
 from nftop.render.base.text import cells, fit
 from nftop.render.cache.panel import group_name
-from nftop.render.cache.way_cells import HATCH, ClassLook, looks_of
+from nftop.render.cache.way_cells import HATCH, ClassStyle, styles_of
 from nftop.render.frame.changes import noticed_line
 
 _COUNTS = (
@@ -91,17 +91,17 @@ def card(
 
 def summary(verdict: Verdict, width: int) -> Line:
     """One line: sections by their words, each with its leading number; the load at the right."""
-    parts = [subject for subject in verdict.parts if subject.kind == "nf"] or list(verdict.parts)
+    sections = [item for item in verdict.sections if item.kind == "nf"] or list(verdict.sections)
     spans: list[str | Span] = []
     for word in _ORDER:
-        same = [subject for subject in parts if subject.word == word]
+        same = [subject for subject in sections if subject.word == word]
         if same:
             glyph, tone = _GLYPHS[word]
             spans += ["   " if spans else "", Span(f"{glyph} {word}", tone), "  "]
             spans += [", ".join(map(_headline, same))]
     if not spans:
         spans = [Span("all changed classes are gone", Tone.MUTED)]
-    left, right = line(*spans), _load(parts)
+    left, right = line(*spans), _load(sections)
     if not right.spans or left.width + right.width + 2 > width:
         return crop(left, width)
     return line(left, " " * (width - left.width - right.width), right)
@@ -116,17 +116,17 @@ def _headline(subject: VerdictSection) -> str:
     return f"{name} {fmt.number(row.change_ratio, Unit.CHANGE, 7)} {_label(row)}"
 
 
-def _load(parts: Sequence[VerdictSection]) -> Line:
+def _load(sections: Sequence[VerdictSection]) -> Line:
     """By how much offered load moved, if the samples show that it did."""
     moved = [
         f"{_name(subject)} {fmt.number(subject.offered_ratio, Unit.CHANGE, 7)}"
-        for subject in parts
+        for subject in sections
         if subject.offered_ratio is not None
     ]
     if moved:
         return line(Span("▲ offered load moved: ", Tone.WARN), ", ".join(moved))
-    steady = any(row.word in (*DIFFERS, "no difference") for item in parts for row in item.rows)
-    nfs = any(subject.kind == "nf" for subject in parts)
+    steady = any(row.word in (*DIFFERS, "no difference") for item in sections for row in item.rows)
+    nfs = any(subject.kind == "nf" for subject in sections)
     return line(Span("offered load steady", Tone.MUTED)) if nfs and steady else line()
 
 
@@ -142,7 +142,7 @@ def _progress(verdict: Verdict) -> str:
         back = verdict.taken_back_s
         how = "final" if back is None else f"final: taken back after {back:.0f} s"
         return f"{how}, {left_out}"
-    samples = max((row.n_after for subject in verdict.parts for row in subject.rows), default=0)
+    samples = max((row.n_after for subject in verdict.sections for row in subject.rows), default=0)
     return (
         f"{verdict.age_s:.0f} s after it: {left_out}, {samples} samples; "
         f"up to {verdict.span_s:.0f} s"
@@ -202,12 +202,12 @@ def _columns_for(width: int) -> _Columns:
 
 def _table(verdict: Verdict, frame: Frame, width: int) -> list[Line]:
     columns = _columns_for(width)
-    looks = looks_of(frame.groups)
-    lines = [_head(columns)] if verdict.parts else []
+    styles = styles_of(frame.groups)
+    lines = [_head(columns)] if verdict.sections else []
     # What forwards packets first; of one kind what was changed.
-    for subject in sorted(verdict.parts, key=lambda item: item.kind != "nf"):
-        look = looks.get(subject.groups[0]) if subject.groups else None
-        lines += _section(subject, look, columns, width)
+    for subject in sorted(verdict.sections, key=lambda item: item.kind != "nf"):
+        style = styles.get(subject.groups[0]) if subject.groups else None
+        lines += _section(subject, style, columns, width)
     return lines
 
 
@@ -226,10 +226,10 @@ def _head(columns: _Columns) -> Line:
 
 
 def _section(
-    subject: VerdictSection, look: ClassLook | None, columns: _Columns, width: int
+    subject: VerdictSection, style: ClassStyle | None, columns: _Columns, width: int
 ) -> Iterator[Line]:
     """Rows of a section; reasons that do not fit beside them are below."""
-    hue = Tone.MUTED if look is None else look.hue
+    hue = Tone.MUTED if style is None else style.hue
     reasons: dict[str, list[str]] = {}
     if columns.name <= 2:
         yield line(Span("■ ", hue), Span(_name(subject), Tone.STRONG))
@@ -373,7 +373,7 @@ class _Span:
 
 def watched(verdict: Verdict) -> VerdictSection | None:
     """The network function to draw: one that differs, of a changed class first."""
-    nfs = [item for item in verdict.parts if item.kind == "nf" and item.key is not None]
+    nfs = [item for item in verdict.sections if item.kind == "nf" and item.key is not None]
     return min(nfs, key=lambda item: (item.word not in DIFFERS, not item.changed), default=None)
 
 

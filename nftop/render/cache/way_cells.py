@@ -39,7 +39,7 @@ _PQOS_CLASS = re.compile(r"COS([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class ClassLook:
+class ClassStyle:
     """Hue and letter of a cache class.
 
     Attributes:
@@ -56,27 +56,27 @@ class ClassLook:
         return class_tone(self.number)
 
 
-def looks_of(groups: Iterable[GroupRow], drafted: Iterable[str] = ()) -> Mapping[str, ClassLook]:
+def styles_of(groups: Iterable[GroupRow], drafted: Iterable[str] = ()) -> Mapping[str, ClassStyle]:
     """Look of each class of a frame, and of classes that only a draft has, by group."""
-    return _looks(tuple((group.name, group.clos) for group in groups), tuple(drafted))
+    return _styles(tuple((group.name, group.clos) for group in groups), tuple(drafted))
 
 
 @lru_cache(maxsize=8)  # several times a tick, for classes that seldom change
-def _looks(
+def _styles(
     classes: tuple[tuple[str, int | None], ...], drafted: tuple[str, ...]
-) -> Mapping[str, ClassLook]:
+) -> Mapping[str, ClassStyle]:
     numbers = dict(classes)
     numbers |= {name: None for name in drafted if name not in numbers}
     taken = {number for number in numbers.values() if number is not None} | {0}
     free = (number for number in count(1) if number not in taken)
-    looks: dict[str, ClassLook] = {}
+    styles: dict[str, ClassStyle] = {}
     letters: set[str] = set()
     for name, known in numbers.items():
         number = 0 if name == ROOT else next(free) if known is None else known
         letter = _letter(name, letters)
         letters.add(letter)
-        looks[name] = ClassLook(number, letter)
-    return looks
+        styles[name] = ClassStyle(number, letter)
+    return styles
 
 
 def _letter(name: str, taken: set[str]) -> str:
@@ -97,9 +97,9 @@ def way_state(shares: Shares, way: int, *, exclusive: bool) -> WayState:
     return "exclusive" if exclusive else "alone"
 
 
-def way_span(state: WayState, look: ClassLook, width: int, *, selected: bool = False) -> Span:
+def way_span(state: WayState, style: ClassStyle, width: int, *, selected: bool = False) -> Span:
     """Cell of a way, `width` wide; `selected`: with brackets as far as they fit."""
-    letter = look.letter.upper() if state == "exclusive" else look.letter
+    letter = style.letter.upper() if state == "exclusive" else style.letter
     glyph = {"added": "+", "removed": "-", "empty": _EMPTY}.get(state, letter)
     shared = state == "shared"
     if width == 1:
@@ -109,16 +109,16 @@ def way_span(state: WayState, look: ClassLook, width: int, *, selected: bool = F
     else:
         edges = "[]" if selected else HATCH * 2 if shared else "  "
         text = f"{edges[0]}{HATCH if selected and shared else glyph}{edges[1]}"
-    tone = Tone.STRONG if selected and state == "empty" else _tone(state, look)
+    tone = Tone.STRONG if selected and state == "empty" else _tone(state, style)
     return Span(text, tone)
 
 
-def _tone(state: WayState, look: ClassLook) -> Tone:
+def _tone(state: WayState, style: ClassStyle) -> Tone:
     if state == "empty":
         return Tone.FAINT
     if state == "removed":
-        return look.hue
-    return class_tone(look.number, "_SHARED" if state == "shared" else "_ON")
+        return style.hue
+    return class_tone(style.number, "_SHARED" if state == "shared" else "_ON")
 
 
 def device_cells(bits: int, ways: int, width: int) -> str:

@@ -91,7 +91,7 @@ def detail_line(
     )
     columns = {name: cpus.columns[name][row] for name in _LINE_METRICS}
     cost = columns["cpp"]
-    parts: list[Line] = []
+    pieces: list[Line] = []
     bound = False
     if not isinstance(cost, Missing):
         bound = is_bound(
@@ -99,13 +99,13 @@ def detail_line(
         )
         text = fmt.cell(cost, Unit.CYCLES, 7, bound=bound)
         terms = _cost_terms(cpus, row, cost) + (", empty polls included" if bound else "")
-        parts.append(line(Span("CPP ", Tone.MUTED), text, Span(terms, Tone.MUTED)))
+        pieces.append(line(Span("CPP ", Tone.MUTED), text, Span(terms, Tone.MUTED)))
     work = cpus.columns["busy_cpp"][row]
     if not isinstance(work, Missing) and not isinstance(cost, Missing) and bound:
         # What is usual is of the same cycles: those of work.
-        parts.append(line(Span("bCPP ", Tone.MUTED), fmt.number(work, Unit.CYCLES, 6)))
+        pieces.append(line(Span("bCPP ", Tone.MUTED), fmt.number(work, Unit.CYCLES, 6)))
     if not isinstance(usual, Missing):
-        parts.append(line(Span("usual ", Tone.MUTED), fmt.number(usual, Unit.CYCLES, 6)))
+        pieces.append(line(Span("usual ", Tone.MUTED), fmt.number(usual, Unit.CYCLES, 6)))
     for name in _LINE_METRICS[3:]:
         reading = columns[name]
         if not isinstance(reading, Missing):
@@ -114,15 +114,15 @@ def detail_line(
             now = fmt.number(reading, metric.unit, 6)
             was = fmt.number(before[name], metric.unit, 6) if name in before else now
             changed = (Span(f"{was} → ", Tone.MUTED), Span(now, Tone.STRONG))
-            parts.append(line(label, *(changed if was != now else (now,))))
+            pieces.append(line(label, *(changed if was != now else (now,))))
     gone = absences(cpus, row)
     if gone:
         why, labels = next(iter(gone.items()))
         text = f"{why.reason.mark} {', '.join(labels)}: {why.message}"
-        parts.append(line(Span(text, Tone.MISSING)))
+        pieces.append(line(Span(text, Tone.MISSING)))
     shown = line(head)
-    for fact in parts:
-        if shown.width + fact.width + 2 <= width or fact is parts[0]:
+    for fact in pieces:
+        if shown.width + fact.width + 2 <= width or fact is pieces[0]:
             shown = line(shown, "  ", fact)
     return crop(shown, width)
 
@@ -133,7 +133,7 @@ def _cost_terms(cpus: CpuTable, row: int, cost: float) -> str:
     clock, rate, run = (cpus.columns[name][row] for name in names)
     if isinstance(clock, Missing) or isinstance(rate, Missing) or rate <= 0:
         return ""
-    shared = cpus.cpp_clock[row].endswith("_by_run")
+    shared = (cpus.cpp_clock[row] or "").endswith("_by_run")
     own = 1.0 if not shared or isinstance(run, Missing) else run
     if abs(clock * own / rate / cost - 1) > _SAME_COST:
         return ""

@@ -20,16 +20,15 @@ from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.cpu import WAIT_RATIO_MOST
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
-from nftop.model.usual import USUAL_METRICS, UsualTable
+from nftop.model.usual import NEAR, USUAL_METRICS, UsualTable
 from nftop.render.base.bars import METRICS as BAR_METRICS
 from nftop.render.base.graph import trend_texts
 from nftop.render.base.line import Span, Tone
-from nftop.render.cache.way_cells import ClassLook, looks_of
+from nftop.render.cache.way_cells import ClassStyle, styles_of
 from nftop.render.incidents.line import container_text
 
 # Rows with this much harm or more are sick; changes up to `NEAR` of what is usual are not.
 SICK = 0.5
-NEAR = 0.03
 LOSING = 3.0  # from here on packets are lost
 _LOSS, _WAIT = 4.0, 1.0
 _BEHIND = 0.05  # less than a step
@@ -133,7 +132,7 @@ class RowFacts:
     Attributes:
         harm: float64 (n,), see `cpu_harm`; None: not known.
         culprits: CPUs of culprits.
-        looks: hue and letter of each class, by its group.
+        styles: hue and letter of each class, by its group.
         merged: by the first CPU of a culprit that is no poller, all of its CPUs: they are one row.
         names: of culprits that are no network function, by CPU: container, else process.
         before: values of victims' CPUs before their incident.
@@ -143,7 +142,7 @@ class RowFacts:
     harm: Floats | None = None
     culprits: frozenset[Cpu] = frozenset()
     merged: Mapping[Cpu, tuple[Cpu, ...]] = field(default_factory=dict)
-    looks: Mapping[str, ClassLook] = field(default_factory=dict)
+    styles: Mapping[str, ClassStyle] = field(default_factory=dict)
     names: Mapping[Cpu, str] = field(default_factory=dict)
     before: BeforeValues = field(default_factory=dict)
 
@@ -156,10 +155,10 @@ _BEFORE_S = 60.0
 
 def row_facts(frame: Frame, trends: RowTrends, before: BeforeValues) -> RowFacts:
     """Facts of all rows of a frame."""
-    looks = looks_of(frame.groups)
+    styles = styles_of(frame.groups)
     harm = cpu_harm(frame, trends)
     names = culprit_names(frame)
-    return RowFacts(trends, harm, culprits(frame), looks=looks, names=names, before=before)
+    return RowFacts(trends, harm, culprits(frame), styles=styles, names=names, before=before)
 
 
 def culprit_names(frame: Frame, past: Sequence[Incident] = ()) -> dict[Cpu, str]:

@@ -18,7 +18,7 @@ from nftop.render.base.graph import graph_lines, graph_points, scale_of, span_na
 from nftop.render.base.line import BLANK, Line, Span, Tone, class_tone, crop, line
 from nftop.render.base.table import EDGE, indented
 from nftop.render.base.text import fit
-from nftop.render.cache.way_cells import looks_of
+from nftop.render.cache.way_cells import styles_of
 from nftop.render.cores.columns import HARM
 from nftop.render.cores.harm import RowPast, RowTrends, drops_of, nfs_by_harm
 from nftop.render.cores.map import map_lines, map_metric
@@ -72,10 +72,10 @@ def graph_lines_of(
     for first in range(0, len(drawn), abreast):
         band = drawn[first : first + abreast]
         for at in range(tall):
-            parts: list[Line | str] = [" "]
+            pieces: list[Line | str] = [" "]
             for block in band:
-                parts += [block[at], " " * max(0, cells - block[at].width)]
-            lines.append(crop(line(*parts), width))
+                pieces += [block[at], " " * max(0, cells - block[at].width)]
+            lines.append(crop(line(*pieces), width))
     return lines
 
 
@@ -108,13 +108,13 @@ def _blocks(
     kept = min(points, round(span_s))
     at = np.arange(points) * kept // points
     ranked = [nf for nf, _ in nfs_by_harm(frame, RowTrends())]
-    looks = looks_of(frame.groups)
+    styles = styles_of(frame.groups)
     rates = nf_past("packets_per_s", [nf.key for nf in ranked], kept, span_s)[:, at]
     for nf, values in zip(ranked, rates, strict=True):
         tone = Tone.AREA
         if nf.classes:
             own = nf.classes[0]
-            tone = looks[own.name].hue if own.name in looks else class_tone(own.clos)
+            tone = styles[own.name].hue if own.name in styles else class_tone(own.clos)
         if drops_of(nf):
             tone = Tone.BAD
         reading = nf.readings["rx_packets_per_s" if nf.direction == "rx" else "tx_packets_per_s"]
@@ -122,11 +122,11 @@ def _blocks(
         title = f"{nf.name}, Mpps"
         yield _block(title, span_s, now, values, (Unit.PACKETS_PER_S, tone), size)
     for row in frame.packages:
-        parts = [
+        pieces = [
             package_past(metric, row.package, kept, span_s)[at]
             for metric in ("memory.read_bytes_per_s", "memory.write_bytes_per_s")
         ]
-        values = parts[0] + parts[1]
+        values = pieces[0] + pieces[1]
         if not np.isfinite(values).any():
             continue
         now = fmt.number(float(values[np.isfinite(values)][-1]), Unit.BYTES_PER_S, 7)
@@ -135,10 +135,10 @@ def _blocks(
 
 
 def _block(  # noqa: PLR0917 - of one graph
-    title: str, span_s: float, now: str, values: Series, look: tuple[Unit, Tone], size: Size
+    title: str, span_s: float, now: str, values: Series, style: tuple[Unit, Tone], size: Size
 ) -> list[Line]:
     """Title with the number now and the note of an axis that does not start at 0; the graph."""
-    (unit, tone), (cells, tall) = look, size
+    (unit, tone), (cells, tall) = style, size
     scale = scale_of(values, from_zero=unit is Unit.BYTES_PER_S)
     note = scale.note()
     room = cells - 1 - len(now)
@@ -244,8 +244,8 @@ def share_out(
         top = _too_small(frame, width, height)
         return ScreenSections(top, height - len(top), (), 0, 0)
     head = _head(frame, status, width, height)
-    parts = (below or below_head)(frame, past, rows, (width, height), len(head), search)
-    return replace(parts, top=[*head, *parts.top])
+    pieces = (below or below_head)(frame, past, rows, (width, height), len(head), search)
+    return replace(pieces, top=[*head, *pieces.top])
 
 
 def below_head(  # noqa: PLR0917 - of `LastResults`

@@ -137,11 +137,11 @@ def _band(
     """Blocks side by side: a line for each hyper-thread of a core."""
     rows = []
     for level in range(max(len(block) for block in blocks)):
-        parts: list[Line | str] = []
+        pieces: list[Line | str] = []
         for block in blocks:
             row = _row(cpus, block[level], codes, level) if level < len(block) else BLANK
-            parts += ["" if not parts else _GAP, row, " " * (span - len(_GAP) - row.width)]
-        rows.append(line(*parts))
+            pieces += ["" if not pieces else _GAP, row, " " * (span - len(_GAP) - row.width)]
+        rows.append(line(*pieces))
     return rows
 
 

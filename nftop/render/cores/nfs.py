@@ -26,7 +26,7 @@ from nftop.render.base.table import (
     text_cell,
 )
 from nftop.render.cache.panel import class_spans
-from nftop.render.cache.way_cells import looks_of
+from nftop.render.cache.way_cells import styles_of
 from nftop.render.cores.harm import (
     NF_CELLS,
     SICK,
@@ -248,8 +248,8 @@ def _class_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) 
     if not nf.classes:
         return (Span(" " * col.width, Tone.PLAIN),)
     first = nf.classes[0]
-    looks = looks_of(frame.groups)
-    number = looks[first.name].number if first.name in looks else first.clos
+    styles = styles_of(frame.groups)
+    number = styles[first.name].number if first.name in styles else first.clos
     return tuple(class_spans(first.name, number, col.width, Tone.PLAIN))
 
 

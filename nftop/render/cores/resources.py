@@ -21,10 +21,10 @@ from nftop.render.base.line import BLANK, Line, Span, Tone, class_tone, crop, li
 from nftop.render.base.text import fit
 from nftop.render.cache.panel import class_spans, group_name
 from nftop.render.cache.way_cells import (
-    ClassLook,
+    ClassStyle,
     WayState,
     device_cells,
-    looks_of,
+    styles_of,
     way_numbers,
     way_span,
 )
@@ -119,14 +119,14 @@ def map_lines(frame: Frame, domain: CacheDomain, cells: int) -> list[Line]:
     """Header, a line per class in use, the ways of devices, and what is shared."""
     used = [group for group in frame.groups if in_use(group)]
     shares = shares_of(used, domain)
-    looks = looks_of(frame.groups)
+    styles = styles_of(frame.groups)
     ways = domain.ways or 0
     numbers = way_numbers(ways, cells)[-1]
     head = f" {fit(f'L3 {domain.l3}', _NAME)}{numbers}{' MiB used/cap':>{_USED}}"
     rate = f"{'GB/s':>{_GAUGE + 1 + _RATE}}"
     lines = [line(Span(head + rate, Tone.HEADER), fill=Tone.HEADER)]
     lines += [
-        _class_line(group, domain, shares.get(group.name), looks[group.name], cells)
+        _class_line(group, domain, shares.get(group.name), styles[group.name], cells)
         for group in used
     ]
     lines.append(_io_line(domain, cells))
@@ -137,10 +137,10 @@ def map_lines(frame: Frame, domain: CacheDomain, cells: int) -> list[Line]:
 
 
 def _class_line(
-    group: GroupRow, domain: CacheDomain, share: Shares | None, look: ClassLook, cells: int
+    group: GroupRow, domain: CacheDomain, share: Shares | None, style: ClassStyle, cells: int
 ) -> Line:
     cache = cache_of(group, domain.l3)
-    name = (Span(" ", Tone.PLAIN), *class_spans(group.name, look.number, _NAME, Tone.PLAIN))
+    name = (Span(" ", Tone.PLAIN), *class_spans(group.name, style.number, _NAME, Tone.PLAIN))
     if cache is None:
         return Line(name)
     mask = ways_of(cache)
@@ -150,7 +150,7 @@ def _class_line(
         drawn: tuple[Span, ...] = (Span(f"{why.mark:<{width}}", Tone.MISSING),)
     else:
         shared = 0 if share is None else share.shared.bits | share.io.bits
-        drawn = _way_spans(mask.bits, shared, domain.ways or 0, look, cells)
+        drawn = _way_spans(mask.bits, shared, domain.ways or 0, style, cells)
     used, capacity = cache.readings["occupancy_bytes"], cache.readings["capacity_bytes"]
     full = (
         0.0
@@ -164,20 +164,22 @@ def _class_line(
             *drawn,
             Span(f"{fmt.cell(used, Unit.BYTES, 5):>{_USED - 6}}", _tone(used)),
             Span(f"/{fmt.cell(capacity, Unit.BYTES, 4):<5} ", Tone.MUTED),
-            *gauge_of(full, _GAUGE, look.hue).spans,
+            *gauge_of(full, _GAUGE, style.hue).spans,
             Span(f"{fmt.cell(rate, Unit.BYTES_PER_S, _RATE - 1):>{_RATE}}", _tone(rate)),
         )
     )
 
 
 @lru_cache(maxsize=256)  # masks seldom change
-def _way_spans(bits: int, shared: int, ways: int, look: ClassLook, cells: int) -> tuple[Span, ...]:
+def _way_spans(
+    bits: int, shared: int, ways: int, style: ClassStyle, cells: int
+) -> tuple[Span, ...]:
     """A cell per way, the highest first: held alone, shared, or not held."""
     states: list[WayState] = [
         "empty" if not bits >> way & 1 else "shared" if shared >> way & 1 else "alone"
         for way in reversed(range(ways))
     ]
-    return line(*(way_span(state, look, cells) for state in states)).spans
+    return line(*(way_span(state, style, cells) for state in states)).spans
 
 
 def _io_line(domain: CacheDomain, cells: int) -> Line:
@@ -216,7 +218,7 @@ def compact_lines(frame: Frame, domain: CacheDomain, width: int) -> list[Line]:
     """
     used = [group for group in frame.groups if in_use(group)]
     shares = shares_of(used, domain)
-    looks = looks_of(frame.groups)
+    styles = styles_of(frame.groups)
     order = sorted(
         (group for group in used if group.name in shares),
         key=lambda group: shares[group.name].all.ways,
@@ -230,11 +232,11 @@ def compact_lines(frame: Frame, domain: CacheDomain, width: int) -> list[Line]:
         for at, spans in enumerate((owner, second)):
             if at < len(holders):
                 group = holders[at]
-                look = looks[group.name]
-                tone = class_tone(look.number, "_ON" if at == 0 else "_SHARED")
+                style = styles[group.name]
+                tone = class_tone(style.number, "_ON" if at == 0 else "_SHARED")
                 more = at == 1 and len(holders) > COMPACT_LINES
                 # The cell of one that is not alone there has a plus, or is one.
-                letter = look.letter if not more else f"{look.letter}+" if cells > 1 else "+"
+                letter = style.letter if not more else f"{style.letter}+" if cells > 1 else "+"
                 spans.append(Span(f"{letter:^{cells}}", tone))
             else:
                 io = at == 0 and isinstance(domain.io, IoWays) and domain.io.cbm.has(way)
@@ -243,7 +245,7 @@ def compact_lines(frame: Frame, domain: CacheDomain, width: int) -> list[Line]:
     lines = []
     for spans, group in zip((owner, second), busiest, strict=False):
         left = line(*spans)
-        lines.append(line(left, _facts(group, looks[group.name], domain, width - left.width)))
+        lines.append(line(left, _facts(group, styles[group.name], domain, width - left.width)))
     lines += [line(*spans) for spans in (owner, second)[len(busiest) :]]
     return [crop(item, width) for item in lines]
 
@@ -254,7 +256,7 @@ def _rate_of(group: GroupRow, domain: CacheDomain) -> float:
     return rate if isinstance(rate, (int, float)) else 0.0
 
 
-def _facts(group: GroupRow, look: ClassLook, domain: CacheDomain, room: int) -> Line:
+def _facts(group: GroupRow, style: ClassStyle, domain: CacheDomain, room: int) -> Line:
     """Name, occupancy and traffic of a class at the right edge; nothing without the room."""
     cache = cache_of(group, domain.l3)
     if cache is None:
@@ -265,7 +267,7 @@ def _facts(group: GroupRow, look: ClassLook, domain: CacheDomain, room: int) -> 
         f"{fmt.cell(used, Unit.BYTES, 4)}/{fmt.cell(capacity, Unit.BYTES, 4)} "
         f"{fmt.cell(rate, Unit.BYTES_PER_S, 4):>4} GB/s"
     )
-    name = class_spans(group.name, look.number, 10, Tone.PLAIN)
+    name = class_spans(group.name, style.number, 10, Tone.PLAIN)
     whole = line(*name, text)
     return line(" " * (room - whole.width), whole) if whole.width < room else BLANK
 

@@ -14,6 +14,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound, is_other
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.usual import NEAR
 from nftop.render.base import format as fmt
 from nftop.render.base import table
 from nftop.render.base.bars import bars
@@ -22,9 +23,9 @@ from nftop.render.base.table import TableCell, TableColumn
 from nftop.render.base.text import cells as text_cells
 from nftop.render.base.text import fit, printable
 from nftop.render.cache import panel
-from nftop.render.cache.way_cells import ClassLook
+from nftop.render.cache.way_cells import ClassStyle
 from nftop.render.cores.columns import BAR, GROUP, TREND, USUAL, columns_for, sorts_down
-from nftop.render.cores.harm import LOSING, NEAR, SICK, RowFacts, RowTrend, change_tone
+from nftop.render.cores.harm import LOSING, SICK, RowFacts, RowTrend, change_tone
 from nftop.render.cores.rows import CpuRows, CpuView, arrange, rows_in_view
 from nftop.render.power.settings import TEXTS, fitted
 
@@ -104,23 +105,23 @@ def rest_line(
     more = "more, not compared" if facts.harm is not None and polled else "more"
 
     def counts(*, brief: bool, named: bool) -> Line:
-        parts: list[Line] = []
+        pieces: list[Line] = []
         if sick:
             text = f"{len(sick)} sick" if brief else f"{len(sick)} more sick"
             text += " (g)" if is_above and brief else " (g: go to them)" if is_above else ""
-            parts.append(line(Span(f"   + {text}{f': {names}' if named else ''}", Tone.WARN)))
+            pieces.append(line(Span(f"   + {text}{f': {names}' if named else ''}", Tone.WARN)))
         for count, what, short in (
             (well, f"well: within {NEAR:.0%} of usual", "well"),
             (others, more, "more"),
         ):
             if count:
                 text = f"{count} {noun}{'s' * (count != 1)} {what}"
-                parts.append(
+                pieces.append(
                     line(Span(f"   + {f'{count} {short}' if brief else text}", Tone.MUTED))
                 )
         if rows.folded:
-            parts.append(fold_line(cpus, rows.folded, brief=brief and not named))
-        return line(*parts)
+            pieces.append(fold_line(cpus, rows.folded, brief=brief and not named))
+        return line(*pieces)
 
     forms = (counts(brief=brief, named=named) for brief, named in _REST_FORMS)
     whole = next(forms)
@@ -281,17 +282,17 @@ def _sibling_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[Tabl
 def _group_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
     """The class of each CPU: its hue and its name."""
     return [
-        _class_cell(cpus.group[row], shown.facts.looks, base, col.width)
+        _class_cell(cpus.group[row], shown.facts.styles, base, col.width)
         for row, base in zip(shown.rows, shown.bases, strict=True)
     ]
 
 
 def _class_cell(
-    group: CacheClass | Missing, looks: Mapping[str, ClassLook], base: Tone, width: int
+    group: CacheClass | Missing, styles: Mapping[str, ClassStyle], base: Tone, width: int
 ) -> TableCell:
     if isinstance(group, Missing):
         return (Span(_padded(fmt.mark(group.reason, width - 1), width - 1, right=False), base),)
-    number = looks[group.name].number if group.name in looks else group.clos
+    number = styles[group.name].number if group.name in styles else group.clos
     return panel.class_spans(group.name, number, width, base)
 
 
@@ -325,8 +326,8 @@ def _name_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCe
             tone = Tone.STRONG
         if name is not None:
             group = cpus.group[row]
-            look = None if isinstance(group, Missing) else shown.facts.looks.get(group.name)
-            tone = Tone.STRONG if look is None else look.hue
+            style = None if isinstance(group, Missing) else shown.facts.styles.get(group.name)
+            tone = Tone.STRONG if style is None else style.hue
             if (col.key == "nf") == (text_cells(name) <= shown.nf_cells):
                 text = name if shown.is_marked else f"{_CULPRIT}{name}"
         cells.append((Span(_padded(printable(text), col.width - 1, right=col.right), tone),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from nftop.model.change import Cell, Change, Kind, Proposal, bf_words, parts
+from nftop.model.change import Cell, Change, Kind, Proposal, bf_words, split_path
 from nftop.model.ids import format_cpu_list, mhz_text, parse_cpu_list
 from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import (
@@ -76,7 +76,7 @@ def limit(value: int, unit: MbaUnit) -> str:
 
 def named(where: str) -> str:
     """A control group, with its monitoring group if any."""
-    return printable(class_name(*parts(where)))
+    return printable(class_name(*split_path(where)))
 
 
 def _directories(changes: Sequence[Change]) -> Iterator[tuple[str, str, str]]:
@@ -234,7 +234,7 @@ def confirm_lines(
 
 
 def _objection(text: str, width: int) -> list[Line]:
-    mark, tone = next((look for head, look in _MARKS.items() if text.startswith(f"{head}: ")),
+    mark, tone = next((style for head, style in _MARKS.items() if text.startswith(f"{head}: ")),
                       ("▲", Tone.WARN))  # fmt: skip
     return paragraph(text, width, lead=line(Span(f"{mark} ", tone)), tone=tone)
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from nftop.derive.cache.ways import Shares, is_used, limits, shares_with
-from nftop.model.change import IO_GROUP, Cell, Proposal, State, mask_cell, parts
+from nftop.model.change import IO_GROUP, Cell, Proposal, State, mask_cell, split_path
 from nftop.model.frame import Frame
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 from nftop.model.rdt.masks import Cbm
@@ -145,7 +145,7 @@ class EditorState:
         return self._used_in(self.target), self._used_in(self.base)
 
     def _used_in(self, state: State) -> frozenset[str]:
-        inside = {parts(where)[0] for cell, where in state.items() if cell.kind == "cpu"}
+        inside = {split_path(where)[0] for cell, where in state.items() if cell.kind == "cpu"}
         inside |= {group for group, threads in self.threads.items() if threads}
         masks: dict[str, list[Cbm]] = {group: [] for group in self.groups}
         limited: dict[str, list[float]] = {group: [] for group in self.groups}
@@ -171,7 +171,7 @@ class EditorState:
         by_class: dict[str, list[int]] = {group: [] for group in self.groups}
         for cell, where in sorted(self.target.items()):
             if cell.kind == "cpu":
-                by_class.setdefault(parts(where)[0], []).append(cell.number)
+                by_class.setdefault(split_path(where)[0], []).append(cell.number)
         return {group: tuple(cpus) for group, cpus in by_class.items()}
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from nftop.derive.cache.table import cost_of
 from nftop.derive.placement import kinds
-from nftop.model.change import IO_GROUP, Cell, State, parts
+from nftop.model.change import IO_GROUP, Cell, State, split_path
 from nftop.model.frame import CacheClass, Frame, GroupCacheRow, GroupRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.catalogue import cpu_metric
@@ -23,10 +23,10 @@ from nftop.render.base.text import ELLIPSIS, cells, fit
 from nftop.render.cache.panel import OVER_RATIO, group_name
 from nftop.render.cache.way_cells import MARKS as WAY_CELL_MARKS
 from nftop.render.cache.way_cells import (
-    ClassLook,
+    ClassStyle,
     WayState,
     device_cells,
-    looks_of,
+    styles_of,
     way_numbers,
     way_span,
     way_state,
@@ -112,7 +112,7 @@ def _class_of(frame: Frame, row: int, target: State) -> str:
     if isinstance(group, CacheClass) and group.of == "task":
         return group.name
     cpu = frame.cpus.topology.cpus[row].cpu
-    return parts(target.get(Cell("cpu", "", number=cpu), ROOT))[0]
+    return split_path(target.get(Cell("cpu", "", number=cpu), ROOT))[0]
 
 
 MARKS: tuple[tuple[str, str], ...] = (
@@ -123,7 +123,7 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("default", "the class of all CPUs and threads in no other: resctrl's root group"),
 )
 ARROW = "→"
-_IO_LOOK = ClassLook(0, "I")
+_IO_STYLE = ClassStyle(0, "I")
 _SWATCH = "■ "
 
 
@@ -191,12 +191,12 @@ def editor_table(
 ) -> EditorTable:
     """The table; without a `pointer` below it the selected way is marked in its header."""
     users = class_users(editor, frame)
-    looks = looks_of(frame.groups, editor.groups)
+    styles = styles_of(frame.groups, editor.groups)
     texts = [_texts(editor, frame, row, users) for row in rows]
     shape = _shape_of(texts, editor.rule.ways, width)
     head = [*_heads(editor, shape, pointer=pointer), _io_line(editor, frame, shape)]
     drawn = [
-        _row_line(editor, row, text, shape, looks[row.group])
+        _row_line(editor, row, text, shape, styles[row.group])
         for row, text in zip(rows, texts, strict=True)
     ]
     return EditorTable(
@@ -337,24 +337,24 @@ def _bandwidth(editor: EditorState, group: str) -> str:
 
 
 def _row_line(
-    editor: EditorState, row: MaskRow, text: _RowText, shape: _Shape, look: ClassLook
+    editor: EditorState, row: MaskRow, text: _RowText, shape: _Shape, style: ClassStyle
 ) -> Line:
     here = (row.group, row.line) == (editor.selection.group, editor.selection.line)
     code = row.line.endswith("CODE")
     spans = [
         Span("▸ " if here else "  ", Tone.ACCENT),
-        Span("  " if code else _SWATCH, look.hue),
+        Span("  " if code else _SWATCH, style.hue),
         Span(f"{_short(text.name, shape.name - 1)} ", Tone.STRONG if here else Tone.PLAIN),
-        *_ways(editor, row, shape.cell, look, here=here),
+        *_ways(editor, row, shape.cell, style, here=here),
     ]
     for at, item in enumerate(_column_texts(text.columns, shape)):
-        spans.append(Span(item, look.hue if at in text.changed else Tone.PLAIN))
+        spans.append(Span(item, style.hue if at in text.changed else Tone.PLAIN))
     whole = line(*spans, fill=Tone.SELECTION if here else Tone.PLAIN)
     return clickable(whole, "select", f"{row.line} {editor.selection.way} {row.group}")
 
 
 def _ways(
-    editor: EditorState, row: MaskRow, cell: int, look: ClassLook, *, here: bool
+    editor: EditorState, row: MaskRow, cell: int, style: ClassStyle, *, here: bool
 ) -> list[Span]:
     """A cell per way of a mask, the highest first."""
     old, new = editor.bits(row, base=True), editor.bits(row)
@@ -369,7 +369,7 @@ def _ways(
         elif has:
             state = way_state(shares, way, exclusive=exclusive)
         selected = here and way == editor.selection.way
-        span = way_span(state, look, cell, selected=selected)
+        span = way_span(state, style, cell, selected=selected)
         spans.append(span._replace(click=_way_click(row, way)))
     return spans
 
@@ -429,7 +429,7 @@ def _io_edit_line(editor: EditorState, row: MaskRow, shape: _Shape) -> Line:
     whole = line(
         Span("▸ " if here else "  ", Tone.ACCENT),
         Span(f"□ {fit('I/O', shape.name)}", Tone.STRONG if here else Tone.MUTED),
-        *_ways(editor, row, shape.cell, _IO_LOOK, here=here),
+        *_ways(editor, row, shape.cell, _IO_STYLE, here=here),
         Span(mask, Tone.PLAIN),
         Span(note, Tone.MUTED),
         fill=Tone.SELECTION if here else Tone.PLAIN,

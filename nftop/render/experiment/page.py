@@ -340,10 +340,10 @@ def _plot(
     """Points with their intervals, joined by a thin line; the recommended setting is marked."""
     columns, rows = size
     canvas, ordered = _Canvas(scale, size), sorted(points)
-    places = [_column(item.at, count, columns) for item in ordered]
+    spots = [_column(item.at, count, columns) for item in ordered]
     for at in range(1, len(ordered)):
-        canvas.line(*((places[item], ordered[item].estimate.value) for item in (at - 1, at)))
-    for x, item in zip(places, ordered, strict=True):
+        canvas.line(*((spots[item], ordered[item].estimate.value) for item in (at - 1, at)))
+    for x, item in zip(spots, ordered, strict=True):
         canvas.point(x, item.estimate, item.tone)
     marked = None if recommended is None else _column(recommended, count, columns) // 2
     labels = {0: scale.high, rows - 1: scale.low}

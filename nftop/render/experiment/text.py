@@ -314,10 +314,10 @@ def visit_lines(plan: Experiment, state: ExperimentState, width: int) -> list[st
     head = f"round {visit.round}  {setting:8}  {duration_text(spent_s):>6}" if visit.round else (
         f"{setting:17}  {duration_text(spent_s):>6}"
     )  # fmt: skip
-    parts = [_levels(plan.watch[key], nf) for key, nf in visit.nfs.items()]
+    levels = [_levels(plan.watch[key], nf) for key, nf in visit.nfs.items()]
     left = left_text(state, plan)
-    parts += [_SETTLINGS[visit.settling]] * (visit.settling != "still") + [left] * bool(left)
-    return _after(f"{head}  ", parts, width)
+    levels += [_SETTLINGS[visit.settling]] * (visit.settling != "still") + [left] * bool(left)
+    return _after(f"{head}  ", levels, width)
 
 
 def left_text(state: ExperimentState, plan: Experiment) -> str:
@@ -535,12 +535,12 @@ def _table(columns: _Columns, effects: Sequence[str], room: int) -> list[str]:
     widths = [max(map(cells, column)) for column in columns]
     lines = []
     for at in range(len(columns[0])):
-        parts = [
+        levels = [
             fit(column[at], width, right=number_ not in (0, 2))
             for number_, (column, width) in enumerate(zip(columns, widths, strict=True))
         ]
         head, *more = (wrap(effects[at], room) if effects else []) or [""]
-        lines.append(f"{'  '.join(parts)}  {head}".rstrip())
+        lines.append(f"{'  '.join(levels)}  {head}".rstrip())
         lines += [" " * (_cells(columns) + 2) + item for item in more]
     return lines
 
@@ -555,9 +555,9 @@ def cpp_text(nf: NfEffect) -> str:
     return BOUND * nf.cpp_is_bound + plain_text(nf.cpp.value)
 
 
-def plain_text(value: float, places: int = 0) -> str:
+def plain_text(value: float, decimals: int = 0) -> str:
     """A number with so many places, `0+` if it is too small for them; `-` if unknown."""
-    text = f"{value:.{places}f}" if math.isfinite(value) else "-"
+    text = f"{value:.{decimals}f}" if math.isfinite(value) else "-"
     return MORE_THAN_0 if value > 0 and not text.strip("0.") else text
 
 

@@ -71,15 +71,15 @@ def _hints(hints: tuple[Hint, ...], room: int, *, plain: bool) -> Line:
 
 @lru_cache(maxsize=64)
 def _joined(hints: tuple[Hint, ...], *, ascii_only: bool) -> Line:
-    parts: list[Line | str] = []
+    pieces: list[Line | str] = []
     for hint in hints:
         key = _SPELLED.get(hint.key, hint.key) if ascii_only else hint.key
         word = f" {hint.word}"
-        parts += [
-            _GAP if parts else "",
+        pieces += [
+            _GAP if pieces else "",
             Line((Span(key, Tone.ACCENT, hint.click), Span(word, Tone.PLAIN, hint.click))),
         ]
-    return line(*parts) if parts else BLANK
+    return line(*pieces) if pieces else BLANK
 
 
 class Tab(NamedTuple):
@@ -118,14 +118,14 @@ def tabs_line(tabs: Tabs, width: int) -> Line:
     used = (_filter_text(tabs.search),) if tabs.search else ()
     unused = (_filter_text(""),) if tabs.search == "" else ()
     sick = () if tabs.sick is None else (_sick_text(*tabs.sick),)
-    for short, parts in (
+    for short, pieces in (
         (False, (*sort, *used, *unused, *sick)), (False, (*sort, *used, *sick)),
         (False, (*sort, *used)), (True, (*sort, *used, *sick)), (True, (*sort, *used)),
         (True, used or sort), (True, ()),
     ):  # fmt: skip
         left = _names(tabs, short=short)
         # The names end with a blank or a bracket.
-        right = line(" " * bool(parts), *[item for text in parts for item in (_GAP, text)][1:])
+        right = line(" " * bool(pieces), *[item for text in pieces for item in (_GAP, text)][1:])
         if left.width + right.width <= width:
             return line(left, " " * (width - left.width - right.width), right)
     return crop(_names(tabs, short=True), width)

@@ -7,13 +7,14 @@ from collections.abc import Iterator
 
 from nftop.derive.findings.registry import all_rules
 from nftop.derive.findings.rule import si
-from nftop.derive.incidents.victims import LEAST_DROPS_PER_S, NOISE
+from nftop.derive.incidents.victims import NOISE
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import Incident, Party, Severity, Victim
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import Unit
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, number_or
+from nftop.model.number_text import NO_CHANGE
 from nftop.model.struct import replace
 from nftop.render.base import format as fmt
 from nftop.render.base.format import duration_text, since_text
@@ -33,7 +34,6 @@ _CLAUSE = re.compile(r", (?![^(]*\))| \(| through ")  # where a title ends that 
 _MOST_FACTS, _IDENTITY = 5, 2
 # Cells of a screen below which the age is short, and of effects that say anything.
 _NARROW, _LEAST_EFFECTS = 60, 6
-_LEAST_CHANGE = 0.005
 
 
 def incident_lines(frame: Frame, width: int, rows: int) -> list[Line]:
@@ -213,7 +213,7 @@ def price_text(incident: Incident) -> str:
     ended = incident.until_ns is not None
     price = incident.worst if ended else incident.price
     drops, lost = price.drops_per_s, price.lost_packets_per_s
-    if not isinstance(drops, Missing) and drops >= 0.5:
+    if not isinstance(drops, Missing) and drops > 0:
         return f"dropped up to {si(drops)}/s" if ended else f"{si(drops)} drop/s"
     if not isinstance(lost, Missing) and lost >= 1e4:
         return f"lost up to {si(lost)} pps" if ended else f"{si(lost)} pps lost"
@@ -282,7 +282,7 @@ def _effects(incident: Incident, tight: int, room: int) -> str:
 
 def _change(victim: Victim) -> str:
     """`-9%` of packets, `CPP +2%`; "" if unknown or noise."""
-    if isinstance(victim.change, Missing) or abs(victim.change) < _LEAST_CHANGE:
+    if isinstance(victim.change, Missing) or abs(victim.change) < NO_CHANGE:
         return ""
     if victim.metric.endswith("cpp"):
         return f"{cost_label(victim)} {change_text(victim.change)}"
@@ -292,7 +292,7 @@ def _change(victim: Victim) -> str:
 
 def _is_harmed(victim: Victim) -> bool:
     """Whether a victim drops, or sends less or costs more by more than noise."""
-    if not isinstance(victim.drops_per_s, Missing) and victim.drops_per_s >= LEAST_DROPS_PER_S:
+    if number_or(victim.drops_per_s, 0.0) > 0:
         return True
     if isinstance(victim.change, Missing):
         return False
@@ -308,14 +308,10 @@ def _is_recent(frame: Frame, incident: Incident) -> bool:
 
 def _well(frame: Frame, width: int) -> Line:
     """That nothing harms; or that packets are lost and no cause is known yet."""
-    dropped = sum(
-        value
-        for nf in frame.nfs
-        if not isinstance(value := nf.readings["drop_packets_per_s"], Missing)
-    )
+    dropped = sum(number_or(nf.readings["drop_packets_per_s"], 0.0) for nf in frame.nfs)
     muted = sum(item.muted and item.severity > Severity.INFO for item in frame.incidents)
     mutes = f"{muted} incident{'s' * (muted != 1)} muted"
-    if dropped >= LEAST_DROPS_PER_S:
+    if dropped > 0:
         text = f"{si(dropped)} drop/s, {mutes if muted else 'cause not known yet'}"
         return crop(line(" ", Span(f"{GLYPHS[Severity.WARN]} {text}", Tone.WARN)), width)
     if has_no_values(frame):

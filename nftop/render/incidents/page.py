@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from nftop.derive.findings.engine import LEAST_TICKS
 from nftop.derive.findings.registry import all_rules
 from nftop.derive.findings.rule import si
-from nftop.derive.incidents.victims import LEAST_DROPS_PER_S
 from nftop.model.clock import NS_PER_S, clock_of
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
@@ -31,13 +30,13 @@ from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import class_name
 from nftop.model.remedy import DraftMask, Remedy
 from nftop.model.struct import dataclass, field
-from nftop.model.usual import NEW_NORMAL_AFTER_S
+from nftop.model.usual import NEAR, NEW_NORMAL_AFTER_S
 from nftop.render.base import format as fmt
 from nftop.render.base.format import duration_text, since_text
 from nftop.render.base.graph import line_rows
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.text import cells, fit, printable
-from nftop.render.cache.way_cells import looks_of
+from nftop.render.cache.way_cells import styles_of
 from nftop.render.incidents.line import (
     GLYPHS,
     TONES,
@@ -55,7 +54,6 @@ from nftop.render.timeline.axis import Cells, TimeAxis
 _TWO_COLUMNS_FROM = 100
 _LEFT_SHARE = 0.62
 _GRAPH_ROWS = 7
-_SAME_VALUE = 0.03
 _STEPS = {"change": ("◆", Tone.ACCENT), "cause": ("●", Tone.BAD), "effect": ("↓", Tone.WARN)}
 _KINDS = {
     "process": "process", "class": "cache class", "nf": "network function", "cpu": "CPU",
@@ -158,10 +156,12 @@ def incident_page_lines(view: IncidentView, width: int, height: int | None = Non
 
 def no_incident_lines(frame: Frame | None, width: int) -> list[Line]:
     """The page without any incident: what is dropped meanwhile, and when its cause may be known."""
-    rates = {} if frame is None else {nf.name: nf.readings["drop_packets_per_s"] for nf in frame.nfs}
+    rates = (
+        {} if frame is None else {nf.name: nf.readings["drop_packets_per_s"] for nf in frame.nfs}
+    )
     drops = {
         name: rate for name, rate in rates.items()
-        if not isinstance(rate, Missing) and rate >= LEAST_DROPS_PER_S
+        if not isinstance(rate, Missing) and rate > 0
     }  # fmt: skip
     if not drops:
         return [BLANK, *paragraph("No incident so far.", width, lead=line("  "))]
@@ -256,9 +256,9 @@ def _culprit(view: IncidentView, width: int) -> Iterator[Line]:
 
 def _class_mark(view: IncidentView, party: Party) -> Span:
     """The hue of its cache class; blank without one."""
-    looks = {class_name(name): look for name, look in looks_of(view.frame.groups).items()}
-    look = looks.get(party.group)
-    return Span("  ", Tone.PLAIN) if look is None else Span("■ ", look.hue)
+    styles = {class_name(name): style for name, style in styles_of(view.frame.groups).items()}
+    style = styles.get(party.group)
+    return Span("  ", Tone.PLAIN) if style is None else Span("■ ", style.hue)
 
 
 def _party_facts(party: Party) -> list[str]:
@@ -293,7 +293,7 @@ def _class_facts(view: IncidentView) -> Iterator[str]:
 def _was(view: IncidentView, metric: str, now: float, unit: Unit) -> str:
     """A value of the culprit's class before the incident, if it is another."""
     before = view.class_before.get(metric)
-    if before is None or abs(now - before) <= _SAME_VALUE * now:
+    if before is None or abs(now - before) <= NEAR * now:
         return ""
     return f" (was {fmt.number(before, unit, 6)})"
 
@@ -416,12 +416,12 @@ def _uncounted_text(item: Uncounted, *, ended: bool) -> str:
 def _no_price(incident: Incident) -> str:
     """Why there is no price: nothing is lost, it is not counted, or it is not this one's.
 
-    "" if packets were lost in all: at a rate that rounds to 0, or before its worst tick.
+    "" if packets were lost in all, before its worst tick.
     """
     drops = [
         item.drops_per_s
         for item in incident.victims
-        if not isinstance(item.drops_per_s, Missing) and item.drops_per_s >= 0.5
+        if not isinstance(item.drops_per_s, Missing) and item.drops_per_s > 0
     ]
     ended = incident.until_ns is not None
     if drops:

@@ -88,18 +88,18 @@ def _note(
         if own
         else (f"none is of its CPU ({frame.host.uarch})")
     )
-    parts = [f"rows match by kind, and that {use}: {which}"]
+    sentences = [f"rows match by kind, and that {use}: {which}"]
     if workload is None:
         likely = workload_of(nf.kind, base_name(nf.name).rpartition("/")[2], _nodes(nf))
-        parts.append(_WHICH)
+        sentences.append(_WHICH)
         if likely is not None:
-            parts.append(f"by its name or nodes it may be {title_of(likely)}")
+            sentences.append(f"by its name or nodes it may be {title_of(likely)}")
     else:
-        parts.append("the workload is as you chose it (w)")
+        sentences.append("the workload is as you chose it (w)")
     papers = dict.fromkeys(row.paper_title for row in matches)
     bytes_of = " or ".join(dict.fromkeys(str(row.frame_bytes) for row in matches))
-    parts.append(f"{', '.join(papers)}: {bytes_of}-byte frames")
-    return "; ".join(parts)
+    sentences.append(f"{', '.join(papers)}: {bytes_of}-byte frames")
+    return "; ".join(sentences)
 
 
 def _nodes(nf: NfRow) -> list[str]:

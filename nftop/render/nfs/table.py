@@ -17,7 +17,7 @@ from nftop.render.base.line import Line, Span, Tone, crop
 from nftop.render.base.table import TableColumn, chosen_columns, fit_columns, header_line, text_cell
 from nftop.render.base.text import cells as text_cells
 from nftop.render.cache.panel import class_spans, group_name
-from nftop.render.cache.way_cells import looks_of
+from nftop.render.cache.way_cells import styles_of
 from nftop.render.cores.harm import RowTrend, RowTrends, nfs_by_harm
 from nftop.render.cores.nfs import (
     USUAL,
@@ -211,8 +211,8 @@ def _class_cell(frame: Frame, nf: NfRow, width: int) -> tuple[Span, ...]:
     if len(nf.classes) != 1:
         text = ",".join(group_name(item.name) for item in nf.classes)
         return (text_cell(text or Reason.UNDEFINED.mark, width),)
-    own, looks = nf.classes[0], looks_of(frame.groups)
-    number = looks[own.name].number if own.name in looks else own.clos
+    own, styles = nf.classes[0], styles_of(frame.groups)
+    number = styles[own.name].number if own.name in styles else own.clos
     return class_spans(own.name, number, width, Tone.PLAIN)
 
 

@@ -46,7 +46,7 @@ def package_lines(frame: Frame, width: int) -> list[Line]:
     """Header and a line per package; nothing without values."""
     if not any(_has_value(row) for row in frame.packages):
         return []
-    shown = [column for column in _COLUMNS if column.metric and _can_tell(frame, column.metric)]
+    shown = [column for column in _COLUMNS if column.metric and _is_countable(frame, column.metric)]
     columns = (_SOCKET, *fit_columns(shown, width - _SOCKET.width, least=0))
     head = header_line(columns)
     with_units = line(head, Span(_UNITS, Tone.HEADER), fill=Tone.HEADER)
@@ -54,7 +54,7 @@ def package_lines(frame: Frame, width: int) -> list[Line]:
     return [crop(head, width), *(_row(row, columns[1:], width) for row in frame.packages)]
 
 
-def _can_tell(frame: Frame, metric: Metric) -> bool:
+def _is_countable(frame: Frame, metric: Metric) -> bool:
     """Whether some package's hardware can count it."""
     readings = (row.readings[metric.id] for row in frame.packages)
     return any(not isinstance(r, Missing) or r.reason is not Reason.HARDWARE for r in readings)

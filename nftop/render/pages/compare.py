@@ -89,7 +89,7 @@ def hosts_text(
     lines += _left_out("left out: ", left_out, 0)
     for note, hosts_of in notes.items():
         lines += _hanging("note: ", f"{_listed(hosts_of)}: {note}")
-    for section in result.parts:
+    for section in result.reports:
         lines += ["", *_hosts_section(section, len(result.hosts))]
     tested, needed = result.tested, result.needed
     shows = f"; a single one of them that changes on every host shows from {needed} hosts on"
@@ -182,13 +182,13 @@ def _signed(reading: Reading, row: HostsRow) -> str:
 def comparison_text(comparison: Comparison, notes: Iterable[str]) -> str:
     """The comparison as text, below the lines of the intervals."""
     lines = [line for note in notes for line in _hanging("note: ", note)]
-    for section in comparison.parts:
+    for section in comparison.reports:
         lines += ["", *_section(section)]
-    if not comparison.parts:
+    if not comparison.reports:
         lines += ["", "nothing is in both intervals"]
-    for name, things in (("A", comparison.only_a), ("B", comparison.only_b)):
-        if things:
-            listed = ", ".join(_name(item) for item in things)
+    for name, entities in (("A", comparison.only_a), ("B", comparison.only_b)):
+        if entities:
+            listed = ", ".join(_name(item) for item in entities)
             lines += ["", *_hanging(f"only in {name}: ", listed)]
     lines += ["", *_hanging("", f"±: median absolute deviation; n: samples. {RULE}; {RULE_BLOCKS}")]
     return "\n".join(lines) + "\n"

@@ -17,9 +17,8 @@ from nftop.model.metrics.device import DEVICE_EVENTS
 from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.pcm import caveat_of
 from nftop.model.metrics.tma import TMA_METRICS
-from nftop.model.usual import NEW_NORMAL_AFTER_S, USUAL_SPAN_S
+from nftop.model.usual import NEAR, NEW_NORMAL_AFTER_S, USUAL_SPAN_S
 from nftop.render.cores.columns import BAR
-from nftop.render.cores.harm import NEAR
 from nftop.render.traffic.page import sections
 from nftop.uarch.explain import definition
 from nftop.uarch.table import Uarch
@@ -33,7 +32,7 @@ _SCOPES = {
     "device": "per PCIe root port",
 }
 # Scopes of rules.
-_PLACES = {
+_SCOPE_TEXTS = {
     "cpu": "each CPU on which a network function polls",
     "core": "each physical core on which a network function polls",
     "nf": "each network function",
@@ -189,7 +188,7 @@ def rule_facts(rule: Rule) -> list[tuple[str, str]]:
     begins = f"{rule.beyond} {rule.printed(rule.limit)} {lasting}in {LEAST_TICKS} ticks or more"
     ends = f"it ends after {ENDS_AFTER_S:g} s at {rule.printed(rule.clear)}{back}"
     facts = [
-        ("where", _PLACES[rule.scope]),
+        ("where", _SCOPE_TEXTS[rule.scope]),
         ("metric", ", ".join(rule.metrics)),
         ("when", rule.when or f"{begins}; {ends}"),
         *(("only where", only.condition) for only in rule.only),
@@ -227,15 +226,15 @@ def _computed(table: Uarch, name: str) -> str:
 def _explain(metric: Metric) -> str:
     better = {None: "", "high": ", higher is better", "low": ", lower is better"}[metric.good]
     head = f"{metric.id} ({metric.label}), {_SCOPES[metric.scope]}, {metric.unit.value}{better}"
-    parts = [("", metric.meaning), ("formula: ", metric.formula), ("source: ", metric.origin)]
+    paragraphs = [("", metric.meaning), ("formula: ", metric.formula), ("source: ", metric.origin)]
     if metric.scope == "package" and caveat_of(metric.id):
-        parts.append(("else: ", caveat_of(metric.id)))
+        paragraphs.append(("else: ", caveat_of(metric.id)))
     return "\n".join(
         [head]
         + [
             textwrap.fill(
                 text, _WIDTH, initial_indent=f"  {label}", subsequent_indent="  " + " " * len(label)
             )
-            for label, text in parts
+            for label, text in paragraphs
         ]
     )

@@ -21,7 +21,7 @@ from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.number_text import MORE_THAN_0
 from nftop.model.perf_tool import PerfTask
 from nftop.render.base import format as fmt
-from nftop.render.base.bars import PARTS
+from nftop.render.base.bars import COMPONENTS
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import printable
 from nftop.render.cache.panel import MARKS as CACHE_MARKS
@@ -88,7 +88,7 @@ def reference_sections() -> tuple[HelpSection, ...]:
     """Marks and columns of single screens; the help shows them only when searched."""
     return (
         HelpSection("Findings", FINDING_MARKS),
-        HelpSection("In the bar of top-down", [(key, what) for key, _, what in PARTS]),
+        HelpSection("In the bar of top-down", [(key, what) for key, _, what in COMPONENTS]),
         HelpSection("The ways of a cache class", WAY_MARKS),
         HelpSection("In the panel of cache classes", CACHE_MARKS),
         HelpSection("Columns of CPUs", _columns(CPU_METRICS)),

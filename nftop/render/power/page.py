@@ -78,7 +78,7 @@ MARKS: tuple[tuple[str, str], ...] = (
 )
 
 
-def power_parts(
+def power_sections(
     frame: Frame,
     status: ViewStatus,
     row: int | None,
@@ -225,9 +225,9 @@ def _absences(
          if not isinstance(reading, Missing) or reading.message not in reported]
         for group in (of_packages, named)
     ]  # fmt: skip
-    places = len(frame.packages)
+    count = len(frame.packages)
     return list(
-        chain(reason_lines(news[0], places, width), reason_lines(news[1], locations=0, width=width))
+        chain(reason_lines(news[0], count, width), reason_lines(news[1], locations=0, width=width))
     )
 
 

@@ -124,8 +124,8 @@ def host_lines(frame: Frame, width: int) -> list[Line]:
     if isinstance(table, Missing):
         lead = line(Span(f"cpufreq {table.reason.mark} ", Tone.MISSING))
         return paragraph(table.message, width, lead=lead, tone=Tone.MUTED)
-    parts = (_drivers(table), _no_base(frame), *_meshes(table), *_sst(table), _others(table))
-    text = "; ".join(filter(None, parts))
+    settings = (_drivers(table), _no_base(frame), *_meshes(table), *_sst(table), _others(table))
+    text = "; ".join(filter(None, settings))
     return paragraph(text, width, lead=line(Span("cpufreq: ", Tone.ACCENT)), tone=Tone.MUTED)
 
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from nftop.model.change import Noticed, OwnChange
 from nftop.model.clock import NS_PER_S, clock_of, clock_width
-from nftop.model.frame import Frame, NfRow
+from nftop.model.frame import Frame
 from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.metric import Unit
-from nftop.model.missing import Missing, Reason
+from nftop.model.missing import Missing, Reason, number_or
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
 from nftop.render.base import format as fmt
@@ -26,9 +26,9 @@ from nftop.render.frame.changes import author, texts
 from nftop.render.incidents.line import (
     GLYPHS,
     TONES,
-    harm_text,
     culprit_name,
     culprit_text,
+    harm_text,
     title_text,
 )
 from nftop.render.timeline.axis import (
@@ -475,7 +475,7 @@ def _then_and_now(then: Frame, now: Frame, width: int, rows: int) -> list[Line]:
         Line((Span(fit(head, width), Tone.HEADER),), Tone.HEADER),
     ]
     newest = {nf.key: nf for nf in now.nfs}
-    order = sorted(then.nfs, key=lambda nf: -_lost(nf))
+    order = sorted(then.nfs, key=lambda nf: -number_or(nf.readings["drop_packets_per_s"], 0.0))
     for nf in order[: rows - _THEN_HEAD]:
         spans = [Span(f" {fit(nf.name, _NAME)}", Tone.PLAIN)]
         for _, metric, unit in metrics:
@@ -486,11 +486,6 @@ def _then_and_now(then: Frame, now: Frame, width: int, rows: int) -> list[Line]:
             spans.append(Span(f"{fmt.cell(is_, unit, _CELL - 2):>{_CELL - 2}}", Tone.MUTED))
         lines.append(line(*spans))
     return lines
-
-
-def _lost(nf: NfRow) -> float:
-    drops = nf.readings["drop_packets_per_s"]
-    return 0.0 if isinstance(drops, Missing) else drops
 
 
 def _hours(data: TimelineData, width: int, *, ascii_only: bool) -> list[Line]:

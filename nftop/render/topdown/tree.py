@@ -13,7 +13,7 @@ from nftop.model.metrics.tma import TMA_COVERAGE, TMA_LEVEL_2_COVERAGE
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.papers.printed import printed_tables
 from nftop.render.base import format as fmt
-from nftop.render.base.bars import PARTS
+from nftop.render.base.bars import COMPONENTS
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.table import by_reason, reason_lines
 from nftop.render.base.text import fit
@@ -37,7 +37,7 @@ _TONES = {
     "core_bound": Tone.CORE,
     "retiring": Tone.RETIRING,
 }
-_LETTERS = {tone: letter for letter, tone, _ in PARTS}
+_LETTERS = {tone: letter for letter, tone, _ in COMPONENTS}
 # The vendor's name is misleading: the events are of persistent memory.
 _WORDS = {"cxl_mem_bound": "persistent mem bound"}
 _FACTS = ("packets_per_s", "busy_ratio", "cpp", "ipc", "frequency_hz")
@@ -127,7 +127,7 @@ def meaning_of(name: str) -> str:
 
 def _facts(cpus: CpuTable, row: int, width: int) -> list[Line]:
     """Main metrics of the CPU, in a line."""
-    parts = []
+    pieces = []
     for metric in map(cpu_metric, _FACTS):
         reading = cpus.columns[metric.id][row]
         if isinstance(reading, Missing) and reading.reason is Reason.UNDEFINED:
@@ -135,8 +135,8 @@ def _facts(cpus: CpuTable, row: int, width: int) -> list[Line]:
         estimate = any(estimates(cpus, [row], metric))
         bound = is_bound(metric, saturated=cpus.saturated[row], clock=cpus.cpp_clock[row])
         text = fmt.cell(reading, metric.unit, 9, bound=bound, estimate=estimate)
-        parts.append(line(Span(f"{metric.label} ", Tone.MUTED), text))
-    return flow(parts, width, "  ")
+        pieces.append(line(Span(f"{metric.label} ", Tone.MUTED), text))
+    return flow(pieces, width, "  ")
 
 
 def _tree_lines(frame: Frame, nodes: Sequence[TmaNode], peers: Peers, width: int) -> list[Line]:

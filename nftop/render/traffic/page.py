@@ -471,13 +471,13 @@ def _section(
     cells = [section.cells[at] or _unit(section.rows[0].main.unit) for at in kept]
     lines = [_header(section, band, cells, shape, _scale(tops, span_s))]
     for row in section.rows:
-        parts: list[Span | Line] = [Span(fit(f" {row.label}", _LABEL), Tone.PLAIN)]
+        spans: list[Span | Line] = [Span(fit(f" {row.label}", _LABEL), Tone.PLAIN)]
         for package in band:
             drawn = [_cell(package, row, at) for at in kept]
             graph = series.get((row.label, package.package))
-            parts += drawn
-            parts.append(_graph(graph, tops.get(row.main.unit, 1.0), shape, len(kept)))
-        lines.append(line(*parts))
+            spans += drawn
+            spans.append(_graph(graph, tops.get(row.main.unit, 1.0), shape, len(kept)))
+        lines.append(line(*spans))
     return lines
 
 
@@ -581,15 +581,15 @@ def _box_lines(
     scale = f"{_to(top, Unit.BYTES_PER_S)}, both" if points else ""
     lines = [_titles(f"{boxes.title} GB/s", band, boxes.ways[:cells], shape, scale)]
     for number in numbers:
-        parts: list[Span] = [Span(fit(f" {number}", _LABEL), Tone.PLAIN)]
+        spans: list[Span] = [Span(fit(f" {number}", _LABEL), Tone.PLAIN)]
         for mine in by_number:
             box = mine.get(number)
             none = Missing(Reason.UNDEFINED)
             both = (box.in_bytes_per_s, box.out_bytes_per_s) if box else (none, none)
-            parts += [number_cell(item, Unit.BYTES_PER_S, _CELL) for item in both[:cells]]
+            spans += [number_cell(item, Unit.BYTES_PER_S, _CELL) for item in both[:cells]]
             length = round(_both(box) / top * points) if box else 0
-            parts.append(Span(fit(" " + "━" * length, shape.span - cells * _CELL), Tone.AREA))
-        lines.append(line(*parts))
+            spans.append(Span(fit(" " + "━" * length, shape.span - cells * _CELL), Tone.AREA))
+        lines.append(line(*spans))
     return lines
 
 

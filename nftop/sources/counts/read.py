@@ -75,14 +75,14 @@ def read_counts(text: str, uarch: Uarch) -> EventCounts:
         raise BadCountsError(f"no event of it is one of {uarch.name}'s table: {some}")
     if form is CountsForm.JSON:
         _agree(known)
-    parts: dict[CountScope, list[_Known]] = defaultdict(list)
+    scopes: dict[CountScope, list[_Known]] = defaultdict(list)
     for item in known:
-        parts[item.row.scope].append(item)
-    clock = _clock(parts.values())
-    totals = [_scope_totals(total, clock, uarch.of_core) for total in parts.values()]
+        scopes[item.row.scope].append(item)
+    clock = _clock(scopes.values())
+    totals = [_scope_totals(total, clock, uarch.of_core) for total in scopes.values()]
     counted = [total for total in totals if not all(isinstance(c, Missing) for c in total.values())]
     events = _added(counted or totals)
-    notes = _notes(parts, len(counted), clock, known)
+    notes = _notes(scopes, len(counted), clock, known)
     if code:
         notes.insert(
             0, f"only what ran in {' and '.join(_CODE[entry] for entry in code)} was counted"
@@ -123,10 +123,10 @@ def _agree(known: Iterable[_Known]) -> None:
             )
 
 
-def _clock(parts: Iterable[Sequence[_Known]]) -> str | None:
+def _clock(scopes: Iterable[Sequence[_Known]]) -> str | None:
     """The clock that most groups of some scope counted; None if none counted one twice."""
     most: Counter[str] = Counter()
-    for rows in parts:
+    for rows in scopes:
         most |= Counter(item.event for item in rows if item.event in _CLOCKS)
     clock = max(_CLOCKS, key=lambda item: most[item])
     return clock if most[clock] > 1 else None
@@ -170,17 +170,17 @@ def _mean(counts: Sequence[tuple[float, float]], mean_ticks: float) -> float:
     return total / ticks * mean_ticks if ticks > 0 else total / len(counts)
 
 
-def _added(parts: Sequence[Mapping[str, Reading]]) -> dict[str, Reading]:
+def _added(scopes: Sequence[Mapping[str, Reading]]) -> dict[str, Reading]:
     """The scopes' counts added up; an event that some scope lacks has no total."""
     totals: dict[str, Reading] = {}
-    for event in dict.fromkeys(event for total in parts for event in total):
-        counts = [total.get(event) for total in parts]
+    for event in dict.fromkeys(event for total in scopes for event in total):
+        counts = [total.get(event) for total in scopes]
         numbers = [count for count in counts if isinstance(count, float)]
         why = next((count for count in counts if isinstance(count, Missing)), None)
-        if len(numbers) == len(parts):
+        if len(numbers) == len(scopes):
             totals[event] = sum(numbers)
         elif numbers:
-            of = f"{event} was counted in {len(numbers)} of {len(parts)} parts of the file"
+            of = f"{event} was counted in {len(numbers)} of {len(scopes)} parts of the file"
             totals[event] = Missing(Reason.SOURCE, f"{of}, so their sum is not comparable")
         else:
             totals[event] = why or Missing(Reason.SOURCE)
@@ -188,12 +188,12 @@ def _added(parts: Sequence[Mapping[str, Reading]]) -> dict[str, Reading]:
 
 
 def _notes(
-    parts: Mapping[CountScope, object], counted: int, clock: str | None, known: Sequence[_Known]
+    scopes: Mapping[CountScope, object], counted: int, clock: str | None, known: Sequence[_Known]
 ) -> list[str]:
     notes = []
-    if len(parts) > 1:
+    if len(scopes) > 1:
         kinds: dict[str, set[str]] = defaultdict(set)
-        for total in parts:
+        for total in scopes:
             for kind, name in total:
                 kinds[kind].add(name)
         several = [
@@ -202,9 +202,9 @@ def _notes(
             if len(item) > 1
         ]
         notes.append(f"added up: {', '.join(several)}")
-        if 0 < counted < len(parts):
-            left = len(parts) - counted
-            notes.append(f"left out: {left} of these {len(parts)} parts, without a count in them")
+        if 0 < counted < len(scopes):
+            left = len(scopes) - counted
+            notes.append(f"left out: {left} of these {len(scopes)} parts, without a count in them")
     if clock is not None:
         notes.append(
             f"events were counted in turns: each is in proportion to the {clock} of its own turn"

@@ -97,9 +97,9 @@ def items(text: str) -> Iterator[tuple[IsstUnit, str, str]]:
 
 def _moved(unit: IsstUnit, head: str) -> bool:
     """Apply a heading to the unit; False if it is none."""
-    parts = [_UNIT.fullmatch(word) for word in head.split(":")]
-    if all(parts):
-        for token in filter(None, parts):
+    units = [_UNIT.fullmatch(word) for word in head.split(":")]
+    if all(units):
+        for token in filter(None, units):
             number = int(token[2])
             match token[1]:
                 case "package":

@@ -68,7 +68,7 @@ def _sst(state: SstState | Missing) -> Check:
 
 def _package(row: SstPackage) -> str:
     words = {True: "on", False: "off", None: "unknown"}
-    parts = [
+    facts = [
         f"{label} {'not supported' if supported is False else words[state]}"
         for label, state, supported in (
             ("BF", row.bf, row.bf_supported),
@@ -77,7 +77,7 @@ def _package(row: SstPackage) -> str:
         )
     ]
     level = "" if row.level is None else f" at level {row.level}"
-    return f"package {row.package}{level}: {', '.join(parts)}"
+    return f"package {row.package}{level}: {', '.join(facts)}"
 
 
 def _keepers(table: CpufreqTable) -> Iterator[Check]:
@@ -107,7 +107,7 @@ NO_CPUFREQ = (
     "no CPU has cpufreq here: the kernel has no driver for it, as in most guests, or firmware "
     "keeps frequencies to itself"
 )
-_ASKING = Missing(Reason.WARMING, "intel-speed-select has not run yet")
+_NOT_RUN = Missing(Reason.WARMING, "intel-speed-select has not run yet")
 _ALL_QUIET = Missing(
     Reason.SOURCE, "intel-speed-select is not run: it would interrupt CPUs of --quiet-cpus"
 )
@@ -151,12 +151,12 @@ class CpufreqSource:
         self._epp: dict[Cpu, str | None] = {}
         self._known_limits: dict[Cpu, FrequencyLimits] = {}
         self._hybrid = False
-        self._table: CpufreqTable | Missing = _ASKING
+        self._table: CpufreqTable | Missing = _NOT_RUN
         self._next_limits_ns = self._next_seldom_ns = self._next_keepers_ns = 0
         self._base_at_ns = self._uncore_at_ns = self._sst_at_ns = self._next_sst_ns = 0
         self._uncore: tuple[UncoreLimits, ...] = ()
         self._keepers: tuple[Keeper, ...] = ()
-        self._sst: SstState | Missing = _ASKING
+        self._sst: SstState | Missing = _NOT_RUN
         self._sst_due = False
         self._soon = threading.Event()
 
@@ -173,10 +173,10 @@ class CpufreqSource:
         if self._sst_due:
             # After a reading that had all the rest: this may take seconds.
             self._ask_about([cpu for cpu in online if cpu not in self._quiet], now_ns)
-        if requested or self._table is _ASKING:
+        if requested or self._table is _NOT_RUN:
             self._next_limits_ns = self._next_seldom_ns = self._next_sst_ns = now_ns
         if online != self._seen or now_ns >= self._next_limits_ns:
-            self._table = self._look(online, now_ns)
+            self._table = self._read_table(online, now_ns)
         return self._table
 
     def check(self) -> tuple[Check, ...]:
@@ -195,7 +195,7 @@ class CpufreqSource:
         if isinstance(self._table, CpufreqTable):
             self._table = replace(self._table, sst=self._sst)
 
-    def _look(self, online: tuple[Cpu, ...], now_ns: int) -> CpufreqTable | Missing:
+    def _read_table(self, online: tuple[Cpu, ...], now_ns: int) -> CpufreqTable | Missing:
         self._next_limits_ns = now_ns + LIMITS_EVERY_NS
         self._files = FrequencyFiles(self._root)
         others = online != self._seen

@@ -55,15 +55,15 @@ def read_topology(root: Path = Path("/")) -> Topology:
     online = _online(tree, present)
     isolated = frozenset(tree.cpus("cpu/isolated") or ())
     nohz_full = frozenset(tree.cpus("cpu/nohz_full") or ())
-    places = {cpu: _location(tree, cpu) for cpu in sorted(online)}
-    cores = _cores(tree, places)
+    locations = {cpu: _location(tree, cpu) for cpu in sorted(online)}
+    cores = _cores(tree, locations)
     core_of = {cpu: Core(index) for index, core in enumerate(cores) for cpu in core}
     caches = _caches(tree, sorted(online))
     l3_of = {cpu: cache.id for cache in caches for cpu in cache.cpus}
     node_of = _nodes(tree, present)
 
     def info(cpu: Cpu) -> CpuInfo:
-        package, die, _ = places.get(cpu, (-1, -1, -1))
+        package, die, _ = locations.get(cpu, (-1, -1, -1))
         return CpuInfo(
             cpu=cpu,
             online=cpu in online,
@@ -131,25 +131,25 @@ def _location(tree: SysTree, cpu: Cpu) -> _Location:
     return package, die, core
 
 
-def _cores(tree: SysTree, places: Mapping[Cpu, _Location]) -> tuple[tuple[Cpu, ...], ...]:
+def _cores(tree: SysTree, locations: Mapping[Cpu, _Location]) -> tuple[tuple[Cpu, ...], ...]:
     """The online CPUs by physical core, in (package, die, core_id) order.
 
     The lists of siblings decide: a core_id is unique only within its die, and older kernels do not
     name the die.
     """
-    left = set(places)
+    left = set(locations)
     cores = []
-    for cpu in sorted(places):
+    for cpu in sorted(locations):
         if cpu not in left:
             continue
         members = tree.members(f"cpu/cpu{cpu}/topology", _CORE_MEMBERS, cpu)
         if members is None:
-            known = places[cpu][2] >= 0
-            members = {c for c in left if c == cpu or (known and places[c] == places[cpu])}
+            known = locations[cpu][2] >= 0
+            members = {c for c in left if c == cpu or (known and locations[c] == locations[cpu])}
         core = tuple(sorted(left & members))
         left.difference_update(core)
         cores.append(core)
-    return tuple(sorted(cores, key=lambda core: (places[core[0]], core[0])))
+    return tuple(sorted(cores, key=lambda core: (locations[core[0]], core[0])))
 
 
 def _caches(tree: SysTree, online: Iterable[Cpu]) -> tuple[L3Cache, ...]:

@@ -203,7 +203,7 @@ def _text(data: bytes) -> str:
 _RECORDS = frozenset({"proc/net/softnet_stat", "proc/net/dev"})
 _LIMIT_BYTES = 2 << 20  # 4096 CPUs, or ten thousand interfaces
 # An interface may get a master, and a tap another owner, under the same name.
-LOOK_AGAIN_NS = 10_000_000_000
+REFRESH_EVERY_NS = 10_000_000_000
 _LOOPBACK = "772"  # ARPHRD_LOOPBACK, if_arp.h
 # An interface of no such kind and without a device gets its packets from another interface, which
 # counts them already: tunnels (gre, ipip, wireguard, vxlan), OVS' internal ports, dummies.
@@ -260,9 +260,9 @@ class NetdevSource:
         except (OSError, ValueError) as error:
             return sysfs.unreadable(f"/{path}", error)
         now_ns = self._clock()
-        if counts.keys() != self._facts.keys() or now_ns - self._checked_at_ns >= LOOK_AGAIN_NS:
+        if counts.keys() != self._facts.keys() or now_ns - self._checked_at_ns >= REFRESH_EVERY_NS:
             self.close()  # files of interfaces that are gone
-            self._facts, self._checked_at_ns = self._look(frozenset(counts)), now_ns
+            self._facts, self._checked_at_ns = self._read_facts(frozenset(counts)), now_ns
         facts = self._facts
         interfaces = []
         for name, (rx, tx, rx_bytes) in counts.items():
@@ -328,7 +328,7 @@ class NetdevSource:
         except FileNotFoundError:
             return ""
 
-    def _look(self, names: frozenset[str]) -> Mapping[str, _Facts]:
+    def _read_facts(self, names: frozenset[str]) -> Mapping[str, _Facts]:
         links = self._links()
         kinds = {name: self._kind(name, links.get(name, "")) for name in names}
         taps = [name for name, kind in kinds.items() if kind == "tap"]

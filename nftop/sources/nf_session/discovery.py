@@ -120,7 +120,7 @@ class Views:
         self._namespaces: Mapping[str, str] = {}
         self._settled: Mapping[str, str] = {}
 
-    def look(self) -> tuple[tuple[FileSystemView, ...], int]:
+    def latest(self) -> tuple[tuple[FileSystemView, ...], int]:
         """The views, nftop's own first, and the number of processes closed to nftop."""
         with self._lock:
             now_ns = self._clock()
@@ -402,7 +402,7 @@ class SocketFinder:
         return chosen, (*once[:_MAX_SENTENCES], *([f"and {more} more"] if more > 0 else []))
 
     def _survey(self) -> None:
-        views, unseen = self._views.look()
+        views, unseen = self._views.latest()
         locations: dict[Path, None] = {}
         listed: dict[str, tuple[str, ...]] = {}
         for view in views:

@@ -338,7 +338,7 @@ class DialogueSession(SocketSession[RequestLink[Q, A], T], Generic[Q, A, T]):
 
     def _drop(self, why: Missing) -> None:
         super()._drop(why)
-        now = peer.look_up(self._peer.pid, self._proc)
+        now = peer.peer_of(self._peer.pid, self._proc)
         if self._peer.pid and now.identity != self._peer.identity:
             self.status, self._retry_at_ns = PeerStatus.NOBODY, 0
 

@@ -19,15 +19,15 @@ def parse_url(text: str) -> Address:
     """The address in `http://HOST[:PORT][/]`, or in `HOST[:PORT]`. Raises ValueError."""
     from urllib.parse import urlsplit  # noqa: PLC0415 - only where a URL is given
 
-    parts = urlsplit(text if "://" in text else f"http://{text}")
-    if parts.scheme != "http":
-        raise ValueError(f"only http:// is supported, not {parts.scheme}://; use an ssh tunnel")
-    if parts.username is not None or parts.path not in ("", "/") or parts.query or parts.fragment:
+    url = urlsplit(text if "://" in text else f"http://{text}")
+    if url.scheme != "http":
+        raise ValueError(f"only http:// is supported, not {url.scheme}://; use an ssh tunnel")
+    if url.username is not None or url.path not in ("", "/") or url.query or url.fragment:
         raise ValueError("it takes a host and a port only, such as http://127.0.0.1:9738")
-    host = parts.hostname or ""
+    host = url.hostname or ""
     if not is_host_name(host):
         raise ValueError("it names no host")
-    return Address(host, PORT if parts.port is None else parts.port)
+    return Address(host, PORT if url.port is None else url.port)
 
 
 def get(

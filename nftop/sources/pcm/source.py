@@ -256,10 +256,10 @@ _NOTE = "the server reports no dies, caches or NUMA nodes"
 
 def topology_of(table: PcmTable) -> Topology:
     """CPUs, cores and packages, all online; last-level caches are unknown."""
-    places = list(zip(table.packages.tolist(), table.cores.tolist(), strict=True))
-    cores = {position: Core(index) for index, position in enumerate(sorted(set(places)))}
+    locations = list(zip(table.packages.tolist(), table.cores.tolist(), strict=True))
+    cores = {position: Core(index) for index, position in enumerate(sorted(set(locations)))}
     threads: dict[tuple[int, int], list[Cpu]] = {}
-    for cpu, position in zip(table.cpus.tolist(), places, strict=True):
+    for cpu, position in zip(table.cpus.tolist(), locations, strict=True):
         threads.setdefault(position, []).append(Cpu(cpu))
     return Topology(
         tuple(
@@ -273,7 +273,7 @@ def topology_of(table: PcmTable) -> Topology:
                 node=None,
                 siblings=tuple(thread for thread in threads[position] if thread != cpu),
             )
-            for cpu, position in zip(table.cpus.tolist(), places, strict=True)
+            for cpu, position in zip(table.cpus.tolist(), locations, strict=True)
         )
     )
 
@@ -294,7 +294,7 @@ class PcmTopologySource:
         table = self._server.latest
         if table is None:
             return Missing(Reason.WARMING, "the server has not answered yet")
-        if self._topology is None or self._seen is None or not table.same_places(self._seen):
+        if self._topology is None or self._seen is None or not table.same_layout(self._seen):
             self._topology = topology_of(table)
         self._seen = table
         return self._topology

@@ -130,7 +130,7 @@ class Library:
     def close(self) -> None:
         self._pqos.fini()
 
-    def look(self, quiet: Collection[int] = ()) -> MsrState:
+    def read_classes(self, quiet: Collection[int] = ()) -> MsrState:
         """Classes, masks, limits and associations of all but `quiet` CPUs."""
         cat, mba, mon = (self._cap(name) for name in ("l3ca", "mba", "mon"))
         usable = [cache for cache in self.cpus if cache not in quiet]

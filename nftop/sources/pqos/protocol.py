@@ -75,7 +75,7 @@ class MsrRequest:
     """CPUs to leave alone, whether to read classes anew, whether to run monitors."""
 
     quiet: list[int]
-    look: bool
+    read_classes: bool
     meter: bool
 
 

@@ -41,12 +41,12 @@ class Client:
         self._running: Helper | None = None
 
     def ask(
-        self, quiet: Collection[int], *, look: bool = True, meter: bool = False
+        self, quiet: Collection[int], *, read_classes: bool = True, meter: bool = False
     ) -> tuple[MsrState, tuple[MsrMetered, ...]] | Missing:
         """Its result, or why there is none; then the next request restarts the worker."""
         running = self._running = self._running or helper.start(_MODULE)
         with contextlib.suppress(OSError):  # it has exited: its last output has the reason
-            running.channel.sendall(line(MsrRequest(sorted(quiet), look, meter)))
+            running.channel.sendall(line(MsrRequest(sorted(quiet), read_classes, meter)))
         answer = _line(running.channel, self._answer_s)
         if answer is None:
             self._end(kill=True)
@@ -103,7 +103,7 @@ def _line(channel: socket.socket, limit_s: float) -> bytes | None:
 
 WAYS = ("auto", "off", "read", "monitor")
 # Reading classes interrupts every CPU; only operators change them.
-_LOOK_EVERY_NS = 10_000_000_000
+_CLASSES_EVERY_NS = 10_000_000_000
 _METER_EVERY_NS = 750_000_000
 _OFF = Missing(Reason.SOURCE, "classes are not read through MSRs (--pqos off)")
 _RESCTRL = Missing(Reason.SOURCE, "this kernel has resctrl, which writes these MSRs itself")
@@ -121,7 +121,7 @@ class Worker(Protocol):
     """Interface of `Client`."""
 
     def ask(
-        self, quiet: Collection[int], *, look: bool = True, meter: bool = False
+        self, quiet: Collection[int], *, read_classes: bool = True, meter: bool = False
     ) -> tuple[MsrState, tuple[MsrMetered, ...]] | Missing: ...
 
     def close(self) -> None: ...
@@ -180,7 +180,7 @@ class PqosSource:
         self._new_worker, self._clock = worker, clock
         self._worker: Worker | None = None
         self._table: ResctrlTable | Missing | None = None
-        self._next_look_ns = self._next_ns = 0
+        self._next_classes_ns = self._next_ns = 0
         # Registers read, and written to select what is read; the kernel has each CPU read its own.
         self.counter_reads = self.counter_interrupts = 0
 
@@ -211,34 +211,34 @@ class PqosSource:
         writes = "monitors write RMIDs" if self._way == "monitor" else "nothing is written"
         text = (
             f"{len(value.groups)} classes through MSRs; libpqos runs on every CPU for a moment "
-            f"when it starts, each is interrupted for its class every {_LOOK_EVERY_NS / 1e9:g} s, "
-            f"and {writes}"
+            "when it starts, each is interrupted for its class every "
+            f"{_CLASSES_EVERY_NS / 1e9:g} s, and {writes}"
         )
         return (Check(self.name, Reason.PRESENT, text),)
 
     def close(self) -> None:
         """End the process, and with it the monitors."""
         worker, self._worker = self._worker, None
-        self._table, self._next_look_ns = None, 0
+        self._table, self._next_classes_ns = None, 0
         if worker is not None:
             worker.close()
 
     def _query(self, now_ns: int) -> ResctrlTable | Missing:
         metering = self._way == "monitor"
-        look = now_ns >= self._next_look_ns
-        if look:
+        read_classes = now_ns >= self._next_classes_ns
+        if read_classes:
             self._topology = self._known()
         if self._worker is None:
             self._worker = self._new_worker()
-        result = self._worker.ask(self._quiet, look=look, meter=metering)
+        result = self._worker.ask(self._quiet, read_classes=read_classes, meter=metering)
         if isinstance(result, Missing):
-            self._next_look_ns, self._next_ns = 0, now_ns + RETRY_AFTER_NS
+            self._next_classes_ns, self._next_ns = 0, now_ns + RETRY_AFTER_NS
             return result
-        if look:
-            self._next_look_ns = now_ns + _LOOK_EVERY_NS
-        self._next_ns = now_ns + _METER_EVERY_NS if metering else self._next_look_ns
+        if read_classes:
+            self._next_classes_ns = now_ns + _CLASSES_EVERY_NS
+        self._next_ns = now_ns + _METER_EVERY_NS if metering else self._next_classes_ns
         state, metered = result
-        self.counter_reads += _costs(state, metered, look=look)
+        self.counter_reads += _costs(state, metered, read_classes=read_classes)
         self.counter_interrupts = self.counter_reads
         return table_of(state, metered, self._topology, metering=metering)
 
@@ -251,8 +251,8 @@ class PqosSource:
         return now
 
 
-def _costs(state: MsrState, metered: tuple[MsrMetered, ...], *, look: bool) -> int:
+def _costs(state: MsrState, metered: tuple[MsrMetered, ...], *, read_classes: bool) -> int:
     """Registers read: a class for each CPU, masks and limits; two for each event."""
     rows = (*state.masks.values(), *state.codes.values(), *state.limits.values())
-    seen = len(state.class_of) + sum(len(row) for row in rows) if look else 0
+    seen = len(state.class_of) + sum(len(row) for row in rows) if read_classes else 0
     return seen + sum(2 * len(item.values) for item in metered)

@@ -210,8 +210,8 @@ def main() -> int:
             if not request.meter:
                 meters.stop()
             try:
-                if state is None or request.look:
-                    state = library.look(request.quiet)
+                if state is None or request.read_classes:
+                    state = library.read_classes(request.quiet)
                 reply = MsrReply(state, meters.read(state) if request.meter else ())
             except library.error as error:
                 reply = MsrReply(failed=str(error))

@@ -151,14 +151,14 @@ def _paths(cgroups: str) -> Iterator[str]:
 
 def _pod_or_container(path: str) -> str:
     pod, container = _POD.search(path), _CONTAINER.search(path)
-    parts = [f"pod {pod[1][:8]}"] if pod else []
+    words = [f"pod {pod[1][:8]}"] if pod else []
     if container:
         runtime = container[1].removeprefix("cri-")
-        parts.append(f"{runtime} {container[2][:_SHORT]}")
+        words.append(f"{runtime} {container[2][:_SHORT]}")
     elif bare := _BARE_CONTAINER.search(path):
         runtime = bare[1] if bare[1] in ("docker", "containerd") else "container"
-        parts.append(f"{runtime} {bare[2][:_SHORT]}")
-    return " ".join(parts)
+        words.append(f"{runtime} {bare[2][:_SHORT]}")
+    return " ".join(words)
 
 
 def _vm(path: str) -> str:

@@ -127,11 +127,11 @@ NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 # A process that ran for less than this share of the time has no thread that polls.
 _QUIET_RATIO = 0.01
 # The threads of a quiet process, or of one with very many, are examined this often.
-_LOOK_EVERY_NS = 30_000_000_000
+_EXAMINE_EVERY_NS = 30_000_000_000
 # A thread may take another name and hardly run: those of idle processes are read again this often.
 _NAME_EVERY_NS = 300_000_000_000
 # Time between two looks at a process, for each of its threads: 10 s for 1,000 of them.
-_LOOK_NS_PER_THREAD = 10_000_000
+_PAUSE_NS_PER_THREAD = 10_000_000
 # A thread that is not pinned is watched if it hardly ever sleeps.
 UNPINNED_POLLER_RATIO = 0.9
 
@@ -216,7 +216,7 @@ class _Process:
 
     def recent(self, at_ns: int) -> bool:
         """Whether its last look is too recent for the next one, for its number of threads."""
-        return at_ns - self.examined_at_ns < self.group.threads * _LOOK_NS_PER_THREAD
+        return at_ns - self.examined_at_ns < self.group.threads * _PAUSE_NS_PER_THREAD
 
     def quiet(self, now: Stat, at_ns: int) -> bool:
         """Whether it ran so little since its last check that no thread of it polls."""
@@ -238,7 +238,7 @@ class _Pass:
     """A pass under way; `hidden`, `processes` and `uses` as in `ScanResult`."""
 
     usage: _NewUsages = field(default_factory=dict)  # of kernel threads
-    looks: dict[int, _Process] = field(default_factory=dict)
+    examined: dict[int, _Process] = field(default_factory=dict)
     threads: list[ThreadRow] = field(default_factory=list)
     processes: int = 0
     hidden: int = 0
@@ -269,7 +269,7 @@ class Scanner:
         self._clock = clock
         self._kernel: set[int] = set()
         self.watched_cpus: frozenset[int] = frozenset()
-        self._looks: Mapping[int, _Process] = {}  # of the last whole pass, by pid
+        self._examined: Mapping[int, _Process] = {}  # of the last whole pass, by pid
         self._kernel_usage: _Usages = {}
         self._vms: dict[tuple[int, int], str] = {}  # by process and its start
         self._pass = _Pass()
@@ -278,7 +278,7 @@ class Scanner:
     @property
     def known_threads(self) -> int:
         """Threads outside the kernel that the last whole pass examined."""
-        return sum(len(process.usage) for process in self._looks.values())
+        return sum(len(process.usage) for process in self._examined.values())
 
     def scan(self, most_threads: int | None = None) -> ScanResult | None:
         """Examine all processes, up to `most_threads` threads in this call.
@@ -287,7 +287,7 @@ class Scanner:
         can't be listed.
         """
         if self._steps is None:
-            self._steps = self._look()
+            self._steps = self._scan()
         for _ in range(most_threads) if most_threads is not None else repeat(None):
             try:
                 next(self._steps)
@@ -300,7 +300,7 @@ class Scanner:
                 raise
         return None
 
-    def _look(self) -> Generator[None, None, ScanResult]:
+    def _scan(self) -> Generator[None, None, ScanResult]:
         """One pass; yields before each thread it reads."""
         pids = numbered(self._proc)
         # A large host has ten thousand kernel threads: they are not examined again.
@@ -309,10 +309,10 @@ class Scanner:
         self._pass = _Pass(hidden=0 if 1 in pids else 1)
         for pid in pids:
             if pid not in self._kernel and str(pid) != own:
-                yield from self._look_at(pid)
+                yield from self._examine_process(pid)
             elif pid in self._kernel and self.watched_cpus:
-                yield from self._look_at_kernel(pid)
-        self._looks, self._kernel_usage = self._pass.looks, self._pass.usage
+                yield from self._examine_kernel(pid)
+        self._examined, self._kernel_usage = self._pass.examined, self._pass.usage
         here = {thread.pid for thread in self._pass.threads}
         self._vms = {key: name for key, name in self._vms.items() if key[0] in here}
         uses = sorted(
@@ -326,21 +326,21 @@ class Scanner:
             tuple(large[:_MOST_USES]),
         )
 
-    def _look_at(self, pid: int) -> Iterator[None]:
+    def _examine_process(self, pid: int) -> Iterator[None]:
         try:
-            yield from self._look_or_keep(pid)
+            yield from self._examine_or_keep(pid)
         except GONE:
             return
         except PermissionError:
             self._pass.hidden += 1
 
-    def _look_or_keep(self, pid: int) -> Iterator[None]:
+    def _examine_or_keep(self, pid: int) -> Iterator[None]:
         """Examine the threads of a process, or keep what the last look gave if nothing changed."""
-        known, now_ns = self._looks.get(pid), self._clock()
+        known, now_ns = self._examined.get(pid), self._clock()
         group = self._group(pid)
         if known is not None and group is not None and known.compared:
             same = known.same_threads(group)
-            new = now_ns - known.examined_at_ns < _LOOK_EVERY_NS
+            new = now_ns - known.examined_at_ns < _EXAMINE_EVERY_NS
             # The use of watched CPUs is wanted of processes with many threads too.
             may_wait = known.recent(now_ns) and not self.watched_cpus
             checked = replace(known, checked=group, checked_at_ns=now_ns)
@@ -370,7 +370,7 @@ class Scanner:
         )
 
     def _keep(self, pid: int, process: _Process) -> None:
-        self._pass.looks[pid] = process
+        self._pass.examined[pid] = process
         self._pass.processes += 1
         self._pass.threads += process.rows
 
@@ -381,7 +381,7 @@ class Scanner:
         except (*GONE, ValueError):
             return None
 
-    def _look_at_kernel(self, pid: int) -> Iterator[None]:
+    def _examine_kernel(self, pid: int) -> Iterator[None]:
         """What a kernel thread runs on watched CPUs; nothing else is read of these."""
         yield
         with contextlib.suppress(*GONE, PermissionError, ValueError):

@@ -107,20 +107,20 @@ def fitting(
     absent: dict[str, CounterProblem] = {}
     for group in groups:
         opened = open_groups(module, (group,), requested, (cpu,))
-        parts = parts_of(group)
+        smaller = subgroups(group)
         if isinstance(opened, Opened):
             opened.close()
             usable.append(group)
-        elif len(parts) == 1:
+        elif len(smaller) == 1:
             absent |= dict.fromkeys(group, opened)
         else:
-            fit, lacks = fitting(module, parts, requested, cpu)
+            fit, lacks = fitting(module, smaller, requested, cpu)
             usable += fit
             absent |= lacks
     return tuple(usable), absent
 
 
-def parts_of(group: MetricNames) -> tuple[MetricNames, ...]:
+def subgroups(group: MetricNames) -> tuple[MetricNames, ...]:
     """The group split for counting in parts; the group itself if it can't be split.
 
     Intel's top-down counts are one register, read after `slots`.
@@ -271,10 +271,10 @@ def _shown(module: PerfModule, metrics: Iterable[str]) -> Mapping[str, str]:
     result: dict[str, str] = {}
     for event in events:
         shown = shown_as(event)
-        parts = _SHOWN.fullmatch(shown)
-        if parts is not None:
-            name = parts["terms"] or parts["name"]
-            result.setdefault(event_key(name), f"{parts['pmu']}/{name},{{}}/")
+        smaller = _SHOWN.fullmatch(shown)
+        if smaller is not None:
+            name = smaller["terms"] or smaller["name"]
+            result.setdefault(event_key(name), f"{smaller['pmu']}/{name},{{}}/")
         elif _BARE.fullmatch(shown):
             result.setdefault(event_key(shown), f"{shown}/{{}}/")
     return result

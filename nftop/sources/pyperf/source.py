@@ -29,7 +29,7 @@ from nftop.sources.pyperf.metrics import (
     fitting,
     grouped,
     open_groups,
-    parts_of,
+    subgroups,
     without_metrics,
 )
 from nftop.sources.pyperf.module import PerfModule, load_module, silenced
@@ -275,7 +275,7 @@ class PythonPerfSource:
         before = self._groups or ()
         after: list[MetricNames] = []
         for group in before:
-            after += (group,) if stalled.isdisjoint(group) else parts_of(group)
+            after += (group,) if stalled.isdisjoint(group) else subgroups(group)
         if dead or tuple(after) != before:
             self._groups = tuple(after)
             with silenced():

@@ -96,7 +96,7 @@ class Monitored:
 
     l3: L3Domain
     directory: str
-    parts: tuple[int, ...]
+    numbers: tuple[int, ...]
     reader: CacheReader
     silent: Missing | None = None
 
@@ -110,7 +110,7 @@ def find_monitors(
     except OSError:
         return ()
     monitors = [
-        Monitored(l3, name, _parts(path), *reader(l3)) for l3, name, path in named if l3 is not None
+        Monitored(l3, name, _nodes(path), *reader(l3)) for l3, name, path in named if l3 is not None
     ]
     return tuple(sorted(monitors, key=lambda item: item.l3))
 
@@ -169,7 +169,7 @@ def divided_unawares(monitors: Sequence[Monitored], topology: Topology) -> tuple
     wrong = [
         str(monitor.l3)
         for monitor in monitors
-        if not monitor.parts and len(nodes.get(monitor.l3, ())) > 1
+        if not monitor.numbers and len(nodes.get(monitor.l3, ())) > 1
     ]
     if not wrong:
         return ()
@@ -199,7 +199,7 @@ def _everyone(tree: Tree) -> Iterator[GroupFiles]:
         yield from group.monitors
 
 
-def _parts(path: str) -> tuple[int, ...]:
+def _nodes(path: str) -> tuple[int, ...]:
     try:
         numbers = [sub_monitor(name) for name, _ in folders(path)]
     except OSError:
@@ -257,7 +257,7 @@ def table_of(read: Gathered, topology: Topology) -> ResctrlTable:
             size_bytes=sizes.get(l3),
             io=info.io(l3, read.registers.get(l3)),
             usage=info.usage.get(l3, ""),
-            parts=() if monitor is None else monitor.parts,
+            parts=() if monitor is None else monitor.numbers,
             read_on=None if monitor is None or monitor.silent else monitor.reader.cpu,
         )
 

@@ -209,7 +209,7 @@ _TASKS_OLD_NS = 2_000_000_000
 _REGISTER_EVERY_NS = 10_000_000_000
 _ABSENT_EVERY_NS = 5_000_000_000
 # Without the lock, the tree is read this often at most until it is twice the same.
-_LOOKS = 5
+_READS = 5
 
 
 class ResctrlSource:
@@ -254,19 +254,19 @@ class ResctrlSource:
         self._registers: Mapping[L3Domain, Cbm] = {}
         self._next_registers_ns = 0
         self._absent: Missing | None = None
-        self._look_again_ns = 0
+        self._next_tree_ns = 0
         self._cpuid: tuple[str, int, int, int] | None = None
         self.counter_reads = self.counter_interrupts = 0
 
     def read(self) -> ResctrlTable | Missing:
         now_ns = self._clock()
-        if self._absent is not None and now_ns < self._look_again_ns:
+        if self._absent is not None and now_ns < self._next_tree_ns:
             return self._absent
         mount = files.find_mount(self._root)
         if isinstance(mount, Missing):
             # A kernel without resctrl does not get it later, as a rule.
             self._absent = mount if mount.reason is Reason.HARDWARE else None
-            self._look_again_ns = now_ns + _ABSENT_EVERY_NS
+            self._next_tree_ns = now_ns + _ABSENT_EVERY_NS
             return mount
         self._absent = None
         try:
@@ -294,7 +294,7 @@ class ResctrlSource:
         self._absent = None
 
     def _table(self, mount: files.Mount) -> ResctrlTable | Missing:
-        inventory = self._look(mount)
+        inventory = self._read_tree(mount)
         if isinstance(inventory, Missing):
             return inventory
         info, tree, notes = inventory
@@ -319,7 +319,7 @@ class ResctrlSource:
         )
         return table_of(gathered, self._topology)
 
-    def _look(self, mount: files.Mount) -> tuple[Info, Tree, tuple[str, ...]] | Missing:
+    def _read_tree(self, mount: files.Mount) -> tuple[Info, Tree, tuple[str, ...]] | Missing:
         """The groups at one moment: under the lock, else twice the same."""
         notes: tuple[str, ...] = ()
         with files.shared_lock(mount.path) as lock:
@@ -332,7 +332,7 @@ class ResctrlSource:
             notes = (
                 f"read without resctrl's lock, which {files.holder(self._root, mount.path)} holds",
             )
-        for _ in range(_LOOKS):
+        for _ in range(_READS):
             now = read_tree(mount.path)
             if now is not None and now == before:
                 return info, now, notes

@@ -84,10 +84,10 @@ def credentials(connected: socket.socket) -> Credentials:
 def of_listener(listener: Credentials, proc: Path) -> Peer:
     """Process behind a connection; unknown if its pid is now another user's process."""
     same = ownership.is_same_process(listener.pid, listener.uid, proc)
-    return look_up(listener.pid, proc) if listener.pid and same else Peer()
+    return peer_of(listener.pid, proc) if listener.pid and same else Peer()
 
 
-def look_up(pid: int, proc: Path) -> Peer:
+def peer_of(pid: int, proc: Path) -> Peer:
     """A process by /proc; only its pid if it is gone or hidden."""
     try:
         stat = (proc / str(pid) / "stat").read_bytes()

@@ -325,9 +325,9 @@ class UncoreCounters:
     def _start(self, opened: OpenBox) -> None:
         """Start a box with the current turn of its unit."""
         unit = opened.box.unit
-        parts = shares(unit, detailed=self._detailed)
+        shared = shares(unit, detailed=self._detailed)
         if len(turns_of(unit)) > 1 and unit.name not in self._rotas:
-            slices = round_of(parts, self._interval_ns)
+            slices = round_of(shared, self._interval_ns)
             due_ns = self._clock_ns() + slices[0].duration_ns
             self._rotas[unit.name] = Rota(0, due_ns, slices)
         rota = self._rotas.get(unit.name)
@@ -369,8 +369,8 @@ class UncoreCounters:
             self._interval_ns = passed_ns
         units = {unit.name: unit for unit in self._units}
         for name, rota in self._rotas.items():
-            parts = shares(units[name], detailed=self._detailed)
-            slices = round_of(parts, self._interval_ns, self.switch_ns)
+            shared = shares(units[name], detailed=self._detailed)
+            slices = round_of(shared, self._interval_ns, self.switch_ns)
             if len(slices) != len(rota.slices):  # with those on demand, or without
                 self._go_to(name, rota, 0, slices)
             elif slices != rota.slices:

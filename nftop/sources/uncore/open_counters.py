@@ -83,7 +83,7 @@ def shares(unit: Uncore, *, detailed: bool) -> tuple[float, ...]:
     return (unit.first_share, *(rest * weight / others for weight in weights[1:]))
 
 
-def round_of(parts: Sequence[float], interval_ns: int, switch_ns: int = 0) -> tuple[Slice, ...]:
+def round_of(ratios: Sequence[float], interval_ns: int, switch_ns: int = 0) -> tuple[Slice, ...]:
     """The slices of a round, there and back again, so that whole rounds fill the interval.
 
     The slices of each turn are symmetric to the middle of the round: a steady change of traffic
@@ -91,15 +91,15 @@ def round_of(parts: Sequence[float], interval_ns: int, switch_ns: int = 0) -> tu
     misses no turn. A round is longer than the interval if slices would be too short, or if
     switching, `switch_ns` each, would exceed `SWITCHING_AT_MOST`.
     """
-    rounds = max(math.ceil(max(parts) * interval_ns / 2 / LONGEST_NS), 1)
-    switches_ns = 2 * (len(parts) - 1) * switch_ns
+    rounds = max(math.ceil(max(ratios) * interval_ns / 2 / LONGEST_NS), 1)
+    switches_ns = 2 * (len(ratios) - 1) * switch_ns
     round_ns = max(
-        interval_ns / rounds, 2 * SHORTEST_NS / min(parts), switches_ns / SWITCHING_AT_MOST
+        interval_ns / rounds, 2 * SHORTEST_NS / min(ratios), switches_ns / SWITCHING_AT_MOST
     )
     slices = [
-        Slice(turn, max(round(share * round_ns / 2), 1)) for turn, share in enumerate(parts[:-1])
+        Slice(turn, max(round(share * round_ns / 2), 1)) for turn, share in enumerate(ratios[:-1])
     ]
-    middle = Slice(len(parts) - 1, max(round(parts[-1] * round_ns), 1))
+    middle = Slice(len(ratios) - 1, max(round(ratios[-1] * round_ns), 1))
     return (*slices, middle, *reversed(slices))
 
 

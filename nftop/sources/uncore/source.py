@@ -56,9 +56,9 @@ def _unit(name: str, boxes: list[OpenBox], switch_ns: int) -> Check:
     unit = boxes[0].box.unit
     counted = {event for opened in boxes for turn in opened.turns for event in turn.events}
     named = ["/".join(event for event in turn if event in counted) for turn in turns_of(unit)]
-    parts = shares(unit, detailed=False)
-    groups = {text: share for text, share in zip(named, parts, strict=False) if text}
-    on_demand = ", ".join(text for text in named[len(parts) :] if text)
+    shared = shares(unit, detailed=False)
+    groups = {text: share for text, share in zip(named, shared, strict=False) if text}
+    on_demand = ", ".join(text for text in named[len(shared) :] if text)
     cpus = sorted({opened.box.cpu for opened in boxes})
     per_package = [
         f"{sum(opened.box.package == package for opened in boxes)} boxes of package {package}"
@@ -236,7 +236,7 @@ _DIE = re.compile(r"die([0-9]{1,4})")
 _PORT = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:([0-9a-f]{2})\.([0-7])")
 # Drivers and names of devices change when programs start; a look at a few hundred devices takes
 # some ten milliseconds.
-_LOOK_NS = 30_000_000_000
+_DEVICES_EVERY_NS = 30_000_000_000
 NO_IIO = CounterProblem(
     Reason.HARDWARE,
     "no counters of devices that nftop knows: Skylake and later Xeons have them (IIO), and nftop "
@@ -335,7 +335,7 @@ class IioSource:
             return Missing(Reason.SOURCE, "the iio source has been closed")
         now_ns = self._clock_ns()
         if now_ns >= self._due_ns:
-            self._due_ns = now_ns + _LOOK_NS
+            self._due_ns = now_ns + _DEVICES_EVERY_NS
             self._find()
         boxes, *_ = self._open
         if boxes is None:

@@ -30,7 +30,7 @@ _VERSION = 2
 _HEADER_BYTES = 64
 _TRIES = 5
 # VPP holds its lock for microseconds, unless it has lost its CPU meanwhile.
-_LOCKED_S, _LOOK_EVERY_S = 0.1, 0.001
+_LOCKED_S, _POLL_S = 0.1, 0.001
 # Errors of vpp-papi for a segment with invalid offsets, types or texts.
 _NONSENSE = (
     OSError, LookupError, ValueError, TypeError, AttributeError, AssertionError, MemoryError,
@@ -324,10 +324,10 @@ def _unpacked(stats: Any, pointer: int) -> tuple[int, ...]:
 
 
 def _wait_unlocked(stats: Any) -> None:
-    for _ in range(int(_LOCKED_S / _LOOK_EVERY_S)):
+    for _ in range(int(_LOCKED_S / _POLL_S)):
         if not stats.in_progress:
             return
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_POLL_S)
     raise UnreadableError(
         Reason.STALE, "its stats segment stays locked for a change: VPP hangs, or died during it"
     )

@@ -111,7 +111,7 @@ class Life:
     stopped: bool  # by a signal or a debugger
 
 
-def look_up(pid: int, proc: Path) -> Life | None:
+def life_of(pid: int, proc: Path) -> Life | None:
     """State of a process by /proc; None if it has ended. OSError if /proc can't be read now."""
     try:
         data = (proc / str(pid) / "stat").read_bytes()
@@ -291,7 +291,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         if ownership.is_same_process(credentials.pid, credentials.uid, self._proc):
             self._pid = credentials.pid
         with contextlib.suppress(OSError):  # /proc may hide it
-            self._life = look_up(self._pid, self._proc)
+            self._life = life_of(self._pid, self._proc)
 
     def _forget(self) -> None:
         self._last, self._pulse = reader.NOTHING_READ, None
@@ -332,7 +332,7 @@ class VppSession(SocketSession[SegmentLink, VppInstance]):
         if not self._pid or self._life is None:
             return False
         try:
-            now = look_up(self._pid, self._proc)
+            now = life_of(self._pid, self._proc)
         except OSError:  # for example no free descriptor: it may run
             return False
         if now is None or now.start_ticks != self._life.start_ticks:

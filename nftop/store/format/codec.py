@@ -180,13 +180,13 @@ class Codec:
 
     def _record_writer(self, _word: str, names: Sequence[str]) -> WriteColumn:
         [name] = names
-        parts = [(shape, attrgetter(field)) for field, shape in self._records[name]]
+        shapes = [(shape, attrgetter(field)) for field, shape in self._records[name]]
         kind = classes()[name]
 
         def write(values: list[Any], out: ColumnWriter) -> None:
             if set(map(type, values)) != {kind}:
                 raise TypeError(f"not each is a {name}")
-            for shape, get in parts:
+            for shape, get in shapes:
                 self.write(shape, list(map(get, values)), out)
             out.spend(_MEMORY["record"].of(len(values), len(values) * len(fields(kind))))
 
@@ -217,7 +217,7 @@ class Codec:
             lengths = _lengths(count, reader)
             reader.spend(_MEMORY[word].of(count, sum(lengths)), fresh=True)
             whole = self.read(of, sum(lengths), reader)
-            return [create(items) for items in _parts(whole, lengths)]
+            return [create(items) for items in _slices(whole, lengths)]
 
         return read
 
@@ -227,7 +227,7 @@ class Codec:
             reader.spend(_MEMORY["map"].of(count, sum(lengths)), fresh=True)
             keys = self.read(of[0], sum(lengths), reader)
             values = self.read(of[1], sum(lengths), reader)
-            pairs = zip(_parts(keys, lengths), _parts(values, lengths), strict=True)
+            pairs = zip(_slices(keys, lengths), _slices(values, lengths), strict=True)
             return [dict(zip(mine, theirs, strict=True)) for mine, theirs in pairs]
 
         return read
@@ -246,11 +246,11 @@ class Codec:
             which = reader.values(count, _INT)
             if any(not 0 <= item < len(of) for item in which):
                 raise DamagedRecordingError("a value is of no kind")
-            parts = [
+            shapes = [
                 iter(self.read(inner_shape, which.count(at), reader))
                 for at, inner_shape in enumerate(of)
             ]
-            return [next(parts[item]) for item in which]
+            return [next(shapes[item]) for item in which]
 
         return read
 
@@ -307,13 +307,13 @@ class Codec:
         if word == "record":
             if of[0] not in self._records:
                 raise UnknownError(f"it has a {of[0]}")
-            parts: Sequence[Shape] = [inner for _, inner in self._records[of[0]]]
+            shapes: Sequence[Shape] = [inner for _, inner in self._records[of[0]]]
         elif word in ("list", "set", "map", "items"):
-            parts = of
+            shapes = of
         else:
             raise UnknownError(f"it has a {word}")
         inner_count = count if word in ("record", "items") else sum(_lengths(count, reader))
-        for inner_shape in parts:
+        for inner_shape in shapes:
             self._pass(inner_shape, inner_count, reader)
 
 
@@ -457,6 +457,6 @@ def _lengths(count: int, reader: ColumnReader) -> list[int]:
     return lengths
 
 
-def _parts(whole: list[Any], lengths: list[int]) -> list[list[Any]]:
+def _slices(whole: list[Any], lengths: list[int]) -> list[list[Any]]:
     ends = accumulate(lengths)
     return [whole[end - length : end] for length, end in zip(lengths, ends, strict=True)]

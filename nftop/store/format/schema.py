@@ -25,7 +25,7 @@ Shape: TypeAlias = str | tuple[Any, ...]
 Fields: TypeAlias = tuple[tuple[str, Shape], ...]
 
 # Limit of a shape's parts, a record's fields, and records; nftop's have some 30 at most.
-_MOST_PARTS = 1 << 9
+_MOST_FIELDS = 1 << 9
 
 _WORDS: Mapping[Any, str] = {
     int: "int", float: "float", str: "text", bool: "bool", type(None): "none",
@@ -109,7 +109,7 @@ def shape_read(raw: Any) -> Shape:
     """Decode a shape of a recording. Raises ValueError."""
     if isinstance(raw, str):
         return raw
-    whole = isinstance(raw, list) and 2 <= len(raw) <= _MOST_PARTS
+    whole = isinstance(raw, list) and 2 <= len(raw) <= _MOST_FIELDS
     if not whole or not isinstance(raw[0], str):
         raise ValueError("no shape of a value")
     return (raw[0], *map(shape_read, raw[1:]))
@@ -118,7 +118,7 @@ def shape_read(raw: Any) -> Shape:
 def records_read(raw: Any) -> Mapping[str, Fields]:
     """Decode the fields of records of a recording. Raises ValueError."""
     if not isinstance(raw, dict) or not all(
-        len(value) <= _MOST_PARTS for value in (raw, *raw.values())
+        len(value) <= _MOST_FIELDS for value in (raw, *raw.values())
     ):
         raise ValueError("no shapes of records")
     return {

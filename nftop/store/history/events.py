@@ -20,9 +20,9 @@ from nftop.model.change import Cell, Noticed, OwnChange
 from nftop.model.clock import NS_PER_S
 from nftop.model.frame import Frame
 from nftop.model.incident import Incident
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.struct import replace
-from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
+from nftop.model.timeline import EventKind, EventState, Strip, TimelineEvent, TimeSeries
 from nftop.store.format.records import BESIDE_OWN, EXPERIMENT
 from nftop.store.history.experiments import RecordedExperiment, with_step
 
@@ -35,6 +35,7 @@ _MOST_STEPS = 2000
 # A tool writes group by group: changes so near to each other are one event.
 TOGETHER_NS = 3_000_000_000
 _NO_NF = Missing(Reason.SOURCE, "no network function was found")
+_NOTED: Mapping[str, EventKind] = {"marker": "marker", "finding": "finding", "change": "change"}
 TOTALS = ("drops_per_s", "sent_packets_per_s", "memory_bytes_per_s")
 
 
@@ -142,27 +143,13 @@ class EventHistory:
                     del self._steps[1 if plans == [True, False] else 0]
             if kind == "change" and text.endswith(BESIDE_OWN):
                 self._own_ns.add(wall_ns)
-            if kind == "marker":
-                event = TimelineEvent(
-                    "marker", f"marker@{wall_ns}", wall_ns, wall_ns, EventState.MOMENT, text=text
-                )
-                self._events[event.key] = event
-            elif kind == "finding":
-                key = f"finding@{wall_ns}:{text}"
-                self._events[key] = TimelineEvent(
-                    "finding", key, wall_ns, wall_ns, EventState.MOMENT, text=text
-                )
-            elif kind == "change" and wall_ns not in self._changes_seen:
-                self._add_change(
-                    TimelineEvent(
-                        "change",
-                        f"change@{wall_ns}",
-                        wall_ns,
-                        wall_ns,
-                        EventState.MOMENT,
-                        text=text,
-                    )
-                )
+            if (noted := _NOTED.get(kind)) is not None:
+                key = f"{kind}@{wall_ns}" + (f":{text}" if noted == "finding" else "")
+                event = TimelineEvent(noted, key, wall_ns, wall_ns, EventState.MOMENT, text=text)
+                if noted != "change":
+                    self._events[key] = event
+                elif wall_ns not in self._changes_seen:
+                    self._add_change(event)
             self._forget()
 
     def own_changes(self) -> tuple[OwnChange, ...]:
@@ -290,7 +277,7 @@ _NONE = TimelineEvent("marker", "", 0, 0, EventState.MOMENT)
 
 def _of_incident(item: Incident, before: TimelineEvent | None) -> TimelineEvent:
     worst, worst_ns = item.worst.drops_per_s, item.worst_ns
-    if before is not None and _known(before.worst_drops_per_s) > _known(worst):
+    if before is not None and number_or(before.worst_drops_per_s, -1.0) > number_or(worst, -1.0):
         worst, worst_ns = before.worst_drops_per_s, before.worst_ns
     state = EventState.OPEN if item.until_ns is None else EventState.ENDED
     return TimelineEvent(
@@ -309,10 +296,6 @@ def _together(changes: Iterable[TimelineEvent], one: TimelineEvent) -> list[Time
     first = next((before for before in range(at, 0, -1) if gaps[before - 1]), 0)
     after = next((later for later in range(at, len(gaps)) if gaps[later]), len(gaps)) + 1
     return ordered[first:after]
-
-
-def _known(reading: Reading) -> float:
-    return -1.0 if isinstance(reading, Missing) else reading
 
 
 def _overwritten(event: TimelineEvent, later: TimelineEvent) -> EventState | None:

@@ -6,7 +6,6 @@ include frames that a screen was too slow to draw.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
@@ -38,7 +37,7 @@ from nftop.model.metrics.metric import Unit
 from nftop.model.metrics.pcm import PCM_CPU_METRICS
 from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
-from nftop.model.missing import Missing, Reason
+from nftop.model.missing import Missing, Reason, number_or
 
 # What a network function sends; changes of classes are judged without it.
 SENT = "tx_packets_per_s"
@@ -94,7 +93,7 @@ class SampleRings:
         if not keys:
             return
         readings = [nf.readings[SENT] for nf in frame.nfs]
-        sent = [math.nan if isinstance(one, Missing) else one for one in readings]
+        sent = [number_or(one, np.nan) for one in readings]
         self._sent.append(frame.monotonic_ns, covers_ns, _positions(keys), np.array([sent]))
         values = np.array([[*nf_sample(frame, nf), 1.0] for nf in frame.nfs])
         all_renewed = is_renewed(frame, frame.sources, renewed)
@@ -117,7 +116,7 @@ class SampleRings:
         values = np.empty((len(caches), len(CACHE_KEPT)))
         for at, (key, cache) in enumerate(caches.items()):
             readings = [cache.readings[metric] for metric in CACHE_KEPT[:-1]]
-            numbers = [math.nan if isinstance(one, Missing) else one for one in readings]
+            numbers = [number_or(one, np.nan) for one in readings]
             values[at] = *numbers, cache.metered_at_ns not in (0, self._metered_at_ns.get(key))
         self._metered_at_ns = {key: cache.metered_at_ns for key, cache in caches.items()}
         self._caches.append(frame.monotonic_ns, covers_ns, _positions(caches), values.T)
@@ -423,9 +422,7 @@ class TickHistory:
                 frame.monotonic_ns,
                 covers_ns,
                 {row.package: index for index, row in enumerate(rows)},
-                np.array(
-                    [[np.nan if isinstance(i, Missing) else i for i in line] for line in readings]
-                ),
+                np.array([[number_or(i, np.nan) for i in line] for line in readings]),
             )
 
     def series(

@@ -90,7 +90,7 @@ class FileBytes:
 MUCH, LITTLE = 1 << 28, 1 << 26  # bytes
 _READ_AT_ONCE = 1 << 16
 # `stop` takes no lock, so it is polled.
-_LOOK_S = 0.5
+_POLL_S = 0.5
 
 
 class PipeBytes:
@@ -116,7 +116,7 @@ class PipeBytes:
         self._lock = threading.Lock()
         self._room = threading.Event()
         # In order; small ones are joined, since a recorder flushes every tick.
-        self._parts: list[bytearray] = []
+        self._blocks: list[bytearray] = []
         self._starts: list[int] = []
         self._size = self._passed = 0
         self._ended = self._stopped = False
@@ -130,9 +130,9 @@ class PipeBytes:
                 return b""
             result = bytearray()
             index = bisect_right(self._starts, at) - 1
-            while index < len(self._parts) and len(result) < size:
+            while index < len(self._blocks) and len(result) < size:
                 behind = at + len(result) - self._starts[index]
-                result += memoryview(self._parts[index])[behind : behind + size - len(result)]
+                result += memoryview(self._blocks[index])[behind : behind + size - len(result)]
                 index += 1
             return bytes(result)
 
@@ -186,22 +186,22 @@ class PipeBytes:
         while self.full and not self._stopped:
             self._room.clear()
             if self.full:  # else `passed` was called just before `clear`
-                self._room.wait(_LOOK_S)
+                self._room.wait(_POLL_S)
         return not self._stopped
 
     def _take(self, data: bytes) -> None:
         with self._lock:
-            if self._parts and len(self._parts[-1]) < self._at_once:
-                self._parts[-1] += data
+            if self._blocks and len(self._blocks[-1]) < self._at_once:
+                self._blocks[-1] += data
             else:
                 self._starts.append(self._size)
-                self._parts.append(bytearray(data))
+                self._blocks.append(bytearray(data))
             self._size += len(data)
             gone = 0
             while (
-                gone + 1 < len(self._parts)
+                gone + 1 < len(self._blocks)
                 and self._starts[gone] + self._most < self._size
                 and self._starts[gone + 1] <= self._passed
             ):
                 gone += 1
-            del self._starts[:gone], self._parts[:gone]
+            del self._starts[:gone], self._blocks[:gone]

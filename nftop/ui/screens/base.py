@@ -29,8 +29,8 @@ class BannerScreen(Screen[Result]):
     Attributes:
         KEYS: keys that work on this screen.
         PANEL: id of the lines between banner and footer.
-        ASKS: it has a prompt.
-        asking: a prompt has the footer's line.
+        HAS_PROMPT: it has a prompt.
+        prompting: a prompt has the footer's line.
         changes: control of the pending change.
         follows: redrawn with every frame.
     """
@@ -38,8 +38,8 @@ class BannerScreen(Screen[Result]):
     AUTO_FOCUS: ClassVar[str | None] = ""
     KEYS: ClassVar[tuple[KeyRow, ...]] = ()
     PANEL: ClassVar[str] = ""
-    ASKS: ClassVar[bool] = False
-    asking: bool = False
+    HAS_PROMPT: ClassVar[bool] = False
+    prompting: bool = False
     changes: ChangeControl
     follows: bool = False
     _options: Options
@@ -51,28 +51,28 @@ class BannerScreen(Screen[Result]):
         yield ChangeBanner(ascii_only=plain)
         yield Lines(ascii_only=plain, id=self.PANEL)
         yield Footer(ascii_only=plain)
-        if self.ASKS:
+        if self.HAS_PROMPT:
             yield Prompt()
 
     def on_resize(self) -> None:
         self.paint()
 
     def on_key(self, event: events.Key) -> None:
-        if not self.asking:
-            self.say_unbound(event)
+        if not self.prompting:
+            self.show_unbound(event)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
         # The key that opens the prompt is typed inside it.
-        return not (self.asking and action == "act")
+        return not (self.prompting and action == "act")
 
     def ask(self, about: str, label: str, value: str = "") -> None:
         """Open the prompt; `answer` gets the text unless the operator leaves it."""
-        self.asking = True
+        self.prompting = True
         self.paint()
         self.query_one(Prompt).ask(about, label, value)
 
     def on_prompt_answer(self, message: PromptAnswer) -> None:
-        self.asking = False
+        self.prompting = False
         # Times are of all screens: the application has the answer.
         if message.text is not None and message.about != "seek":
             self.answer(message.about, message.text.strip())
@@ -124,7 +124,7 @@ class BannerScreen(Screen[Result]):
         foot = footer_line(
             shown, self.size.width, position=position, message=message, ascii_only=footer.ascii_only
         )
-        footer.show([foot], 0 if self.asking else height)
+        footer.show([foot], 0 if self.prompting else height)
 
     async def on_clicked(self, message: Clicked) -> None:
         """Do what the key with this action does."""
@@ -149,10 +149,10 @@ class BannerScreen(Screen[Result]):
         Refused if a line has a character that is not shown as it is: it would be pasted unseen.
         """
         if any(printable(text) != text for text in lines):
-            self.say(f"not copied: {what} has characters that cannot be shown")
+            self.show_message(f"not copied: {what} has characters that cannot be shown")
             return
         self.app.copy_to_clipboard("\n".join(lines))
-        self.say(f"copied {what}: {lines[0]}" if len(lines) == 1 else f"copied {what}")
+        self.show_message(f"copied {what}: {lines[0]}" if len(lines) == 1 else f"copied {what}")
 
     def selected_text(self) -> str:
         """Text of the line under the cursor, as drawn; "" if none is."""
@@ -163,16 +163,16 @@ class BannerScreen(Screen[Result]):
                     return shown.text.strip()
         return ""
 
-    def say_unbound(self, event: events.Key) -> None:
+    def show_unbound(self, event: events.Key) -> None:
         """Report a printable key that is not bound on this screen."""
         if event.is_printable and event.key not in self._bindings.key_to_bindings:
-            self.say(f"{named(event.character)} does nothing here (?: keys)")
+            self.show_message(f"{named(event.character)} does nothing here (?: keys)")
 
     def paint(self) -> None:
         """Draw the screen."""
         raise NotImplementedError
 
-    def say(self, message: str) -> None:
+    def show_message(self, message: str) -> None:
         """Show a message until the next key."""
         self._message = message
         self.paint()

@@ -124,7 +124,7 @@ class ConfirmScreen(BannerScreen[bool]):
         if commands:
             self.copy(commands, "command")
         else:
-            self.say("there is no command to copy")
+            self.show_message("there is no command to copy")
 
     def paint(self) -> None:
         width, height = self.size
@@ -195,7 +195,7 @@ class ConfirmScreen(BannerScreen[bool]):
 
     def _confirm(self) -> None:
         if self._planned is None:
-            self.say("nothing to apply yet")
+            self.show_message("nothing to apply yet")
             return
         obstacle = self._obstacle(self._planned)
         if not obstacle and self._seen < self._warned:
@@ -205,7 +205,7 @@ class ConfirmScreen(BannerScreen[bool]):
                 else "the plan was not shown yet"
             )
         if obstacle or not self.changes.begin():
-            self.say(obstacle or "nftop is ending")
+            self.show_message(obstacle or "nftop is ending")
             return
         planned, apply_and_settle = self._planned, self.changes.apply_and_settle
         self.changes.ways = {cache_of_line(name): ways for name, ways in planned.ways.items()}

@@ -43,14 +43,14 @@ class CoresView(ScreenView):
         self._columns = columns_for(
             layout.width, frame.cpus, trends=True, chosen=session.columns.get(self._TABLE, ())
         )
-        parts = share_out(
+        sections = share_out(
             frame, status, session.histories(frame), rows=session.rows.lines, width=layout.width,
             height=layout.height, search=session.view.filter, below=self._below,
         )  # fmt: skip
-        session.settle(parts.table - 1)
-        self._paint_parts(frame, parts, layout)
+        session.settle(sections.table - 1)
+        self._paint_sections(frame, sections, layout)
         spot = where(session.cursor.top, session.page, len(session.rows.shown))
-        return spot, bool(parts.footer)
+        return spot, bool(sections.footer)
 
     @property
     def focus(self) -> Focus:
@@ -80,23 +80,23 @@ class CoresView(ScreenView):
             step, [HARM, *(col.key for col in self._columns if col.key not in BY_HARM)]
         )
 
-    def _paint_parts(self, frame: Frame, parts: ScreenSections, layout: MainLayout) -> None:
+    def _paint_sections(self, frame: Frame, sections: ScreenSections, layout: MainLayout) -> None:
         session = self.session
-        layout.header.show(parts.top, len(parts.top))
+        layout.header.show(sections.top, len(sections.top))
         layout.table.show_rows(
             frame.cpus, session.view, session.rows, columns=self._columns, facts=session.facts,
-            cursor=session.cursor, height=parts.table,
+            cursor=session.cursor, height=sections.table,
         )  # fmt: skip
-        layout.panels.show(parts.panels, len(parts.panels))
-        if session.row is not None and parts.detail:
+        layout.panels.show(sections.panels, len(sections.panels))
+        if session.row is not None and sections.detail:
             before = session.facts.before.get(session.cpu, {}) if session.cpu else {}
             layout.detail.show_row(
                 frame, session.row, session.view.sort, session.history, usual=session.usual,
                 before=before, interval_s=session.feed.interval_s, width=layout.width,
-                height=parts.detail,
+                height=sections.detail,
             )  # fmt: skip
         else:
-            layout.detail.show([], parts.detail)
+            layout.detail.show([], sections.detail)
 
 
 register(ScreenRow("cores", "1", "Cores", CoresView, marks=(*MARKS, *MAP_MARKS)))

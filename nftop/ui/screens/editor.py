@@ -82,7 +82,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings(EDITOR)
     KEYS: ClassVar[tuple[KeyRow, ...]] = EDITOR
     PANEL: ClassVar[str] = "editor"
-    ASKS: ClassVar[bool] = True
+    HAS_PROMPT: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
         # The selection stays until a question is answered.
-        return not ((self.asking or self._question) and action == "act")
+        return not ((self.prompting or self._question) and action == "act")
 
     def on_host_read(self, message: HostRead) -> None:
         if message.number < self._read_last:
@@ -198,7 +198,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             self.paint()
 
     def click(self, action: str, argument: int | str) -> None:
-        if self.asking or self._question:
+        if self.prompting or self._question:
             return
         if isinstance(argument, int):
             self.action_act(action, argument)
@@ -206,7 +206,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             self._model.pick(*clicked_way(argument), toggle=action == "toggle_at")
             self.paint()
 
-    def say(self, message: str) -> None:
+    def show_message(self, message: str) -> None:
         self._message = message
         if self._model is not None:
             self._model.message = message
@@ -251,7 +251,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         if names:
             self.ask("profile", f"profile to take into the draft ({names})")
         else:
-            self.say(NO_PROFILES.format(self._gate.program))
+            self.show_message(NO_PROFILES.format(self._gate.program))
 
     def _preview(self) -> None:
         model = self._model
@@ -384,7 +384,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             what = "command" if len(commands) == 1 else f"{len(commands)} commands"
             self.copy(commands, what)
         else:
-            self.say("no command to copy: the draft has no changes")
+            self.show_message("no command to copy: the draft has no changes")
 
     def _read(self) -> None:
         self._requested += 1

@@ -44,7 +44,7 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings(EXPERIMENT)
     PANEL: ClassVar[str] = "experiment"
-    ASKS: ClassVar[bool] = True
+    HAS_PROMPT: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -245,11 +245,13 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
     def _prepare(self) -> None:
         frame = self._session.newest
         if self._control.busy:
-            self.say("it runs: Esc ends it")
+            self.show_message("it runs: Esc ends it")
             return
         self._seen = self._top = 0
         if frame is None or self._recorded is not None:
-            self.say("waiting for the first tick" if frame is None else "this is a recording")
+            self.show_message(
+                "waiting for the first tick" if frame is None else "this is a recording"
+            )
             return
         # A new order each time; the plan shows its seed.
         request = replace(self._request, seed=frame.wall_ns % 1_000_000)
@@ -269,7 +271,7 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
         elif not obstacle and self._seen < self._masks:
             obstacle = "masks continue below: read them first" if self._seen else "not shown yet"
         if obstacle or not self._control.begin():
-            self.say(obstacle or "nftop is ending")
+            self.show_message(obstacle or "nftop is ending")
             return
         self._top = 0
         # A worker of the application: it outlives this screen.
@@ -287,10 +289,10 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
     def _draft(self, by: int) -> None:
         view, setting = self._view, self._offers(by)
         if setting is None or view.plan is None:
-            self.say("there is no recommended mask")
+            self.show_message("there is no recommended mask")
             return
         if not view.plan.settings[setting].changes:
-            self.say("that is the present mask: there is nothing to change")
+            self.show_message("that is the present mask: there is nothing to change")
             return
         actions = set_actions(view.plan, setting)
         self._control.forget()
@@ -302,14 +304,14 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
         if command:
             self.copy([command], "command")
         else:
-            self.say("there is no command to copy")
+            self.show_message("there is no command to copy")
 
     def _swap(self) -> None:
         self._chosen += 1
 
     def _ask(self, about: str, label: str) -> None:
         if self._recorded is not None or self._view.stage not in ("planned", "none"):
-            self.say("it runs or is over: T plans it again")
+            self.show_message("it runs or is over: T plans it again")
             return
         self.ask(about, label)
 

@@ -184,7 +184,7 @@ class FleetScreen(BannerScreen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
         # Keys that open prompts are letters: inside a prompt they are typed.
-        return not (self.asking and str(next(iter(parameters), "")).startswith("ask_"))
+        return not (self.prompting and str(next(iter(parameters), "")).startswith("ask_"))
 
     # Messages
 
@@ -219,7 +219,7 @@ class FleetScreen(BannerScreen[None]):
             return
         self._attempt = None
         if message.problem:
-            self.say(f"{message.opened.host.name}: {message.problem}")
+            self.show_message(f"{message.opened.host.name}: {message.problem}")
         else:
             self.app.post_message(HostOpened(message.opened))
 

@@ -103,7 +103,7 @@ class RuleControl:
     def _report(self, problem: str) -> None:
         screen = self._app().screen
         if isinstance(screen, BannerScreen):
-            screen.say(problem)
+            screen.show_message(problem)
 
     def toggle_muted(self, incident: Incident) -> str:
         """Mute all rules that are its evidence, for its victims; or none of them. What it did."""
@@ -179,7 +179,7 @@ class IncidentScreen(BannerScreen[int | None]):
     follows = True
     BINDINGS: ClassVar[list[BindingType]] = bindings(INCIDENT)
     PANEL: ClassVar[str] = "incident"
-    ASKS: ClassVar[bool] = True
+    HAS_PROMPT: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -314,10 +314,10 @@ class IncidentScreen(BannerScreen[int | None]):
             span_s = (frame.monotonic_ns - age_ns - begin_ns) / 1e9
         history, until_ns = self._session.history, frame.monotonic_ns - age_ns
         # No more parts than ticks, else there are gaps between them.
-        parts = min(points, max(2, int(span_s / self._session.feed.interval_s)))
+        steps = min(points, max(2, int(span_s / self._session.feed.interval_s)))
         for metric in (SENT, _RECEIVED):
-            values = history.nf_matrix(metric, [party.key], parts, span_s, until_ns)[0]
-            values = values[np.arange(points) * parts // points]
+            values = history.nf_matrix(metric, [party.key], steps, span_s, until_ns)[0]
+            values = values[np.arange(points) * steps // points]
             if np.isfinite(values).any():
                 # By the clock at its begin, which is marked in the graph.
                 first_ns = until_ns - round(span_s * 1e9) - incident.began_ns + incident.since_ns
@@ -424,7 +424,7 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
         if action == "choose":
             self._choose(by)
         elif action == "mute":
-            self._mute(for_all=by > 0)
+            self._toggle_rule(for_all=by > 0)
         elif action == "ask_limit":
             self._ask_limit(for_all=by > 0)
         else:
@@ -478,7 +478,7 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
             self._top = max(min(self._top, rows[0] - 1), rows[-1] + 1 - height, 0)
         self.paint()
 
-    def _mute(self, *, for_all: bool) -> None:
+    def _toggle_rule(self, *, for_all: bool) -> None:
         finding = self.finding
         if finding is not None:
             names = self._names(finding, for_all=for_all)
@@ -489,7 +489,9 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
         finding = self.finding
         rule = None if finding is None else rule_called(finding.rule)
         if finding is None or rule is None or rule.when:
-            self.say("no finding is selected" if finding is None else "its rule has no limit")
+            self.show_message(
+                "no finding is selected" if finding is None else "its rule has no limit"
+            )
             return
         names = self._names(finding, for_all=for_all)
         self._limited = rule, names

@@ -100,7 +100,7 @@ class ViewPrompts:
 class MainScreen(BannerScreen[None]):
     """Shows the newest or the frozen frame in the current view."""
 
-    ASKS: ClassVar[bool] = True
+    HAS_PROMPT: ClassVar[bool] = True
 
     def __init__(
         self, feed: Feed, history: TickHistory, options: Options, changes: ChangeControl
@@ -127,7 +127,7 @@ class MainScreen(BannerScreen[None]):
         self._editing = EditorOpener(self, self._session, options)
         self._recording_keys = RecordingKeys(self._session, options)
         self._prompts = ViewPrompts(self._session, lambda: self._view)
-        self._asks = {**self._prompts.questions, **self._recording_keys.questions}
+        self._questions = {**self._prompts.questions, **self._recording_keys.questions}
         # Actions of keys; the argument is `KeyRow.by`.
         self._acts: Mapping[str, Callable[[int], object]] = {
             "move": self._move,
@@ -146,7 +146,7 @@ class MainScreen(BannerScreen[None]):
             "find_again": self._again,
             **self._recording_keys.acts,
             "record": self._record,
-            **{name: partial(self._ask, name) for name in self._asks},
+            **{name: partial(self._ask, name) for name in self._questions},
             "clear": lambda _: self._clear(),
             "explain": lambda _: self._explain(),
             "counters": lambda _: self._counters(),
@@ -156,9 +156,9 @@ class MainScreen(BannerScreen[None]):
             "copy": lambda _: self._copy(),
             "incident": lambda _: self._incident(),
             "edit": lambda _: self._edit(),
-            "sweep": lambda _: self.say(self._editing.sweep(*self._view.editor_start)),
+            "sweep": lambda _: self.show_message(self._editing.sweep(*self._view.editor_start)),
             "help": lambda _: self._help(),
-            "meter": lambda _: self.say(self._editing.monitor(self._view)),
+            "meter": lambda _: self.show_message(self._editing.monitor(self._view)),
             "choose": lambda _: self._view.choose_workload(),
         }
 
@@ -174,7 +174,7 @@ class MainScreen(BannerScreen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's signature
         # Keys that open prompts are letters: inside a prompt they are typed.
-        return not (self.asking and str(next(iter(parameters), "")).startswith("ask_"))
+        return not (self.prompting and str(next(iter(parameters), "")).startswith("ask_"))
 
     @property
     def frame(self) -> Frame | None:
@@ -217,7 +217,7 @@ class MainScreen(BannerScreen[None]):
         above = self.app.screen
         if above is not self and isinstance(above, BannerScreen) and above.follows:
             if came:
-                above.say(self._session.message)
+                above.show_message(self._session.message)
             else:
                 above.paint()
 
@@ -232,7 +232,7 @@ class MainScreen(BannerScreen[None]):
         self._session.message = ""
         question = self._recording_keys.ask_seek()
         if question is None:
-            screen.say(self._session.message)
+            screen.show_message(self._session.message)
         else:
             screen.ask(*question)
 
@@ -266,9 +266,9 @@ class MainScreen(BannerScreen[None]):
         self._view.wheel(message.by)
         self.paint()
 
-    def say_unbound(self, event: events.Key) -> None:
+    def show_unbound(self, event: events.Key) -> None:
         if event.is_printable and event.key not in self._bindings.key_to_bindings:
-            self.say(f"no screen {event.key}" if event.key in "123456789"
+            self.show_message(f"no screen {event.key}" if event.key in "123456789"
                       else f"{named(event.character)} does nothing (?: keys)")  # fmt: skip
 
     def answer(self, about: str, text: str) -> None:
@@ -281,7 +281,7 @@ class MainScreen(BannerScreen[None]):
             key.action for key in self._view.KEYS
         }:
             keys = ", ".join(dict.fromkeys(key.shown for key in self._keys if key.action == action))
-            self.say(f"{keys}: not a key of the {self._up_title} screen (?: keys)")
+            self.show_message(f"{keys}: not a key of the {self._up_title} screen (?: keys)")
             return
         if action != "clear":
             self._session.message = ""
@@ -357,7 +357,9 @@ class MainScreen(BannerScreen[None]):
             return
         view = self._view
         if view.explain(frame) is None:
-            self.say(f"nothing to explain: no row of the {self._up_title} screen is selected")
+            self.show_message(
+                f"nothing to explain: no row of the {self._up_title} screen is selected"
+            )
             return
         self._page(view.explain, "x")
 
@@ -367,7 +369,7 @@ class MainScreen(BannerScreen[None]):
         if frame is None:
             return
         if view.counters(frame) is None:
-            self.say("no network function is selected")
+            self.show_message("no network function is selected")
             return
         self._counting = True
         self._request_focus()
@@ -392,12 +394,12 @@ class MainScreen(BannerScreen[None]):
         if text:
             self.copy([text], "row")
         else:
-            self.say("no row is selected")
+            self.show_message("no row is selected")
 
     def _doctor(self) -> None:
         examine = self._options.examine
         if examine is None:
-            self.say("no doctor here: a replay reads nothing of a host")
+            self.show_message("no doctor here: a replay reads nothing of a host")
         else:
             self.app.push_screen(DoctorScreen(examine, self._options, self.changes), self._back)
 
@@ -405,9 +407,9 @@ class MainScreen(BannerScreen[None]):
         """Open the page of perf's commands for the selected core."""
         tool, frame, row = self._options.perf_tool, self._session.frame, self._session.row
         if tool is None:
-            self.say("no commands of perf here: they are for a live host")
+            self.show_message("no commands of perf here: they are for a live host")
         elif frame is None or row is None:
-            self.say("no CPU is selected")
+            self.show_message("no CPU is selected")
         else:
             cpu, pid = frame.cpus.topology.cpus[row].cpu, frame.cpus.nf_pid[row]
             together = next((nf.cpus for nf in frame.nfs if nf.pid == pid), ())
@@ -423,7 +425,7 @@ class MainScreen(BannerScreen[None]):
         view, frame = self._view, self._session.frame
         if frame is None or view.full_page(frame) is None:
             if position(DRILL_DOWN) == self._up:
-                self.say(f"Enter opens nothing on the {self._up_title} screen")
+                self.show_message(f"Enter opens nothing on the {self._up_title} screen")
             self._show(position(DRILL_DOWN))
         else:
             self._page(view.full_page, "enter")
@@ -432,7 +434,7 @@ class MainScreen(BannerScreen[None]):
         edit = self._editing.priority if self._view.EDITS == "priority" else self._editing.classes
         why = edit(self._view)
         if why:
-            self.say(why)
+            self.show_message(why)
 
     def _help(self) -> None:
         self.open_help(self._rows[self._up].id, self._options, self._back)
@@ -457,11 +459,11 @@ class MainScreen(BannerScreen[None]):
             self.paint()
 
     def _ask(self, name: str, _by: int) -> None:
-        question = self._asks[name]()
+        question = self._questions[name]()
         if question is not None:
             self.ask(*question)
 
-    def say(self, message: str) -> None:
+    def show_message(self, message: str) -> None:
         self._session.message = message
         self.paint()
 

@@ -78,8 +78,8 @@ class NfsView(ScreenView):
             layout.show_text(above, body[:height], height)
             return self._spot(0, 0), bool(footer)
         nf = self._rows[self._at]
-        parts = nf_detail(frame, nf, width, self._workloads.get(nf.key))
-        lines = joined(parts, apart=height >= _APART_FROM or self._open)
+        sections = nf_detail(frame, nf, width, self._workloads.get(nf.key))
+        lines = joined(sections, apart=height >= _APART_FROM or self._open)
         head = order_header(self._columns, order, width)
         if self._open:
             table = [selected(nf_line(frame, nf, self._columns, width, session.facts.trends))]

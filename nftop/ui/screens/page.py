@@ -36,7 +36,7 @@ class PageScreen(BannerScreen[int | None]):
     KEYS: ClassVar[tuple[KeyRow, ...]] = PAGE
     TABLE: ClassVar[str] = "page"  # of `key_tables`
     PANEL: ClassVar[str] = "page"
-    ASKS: ClassVar[bool] = True
+    HAS_PROMPT: ClassVar[bool] = True
     # Whether keys of the main window's screens close it, and lead there.
     LEADS: ClassVar[bool] = True
     follows = True
@@ -81,7 +81,7 @@ class PageScreen(BannerScreen[int | None]):
         self._scroll(-3)
 
     def on_key(self, event: events.Key) -> None:
-        if not self.asking and event.key == self._toggle:
+        if not self.prompting and event.key == self._toggle:
             event.stop()
             event.prevent_default()
             self.dismiss()
@@ -239,7 +239,7 @@ class PerfScreen(PageScreen):
         if commands:
             self.copy(commands, "command" if len(commands) == 1 else f"{len(commands)} commands")
         else:
-            self.say("there is no command to copy")
+            self.show_message("there is no command to copy")
 
 
 class HostExamined(Message):

@@ -12,7 +12,7 @@ from nftop.render.cores.columns import POWER_CPU_METRICS, CpuTableKind, columns_
 from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_power_lines
 from nftop.render.power.page import MARKS as PACKAGE_MARKS
-from nftop.render.power.page import power_parts
+from nftop.render.power.page import power_sections
 from nftop.render.power.settings import MARKS as SETTING_MARKS
 from nftop.ui.keys import (
     ALWAYS,
@@ -49,15 +49,15 @@ class PowerView(CoresView):
             layout.width, frame.cpus, "power", chosen=session.columns.get(self._TABLE, ())
         )
         past = partial(session.history.package_series, until_ns=frame.monotonic_ns)
-        parts = power_parts(
+        sections = power_sections(
             frame, status, session.row, past, columns=self._columns,
             interval_s=session.feed.interval_s, rows=session.rows.lines, width=layout.width,
             height=layout.height,
         )  # fmt: skip
-        session.settle(parts.table - 1)
-        self._paint_parts(frame, parts, layout)
+        session.settle(sections.table - 1)
+        self._paint_sections(frame, sections, layout)
         spot = where(session.cursor.top, session.page, len(session.rows.shown))
-        return spot, bool(parts.footer)
+        return spot, bool(sections.footer)
 
     def explain(self, frame: Frame) -> Callable[[int], list[Line]] | None:
         metric = metric_of(self.session.view.sort) or POWER_CPU_METRICS[0]

@@ -33,7 +33,7 @@ from nftop.render.cores.rows import CpuRows, CpuView, Cursor
 from nftop.render.cores.table import NO_FACTS, body_lines, header_line
 from nftop.store.history.rings import TickHistory
 from nftop.ui.messages import WHEEL_LINES, Clicked, Wheel
-from nftop.ui.theme import looks
+from nftop.ui.theme import tone_styles
 
 _SYSTEMS = {
     "standard": ColorSystem.STANDARD,
@@ -101,27 +101,27 @@ class Ink:
             self._codes.clear()
             self._switches.clear()
         switches = self._switches
-        parts: list[str] = []
+        pieces: list[str] = []
         now: Tone | None = None
         used = 0
         for text, tone, _ in line.spans:
             if tone is not now:
                 # `or` would take the switch between equal styles for an unknown one.
                 code = switches.get((now, tone))
-                parts.append(self._switch(now, tone) if code is None else code)
+                pieces.append(self._switch(now, tone) if code is None else code)
                 now = tone
             shown = self._shown(text)
             used += len(shown) if shown.isascii() else wide_cells(shown)
-            parts.append(shown)
+            pieces.append(shown)
         if (left := width - used) > 0:
-            parts.append(self._switch(now, Tone.PLAIN))
+            pieces.append(self._switch(now, Tone.PLAIN))
             now = Tone.PLAIN
             # Erased cells have the terminal's own colours: only without an active code.
             bare = self._to_edge and self._code(now) == _NOTHING and left > len(_ERASE)
-            parts.append(_ERASE if bare else " " * left)
+            pieces.append(_ERASE if bare else " " * left)
         if now is not None and self._code(now) != _NOTHING:
-            parts.append(_RESET)
-        return "".join(parts)
+            pieces.append(_RESET)
+        return "".join(pieces)
 
     def _shown(self, text: str) -> str:
         """The text as sent; the last check that nothing unprintable passes."""
@@ -133,8 +133,8 @@ class Ink:
         if tone not in self._codes:
             system = _SYSTEMS.get(self._system or "", ColorSystem.TRUECOLOR)
             style = _without_defaults(self._style_of(tone))
-            parts = (style.without_color, Style(color=style.color), Style(bgcolor=style.bgcolor))
-            self._codes[tone] = _Code(*(Strip.render_ansi(item, system) for item in parts))
+            pieces = (style.without_color, Style(color=style.color), Style(bgcolor=style.bgcolor))
+            self._codes[tone] = _Code(*(Strip.render_ansi(item, system) for item in pieces))
         return self._codes[tone]
 
     def _switch(self, now: Tone | None, wanted: Tone) -> str:
@@ -296,7 +296,7 @@ class Lines(Widget):
         return self._inks[fill]
 
     def _style(self, fill: Tone, tone: Tone) -> Style:
-        of_tone = looks(self.app.theme)
+        of_tone = tone_styles(self.app.theme)
         drawn = [Segment(" ", self.rich_style + of_tone[fill] + of_tone[tone])]
         for line_filter in self.get_line_filters():
             # A filter depends on the style only: one segment per tone is enough.

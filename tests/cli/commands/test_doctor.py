@@ -36,17 +36,17 @@ def thread(
 
 
 def test_workers_poll_by_trade_and_others_by_their_time() -> None:
-    def table(look: int) -> ThreadTable:
-        now = look * 0.6
+    def table(scan: int) -> ThreadTable:
+        now = scan * 0.6
         rows = (
             thread(1, now, 0.0, role="dpdk_lcore"),
             thread(2, now, 0.0, role="vpp_main"),
             thread(3, now, now, cpus=(4,)),
             thread(4, now, now, cpus=(5, 6)),
-            thread(5, now, 0.1 * look),
+            thread(5, now, 0.1 * scan),
         )
         # What has no name of a poller is seen from the second look on.
-        return ThreadTable(rows if look else rows[:2], 0, int(now * 1e9))
+        return ThreadTable(rows if scan else rows[:2], 0, int(now * 1e9))
 
     tables = iter([table(0), table(1), table(2)])
     waits: list[float] = []
@@ -59,7 +59,7 @@ def test_workers_poll_by_trade_and_others_by_their_time() -> None:
     assert waits == [0.6, 0.6]
 
 
-def test_on_cpus_without_a_tick_it_looks_for_longer() -> None:
+def test_on_cpus_without_a_tick_it_observes_for_longer() -> None:
     info = CpuInfo(Cpu(0), True, None, None, None, None, None, nohz_full=True)
     waits: list[float] = []
     missing = Missing(Reason.SOURCE, "there is no /proc")
@@ -78,8 +78,8 @@ def test_a_busy_thread_is_detected_where_it_is_pinned() -> None:
             busy.stdout.readline()
             topology = read_topology()
             # On a loaded machine it may take more than one examination.
-            looks = (pollers(source.read, topology) for _ in range(20))
-            mine = next(item for result in looks for item in result if item.pid == busy.pid)
+            scans = (pollers(source.read, topology) for _ in range(20))
+            mine = next(item for result in scans for item in result if item.pid == busy.pid)
             assert (mine.cpu, mine.pinned) == (cpu, True)
         finally:
             busy.kill()
@@ -103,7 +103,7 @@ def test_text_is_the_page_and_has_an_ascii_form(snapshot: SnapshotAssertion) -> 
     assert plain.isascii() and "+ perf" in plain
 
 
-def test_json_says_the_same() -> None:
+def test_json_reports_the_same() -> None:
     result = json.loads(report_json(CHECKS, HERE))["checks"]
     assert result[0] == {"name": "perf", "state": "ok", "text": "counts", "why": None, "fix": None}
     assert (result[1]["state"], result[1]["why"], result[1]["fix"]) == (

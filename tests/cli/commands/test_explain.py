@@ -29,7 +29,7 @@ def test_the_overview_fits_a_terminal_and_has_the_tables_digits() -> None:
     assert "tma.frontend_bound coremark, HT -6 points or more".split() in lines
 
 
-def test_a_metric_has_its_places() -> None:
+def test_a_metric_has_its_positions() -> None:
     lines = references("cpp", "--uarch", "bdx").splitlines()
     assert lines[0] == "cpp"
     assert "  DPDK-Testpmd L2 Loop, Xeon E5-2699 v4, HT, 1 core: 49  (Table 4, row 2)" in lines
@@ -69,7 +69,7 @@ def test_tables_as_printed_are_listed_and_shown(snapshot: SnapshotAssertion) -> 
     assert pqos["values"][1] == [1.45, 3077e3, 880, 254.1, 0.1]
 
 
-def test_json_says_the_same_in_nftop_s_units() -> None:
+def test_json_reports_the_same_in_nftop_s_units() -> None:
     lines = [json.loads(line) for line in references("vpp_ip4", "--json").splitlines()]
     runs = [line for line in lines if line["schema"] == "nftop.reference/1"]
     changes = [line for line in lines if line["schema"] == "nftop.reference_change/1"]

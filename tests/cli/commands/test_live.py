@@ -79,7 +79,7 @@ def test_text_and_some_cpus() -> None:
     assert "SIMULATED" in done.stdout
 
 
-def test_doctor_says_it_too() -> None:
+def test_doctor_reports_it_too() -> None:
     text = called("demo", "doctor")
     assert text.returncode == 0, text.stderr
     assert text.stdout.startswith("SIMULATED: ")
@@ -107,7 +107,7 @@ def test_nftop_stays_where_it_was_started() -> None:
     assert next(row["thread"] for row in frame["cpus"] if row["cpu"] == 1) == "dpdk-worker1"
 
 
-def test_classes_are_shown_and_everything_says_so(snapshot: SnapshotAssertion) -> None:
+def test_classes_are_shown_and_everything_reports_it(snapshot: SnapshotAssertion) -> None:
     text = called("demo", "cat", "show")
     assert (text.returncode, text.stderr) == (0, "")
     assert lines_with(text.stdout, "SIMULATED") == snapshot

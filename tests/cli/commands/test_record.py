@@ -18,7 +18,7 @@ from unittest import mock
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from nftop.cli.commands import record as deeds
+from nftop.cli.commands import record as record_command
 from nftop.derive.fold import FoldState
 from nftop.export.batch import FORMATS, run_batch
 from nftop.model.frame import Frame
@@ -178,7 +178,7 @@ def test_a_recording_that_breaks_off_is_shown_as_far_as_it_goes(
     assert re.match(r"nftop: 1 tick lost: .* \(\d+ bytes\)\n", done.stderr)
 
 
-def test_a_damaged_recording_says_what_is_lost(stored: Path, tmp_path: Path) -> None:
+def test_a_damaged_recording_reports_what_is_lost(stored: Path, tmp_path: Path) -> None:
     spoilt = bytearray(stored.read_bytes())
     spoilt[len(spoilt) // 2] ^= 8
     bad = tmp_path / "bad.nftop"
@@ -291,7 +291,7 @@ def test_a_recording_is_not_written_to_a_terminal(snapshot: SnapshotAssertion) -
         names = ("rotate_size", "rotate_time", "keep", "keep_size", "program", "on")
         options = mock.Mock(**dict.fromkeys((*names, "before", "after")))
         options.output = "-"
-        assert deeds._wrong_output(options) == snapshot
+        assert record_command._wrong_output(options) == snapshot
 
 
 @pytest.mark.parametrize(("incomplete", "code"), [(1, 1), (0, 128 + signal.SIGTERM)])

@@ -114,7 +114,7 @@ def test_a_shell_offers_every_option_of_every_command(shell: str, tmp_path: Path
     """The scripts are made from `command_tree`; what is expected is read off the parsers."""
     assert {"nftop fleet", "nftop export", "nftop history", "nftop cat try"} <= PARSERS.keys()
     path = script(shell, tmp_path)
-    ask = {
+    prompts = {
         "bash": 'COMP_WORDS=({words} --); COMP_CWORD={count}; _nftop; echo "=" "${{COMPREPLY[@]}}"',
         "zsh": 'words=({words} --); CURRENT=$(({count} + 1)); echo "=" $(_nftop)',
         "fish": 'echo "=" (complete -C "{words} --" | string split -f1 \\t)',
@@ -124,7 +124,7 @@ def test_a_shell_offers_every_option_of_every_command(shell: str, tmp_path: Path
         if shell == "zsh"
         else ""
     )
-    lines = (ask.format(words=words, count=len(words.split())) for words in PARSERS)
+    lines = (prompts.format(words=words, count=len(words.split())) for words in PARSERS)
     options = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed")

@@ -183,7 +183,7 @@ def test_no_line_is_wider_than_the_terminal(
     assert max(map(len, lines)) <= int(columns)
 
 
-def test_ctrl_c_restores_and_says_so(
+def test_ctrl_c_restores_and_reports_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, snapshot: SnapshotAssertion
 ) -> None:
     from nftop.cli.commands import sweep

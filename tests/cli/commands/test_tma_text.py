@@ -56,7 +56,7 @@ def test_roots_stand_in_one_order_whatever_the_table() -> None:
     assert roots == [wanted] * len(UARCHES)
 
 
-def test_what_is_little_is_not_nothing_and_what_is_absent_says_why(
+def test_what_is_little_is_not_nothing_and_what_is_absent_reports_why(
     snapshot: SnapshotAssertion,
 ) -> None:
     some: dict[str, Reading] = {

@@ -34,7 +34,7 @@ def test_frames_of_another_host_are_its_servers_alone() -> None:
     assert all(item == "GET /persecond/1" for item in peer.requested)
 
 
-def test_every_form_says_that_it_is_another_host() -> None:
+def test_every_form_reports_that_it_is_another_host() -> None:
     with pcm_server("skx_202302") as peer:
         url = f"http://127.0.0.1:{peer.port}"
         text = nftop("--pcm", url, "-n", "1", "-d", "0.2")

@@ -574,7 +574,7 @@ def in_any_order(folder: Path, data: st.DataObject) -> None:
             kept(host, disk, proposal)
             stack.append(kernel.state())
         if isinstance(action, ReleaseCpus):
-            no_core_is_pinned_unsaid(kernel, action, proposal)
+            every_pinned_core_is_reported(kernel, action, proposal)
         if len(stack) > 1 and data.draw(st.booleans()):
             undone(host, disk)
             stack.pop()
@@ -586,7 +586,7 @@ def in_any_order(folder: Path, data: st.DataObject) -> None:
     assert gate_of(host, disk).propose_undo() is None
 
 
-def no_core_is_pinned_unsaid(kernel: Kernel, action: ReleaseCpus, proposal: Proposal) -> None:
+def every_pinned_core_is_reported(kernel: Kernel, action: ReleaseCpus, proposal: Proposal) -> None:
     """What was released is open, or at what it was before nftop's change, and that is told."""
     at_one = {cpu for item in action.cpus for cpu in (item % 4, item % 4 + 4)
               if len(set(limits(kernel, cpu))) == 1}  # fmt: skip

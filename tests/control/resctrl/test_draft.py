@@ -26,7 +26,7 @@ from nftop.model.change import (
     MoveTasks,
     RemoveGroup,
     SetSchemata,
-    parts,
+    split_path,
 )
 from nftop.model.ids import Cpu
 from nftop.model.rdt.masks import Cbm
@@ -208,7 +208,7 @@ def test_a_class_created_filled_and_removed(snapshot: SnapshotAssertion) -> None
 def test_members_of_a_removed_class_are_in_the_root_group(snapshot: SnapshotAssertion) -> None:
     draft, _ = drafts.remove(from_mask(0xF), "nftop.a")
     assert drafts.actions(draft) == (RemoveGroup("nftop.a"),)
-    assert parts(draft.target[Cell("cpu", "", number=3)])[0] == ROOT
+    assert split_path(draft.target[Cell("cpu", "", number=3)])[0] == ROOT
     assert draft.plan.commands == ("nftop cat remove --group nftop.a",)
     assert "is not nftop's" in drafts.remove(draft, "vpp")[1]
     crowded = {**draft.base, Cell("monitor", "nftop.a", "zz"): "99"}

@@ -44,7 +44,7 @@ def test_every_kind_of_change_is_seen() -> None:
     assert len(seen) == 6, "CPU 7 is in the root group now"
 
 
-def test_what_a_frame_does_not_tell_is_not_different() -> None:
+def test_what_a_frame_does_not_report_is_not_different() -> None:
     state = open_gate().host.state()
     assert drifted(state, frame(8)) == ()
     why = Missing(Reason.STALE, "too old")

@@ -17,7 +17,7 @@ from nftop.model.change import (
     SetSchemata,
     State,
     difference,
-    parts,
+    split_path,
 )
 from nftop.model.ids import Cpu
 from nftop.model.rdt.rdt import EXCLUSIVE
@@ -85,13 +85,16 @@ def test_every_step_does_what_is_foreseen(host: LabHost, actions: list[Action]) 
         assert foreseen == reads
         for cell, where in now.items():
             if cell.kind == "cpu":
-                assert parts(where)[0] in {parts(start[cell])[0], parts(target[cell])[0]}
+                assert split_path(where)[0] in {
+                    split_path(start[cell])[0],
+                    split_path(target[cell])[0],
+                }
     assert without_births(host.state(threads)) == without_births(target)
 
 
 def texts(proposal: Proposal) -> list[tuple[str, str, str, str]]:
     return [
-        (step.deed, step.group, step.monitor, step.text)
+        (step.operation, step.group, step.monitor, step.text)
         for step in steps(proposal.base, proposal.changes)
     ]
 
@@ -148,7 +151,7 @@ def test_a_monitoring_group_that_a_write_clears_has_its_cpus_again() -> None:
     ]
 
 
-def test_cpus_change_places_without_a_stop_in_the_root_group() -> None:
+def test_cpus_are_swapped_without_a_stop_in_the_root_group() -> None:
     host = lab_host()
     for name, cpu in (("a", "1"), ("b", "2")):
         host.lab.mkdir(f"/{name}")
@@ -179,7 +182,7 @@ def test_a_monitoring_group_of_the_root_group_has_its_cpus_before_their_group_go
     target = {cell: value for cell, value in state.items() if cell.group != "nftop.a"}
     target |= {Cell("cpu", "", number=cpu): "/m" if cpu == 2 else "/" for cpu in (1, 2, 3)}
     done = steps(state, difference(state, target))
-    assert [(item.deed, item.group, item.monitor, item.text) for item in done] == [
+    assert [(item.operation, item.group, item.monitor, item.text) for item in done] == [
         ("cpus", "nftop.a", "", "1,3\n"),
         ("cpus", "/", "m", "2\n"),
         ("rmdir", "nftop.a", "", ""),

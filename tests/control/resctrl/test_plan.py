@@ -23,7 +23,7 @@ from nftop.model.change import (
     SetSchemata,
     State,
     group_path,
-    parts,
+    split_path,
 )
 from nftop.model.ids import Cpu
 from nftop.model.rdt.rdt import NO_IO_ALLOC, UNLIMITED_MBPS
@@ -224,7 +224,7 @@ def test_nothing_to_do_is_no_change() -> None:
 )
 def test_a_cell_is_a_text_and_back(group: str, monitor: str, where: str) -> None:
     assert group_path(group, monitor) == where
-    assert parts(where) == (group, monitor)
+    assert split_path(where) == (group, monitor)
 
 
 def test_code_shares_ways_with_the_data_of_others(snapshot: SnapshotAssertion) -> None:

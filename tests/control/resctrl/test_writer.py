@@ -156,16 +156,16 @@ def no_such_process(*_: object) -> None:
     raise ProcessLookupError(errno.ESRCH, "No such process")
 
 
-@pytest.mark.parametrize("deed", STEPS)
+@pytest.mark.parametrize("operation", STEPS)
 def test_no_such_process_is_an_error_of_all_but_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deed: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     host = mounted(tmp_path, plain())
     monkeypatch.setattr(resctrl_module, "_write", no_such_process)
     monkeypatch.setattr(Path, "mkdir", no_such_process)
     monkeypatch.setattr(Path, "rmdir", no_such_process)
     with pytest.raises(RefusedError, match="No such process"):
-        host.do(STEPS[deed])
+        host.do(STEPS[operation])
 
 
 def test_no_such_process_is_an_error_of_a_thread_that_is_still_present(
@@ -279,7 +279,7 @@ def test_another_mount_of_the_same_device_is_another_identity(
     assert host.identity != before
 
 
-def test_without_resctrl_it_says_how_to_get_it(tmp_path: Path) -> None:
+def test_without_resctrl_it_reports_how_to_get_it(tmp_path: Path) -> None:
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc/mounts").write_text("proc /proc proc rw 0 0\n")
     (tmp_path / "proc/filesystems").write_text("nodev\tresctrl\n")

@@ -205,11 +205,11 @@ def test_what_can_not_be_is_refused_with_its_reason(
 def test_what_can_not_be_read_back_is_not_set(
     location: Path, tool: Tool, snapshot: SnapshotAssertion
 ) -> None:
-    tool.mute = frozenset({"clos"})
+    tool.silent_about = frozenset({"clos"})
     assert refused(location, tool, CLASS) == snapshot
-    tool.mute = frozenset({"speed-select-base-freq"})
+    tool.silent_about = frozenset({"speed-select-base-freq"})
     assert refused(location, tool, ON) == snapshot
-    tool.deaf = True
+    tool.hangs_on_reads = True
     with pytest.raises(OSError, match="did not end"):
         gate_of(component(location, tool), Disk()).propose([ON])
 
@@ -301,14 +301,14 @@ def test_a_tool_that_stays_hung_leaves_it_under_way_and_recover_ends_it(
             try:
                 super().do(step)
             finally:
-                tool.deaf = True
+                tool.hangs_on_reads = True
 
     ever = Ever(host.ask, host.root, host.folder, 0.0)
     receipt, entry = apply(ever, memory(disk), proposal, REQUESTED)
     assert (receipt.outcome, entry) == ("failed", None)
     assert " ".join(receipt.sentences) == snapshot
     assert tool.state.domains[0].bf and disk.pending is not None
-    tool.trouble, tool.deaf = "", False
+    tool.trouble, tool.hangs_on_reads = "", False
     mended = recover(host, memory(disk))
     assert mended is not None and mended.outcome == "reverted"
     assert tool.state == before and disk.pending is None

@@ -36,11 +36,11 @@ def read(
     """After readings a second apart; `threads` are watched all the time, with their start."""
     state = ObservedClasses()
     for second, item in enumerate(tables, start=1):
-        state = look(state, item, second, threads or {})
+        state = observe(state, item, second, threads or {})
     return state
 
 
-def look(
+def observe(
     state: ObservedClasses, one: ResctrlTable | Missing, second: int, threads: Mapping[int, int]
 ) -> ObservedClasses:
     watched = [thread(tid, start) for tid, start in threads.items()]
@@ -128,14 +128,14 @@ def test_an_absence_is_compared_across_only_where_it_was_late() -> None:
     assert [(item.since_ns, item.at_ns) for item in late.noticed] == [(S, 3 * S)]
     assert result(FIRST, Missing(Reason.SOURCE, "not mounted"), after) == []
     known = read(FIRST, after)
-    gone = look(known, Missing(Reason.SOURCE), 3, {})
+    gone = observe(known, Missing(Reason.SOURCE), 3, {})
     assert gone.noticed == known.noticed, "what was noticed stays"
     assert step_changes(known, None, (), 0).noticed == known.noticed
 
 
 def test_a_reading_is_compared_once() -> None:
     state = read(FIRST, with_vpp(caches=(in_cache(0, 0x3F0),)))
-    assert look(state, FIRST, 2, {}) is state
+    assert observe(state, FIRST, 2, {}) is state
 
 
 def test_threads_that_are_watched_or_go_from_group_to_group() -> None:
@@ -151,8 +151,8 @@ def test_threads_that_are_watched_or_go_from_group_to_group() -> None:
 
 
 def test_another_thread_of_the_same_number_has_not_moved() -> None:
-    state = look(ObservedClasses(), FIRST, 1, {7: 70})
-    state = look(state, with_vpp(tasks=(7,)), 2, {7: 99})
+    state = observe(ObservedClasses(), FIRST, 1, {7: 70})
+    state = observe(state, with_vpp(tasks=(7,)), 2, {7: 99})
     assert state.noticed == ()
 
 

@@ -289,7 +289,7 @@ def test_cores_that_count_by_different_clocks_add_up_by_the_tsc_alone(
     assert frame.sources["perf"].detail == snapshot
 
 
-def test_saturation_is_known_only_where_the_nf_tells() -> None:
+def test_saturation_is_known_only_where_the_nf_reports() -> None:
     def at(second: int, busy: float) -> Sample:
         cycles = TSC_HZ * second
         reports = (lcore(1, 1, total=cycles, busy=int(cycles * busy)),)

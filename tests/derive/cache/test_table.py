@@ -200,22 +200,22 @@ def test_existing_groups_and_their_creators() -> None:
     assert frame_of(table(limits=limits), Missing(Reason.STALE, "old")).limits == limits
 
 
-def test_a_counter_that_steps_back_says_reset() -> None:
+def test_a_counter_that_steps_back_reports_reset() -> None:
     assert _reason(fold(table(10), table(9))) is Reason.RESET
 
 
 @pytest.mark.parametrize("why", WORDS.values(), ids=WORDS)
-def test_what_the_kernel_says_instead_of_a_number_is_the_reason(why: Missing) -> None:
-    def saying(total: int, messages: Mapping[Event, int | Missing]) -> ResctrlTable:
+def test_what_the_kernel_reports_instead_of_a_number_is_the_reason(why: Missing) -> None:
+    def reporting(total: int, messages: Mapping[Event, int | Missing]) -> ResctrlTable:
         cache = in_cache(0, 0xF0, 0, total, values=messages)
         return ResctrlTable((group("vpp", 1, (), cache),), DOMAINS)
 
     fine, lost = values(1, 2, 3), dict.fromkeys(EVENTS, why)
-    rows = fold(saying(1, fine), saying(1, lost))
+    rows = fold(reporting(1, fine), reporting(1, lost))
     assert _reason(rows) is _reason(rows, metric="occupancy_bytes") is why.reason
     # What was lost begins anew, and one event that is lost takes no other with it.
-    assert _reason(fold(saying(1, lost), saying(1, fine))) is Reason.WARMING
-    rows = fold(saying(1, fine), saying(1, values(why, 9, 9)))
+    assert _reason(fold(reporting(1, lost), reporting(1, fine))) is Reason.WARMING
+    rows = fold(reporting(1, fine), reporting(1, values(why, 9, 9)))
     assert only(*rows, name="vpp").caches[0].readings[MBM] == 7.0
 
 

@@ -77,7 +77,7 @@ def test_no_number_has_its_reason() -> None:
     assert silent.reason is Reason.IDLE
 
 
-def test_whether_empty_polls_are_in_it_is_known_where_all_tell() -> None:
+def test_whether_empty_polls_are_in_it_is_known_where_all_report() -> None:
     full = named(named(frame(), "fwd", saturated=True), "vpp", saturated=True)
     assert cost_of(full, FWD + VPP).saturated is True
     assert cost_of(named(full, "vpp", saturated=None), FWD + VPP).saturated is None

@@ -192,8 +192,8 @@ def test_a_restarted_function_is_compared_with_its_predecessor_of_unique_name() 
     kept = Baselines(0, (base_of(),))
     assert baseline_of(kept, again, [rows[0], again]) == base_of()
     assert baseline_of(kept, again, [*rows, again]) is None, "the one that was is still there"
-    twin = replace(again, key="6001:9", pid=6001)
-    assert baseline_of(kept, again, [again, twin]) is None
+    duplicate = replace(again, key="6001:9", pid=6001)
+    assert baseline_of(kept, again, [again, duplicate]) is None
     twice = Baselines(0, (base_of(), base_of(key="5152:1", pid=5152)))
     assert baseline_of(twice, again, [again]) is None
     assert baseline_of(kept, replace(again, name="other"), [again]) is None

@@ -42,7 +42,7 @@ def fleet(
 
 
 def rows(result: HostsComparison) -> dict[str, HostsRow]:
-    (report,) = result.parts
+    (report,) = result.reports
     return {row.result.metric.id: row for row in report.rows}
 
 
@@ -62,7 +62,7 @@ def test_a_change_of_all_hosts_is_detected_with_its_size() -> None:
     assert {words[name] for name in ("packets_per_s", "drop_packets_per_s", "ipp")} == {
         "no difference"
     }
-    assert result.parts[0].word == "better" and "CPP -10." in result.parts[0].why
+    assert result.reports[0].word == "better" and "CPP -10." in result.reports[0].why
 
 
 def test_five_hosts_give_no_answer_and_six_a_single_one() -> None:
@@ -110,7 +110,7 @@ def test_hosts_that_change_in_both_directions_are_no_difference() -> None:
 def test_hosts_that_changed_by_themselves_are_in_the_heading() -> None:
     result = compare_hosts(fleet([0, 0, 0, 0, 0.1, 0.1, 0.1]))
     assert rows(result)["cpp"].result.word == "no difference"
-    (report,) = result.parts
+    (report,) = result.reports
     assert (report.word, report.why) == (
         "inconclusive", "3 of 7 hosts worse: edge-4, edge-5, edge-6",
     )  # fmt: skip
@@ -131,9 +131,9 @@ def test_other_losses_that_rise_as_packets_do_are_no_fault() -> None:
 
     for new, words in (((1.2, 1.2), ("more", "better")), ((1.2, 3), ("worse", "inconclusive"))):
         result = hosts((1, 1), new)
-        assert (rows(result)["error_drops_per_s"].result.word, result.parts[0].word) == words
+        assert (rows(result)["error_drops_per_s"].result.word, result.reports[0].word) == words
     back = hosts((1.2, 1.2), (1, 1))
-    assert (rows(back)["error_drops_per_s"].result.word, back.parts[0].word) == ("less", "worse")
+    assert (rows(back)["error_drops_per_s"].result.word, back.reports[0].word) == ("less", "worse")
 
 
 def test_the_heading_has_the_reason_of_most_numbers() -> None:
@@ -141,14 +141,14 @@ def test_the_heading_has_the_reason_of_most_numbers() -> None:
     for number in range(8):
         a, b = (interval(few, seed=10 * number + at) for at in range(2))
         for item in (a, b):
-            values = item.things[NF].values
+            values = item.entities[NF].values
             for name in values:
                 values[name] = values[name][:9]
         pairs.append(HostPair(f"edge-{number}", comparison(a, b, zero_losses=True)))
     result = compare_hosts(pairs)
     assert rows(result)["cpp"].result.code == "empty_polls"
     assert rows(result)["packets_per_s"].result.code == "few_samples"
-    assert result.parts[0].word == "too few samples"
+    assert result.reports[0].word == "too few samples"
 
 
 def test_hosts_against_are_named() -> None:
@@ -215,19 +215,19 @@ def test_entities_of_one_side_and_numbers_without_samples_have_a_reason() -> Non
     none = Missing(Reason.PERMISSION, "run as root")
     sides = [interval(nf(10, 200, saturated=FULL), seed=at) for at in (1, 2)]
     for side in sides:
-        side.things[NF].values["cpp"] = array("d", [np.nan] * 60)
-        side.things[NF].why["cpp"] = none
+        side.entities[NF].values["cpp"] = array("d", [np.nan] * 60)
+        side.entities[NF].why["cpp"] = none
     pairs.append(HostPair("edge-6", comparison(sides[0], sides[1], zero_losses=True)))
     gone = interval(nf(10, 200, saturated=FULL), seed=3), Interval()
     pairs.append(HostPair("edge-7", comparison(gone[0], gone[1], zero_losses=True)))
     result = compare_hosts(pairs)
     assert result.hosts == tuple(f"edge-{number}" for number in range(8))
-    assert [(item.host, item.code) for item in result.parts[0].left_out] == [
+    assert [(item.host, item.code) for item in result.reports[0].left_out] == [
         ("edge-7", "only_before")
     ]
     left_out = rows(result)["cpp"].left_out
     assert [tuple(item) for item in left_out] == [("edge-6", "run as root", "no_number")]
-    assert compare_hosts([]).parts == ()
+    assert compare_hosts([]).reports == ()
 
 
 def test_a_network_function_that_no_host_has_on_both_sides_is_reported() -> None:
@@ -239,12 +239,12 @@ def test_a_network_function_that_no_host_has_on_both_sides_is_reported() -> None
                  for item in (NF, new)]  # fmt: skip
         pairs.append(HostPair(f"edge-{number}", comparison(sides[0], sides[1], zero_losses=True)))
     result = compare_hosts(pairs)
-    assert [(item.entity, item.rows, item.word) for item in result.parts] == [
+    assert [(item.entity, item.rows, item.word) for item in result.reports] == [
         (NF, (), "no number"), (new, (), "no number"),
     ]  # fmt: skip
-    codes = [{item.code for item in report.left_out} for report in result.parts]
+    codes = [{item.code for item in report.left_out} for report in result.reports]
     assert codes == [{"only_before"}, {"only_after"}]
-    assert [len(report.left_out) for report in result.parts] == [7, 7] and result.tested == 0
+    assert [len(report.left_out) for report in result.reports] == [7, 7] and result.tested == 0
 
 
 def test_losses_of_hosts_that_are_all_left_out_have_a_reason() -> None:
@@ -319,13 +319,13 @@ def loaded_pair(number: int, more: float, *, saturated: float, **after: float) -
 @pytest.mark.parametrize("more", [0.018, -0.018])
 def test_a_load_that_moved_on_all_hosts_by_less_than_one_of_them_shows(more: float) -> None:
     pairs = [loaded_pair(number, more, saturated=IDLE) for number in range(12)]
-    assert sum(not pair.comparison.parts[0].load_moved for pair in pairs) >= 8
+    assert sum(not pair.comparison.reports[0].load_moved for pair in pairs) >= 8
     result = compare_hosts(pairs)
     of_metric = rows(result)
     word = "more" if more > 0 else "less"
     assert of_metric["packets_per_s"].result.word == word, "packets follow what is offered"
     assert {item.code for item in of_metric["busy_cpp"].left_out} == {"load_moved"}
-    assert result.parts[0].word == "inconclusive" and "load moved" in result.parts[0].why
+    assert result.reports[0].word == "inconclusive" and "load moved" in result.reports[0].why
     # Lost packets follow the load too.
     lossy = [loaded_pair(number, more, saturated=IDLE, drop_packets_per_s=5e4)
              for number in range(12)]  # fmt: skip
@@ -341,13 +341,13 @@ def test_traffic_of_packages_is_neutral_where_the_load_of_hosts_moved() -> None:
             nfs = nf((10 + number) * (1 + more), 200, saturated=IDLE)
             own = interval(nfs, seed=900 + 2 * number + at, noise_ratio=0.06)
             ratio = {name: value * (1 + at) for name, value in hits.items()}
-            own.things |= interval(ratio, seed=number, value=package).things
+            own.entities |= interval(ratio, seed=number, value=package).entities
             sides.append(own)
         pairs.append(
             HostPair(f"edge-{number:02}", comparison(sides[0], sides[1], zero_losses=True))
         )
-    kept = [pair for pair in pairs if not pair.comparison.parts[0].load_moved]
-    report = compare_hosts(kept).parts[1]
+    kept = [pair for pair in pairs if not pair.comparison.reports[0].load_moved]
+    report = compare_hosts(kept).reports[1]
     row = next(row for row in report.rows if row.result.metric.id == "pcie.ddio_hit_ratio")
     assert (len(row.changes), row.result.word) == (len(kept), "more") and len(kept) >= 8
 
@@ -359,7 +359,7 @@ def test_more_packets_are_a_merit_only_if_they_cost_less_or_fewer_are_lost() -> 
         for number in range(10)
     ])  # fmt: skip
     assert rows(plain)["packets_per_s"].result.word == "more"
-    assert plain.parts[0].word == "no difference"
+    assert plain.reports[0].word == "no difference"
     for lost, cost in ((0.0, 190), (4e5, 200)):
         result = compare_hosts([
             pair(number, nf(10 + number, 200, saturated=FULL, drop_packets_per_s=lost),
@@ -367,7 +367,7 @@ def test_more_packets_are_a_merit_only_if_they_cost_less_or_fewer_are_lost() -> 
             for number in range(10)
         ])  # fmt: skip
         offered = rows(result)["packets_per_s"]
-        assert (offered.result.word, result.parts[0].word) == (
+        assert (offered.result.word, result.reports[0].word) == (
             ("better", "better") if cost < 200 else ("more", "no difference")
         )  # a moved load leaves drops out
 
@@ -383,14 +383,16 @@ def test_clocks_of_several_frequencies_are_stated() -> None:
 
     tsc, core = CLOCKS.index("tsc"), CLOCKS.index("core")
     same = pairs(tsc, 2.2949e9, range(3)) + pairs(tsc, 2.2951e9, range(3, 8))
-    assert compare_hosts(same).parts[0].notes == ()
+    assert compare_hosts(same).reports[0].notes == ()
     assert (
-        compare_hosts(pairs(core, 2.1e9, range(4)) + pairs(core, 2.3e9, range(4, 8))).parts[0].notes
+        compare_hosts(pairs(core, 2.1e9, range(4)) + pairs(core, 2.3e9, range(4, 8)))
+        .reports[0]
+        .notes
         == ()
     ), "core cycles are alike"
     for others in (pairs(tsc, 2.1e9, range(8, 10)), pairs(core, 2.3e9, range(8, 10))):
         result = compare_hosts([*same, *others])
-        (note,) = result.parts[0].notes
+        (note,) = result.reports[0].notes
         assert "on 8 hosts" in note and "on 2 hosts" in note
         assert rows(result)["cpp"].result.word == "better", "each host has one clock"
 
@@ -399,7 +401,7 @@ def test_one_host_is_one_host() -> None:
     why = rows(compare_hosts(fleet([-0.1] * 5)))["cpp"].result.why
     assert "1 more host" in why and "1 more hosts" not in why
     sides = [interval(nf(10, 200, saturated=FULL), seed=at) for at in (1, 2)]
-    sides[0].things[NF].values["cpp"] = array("d", [200.0] + [np.nan] * 59)
+    sides[0].entities[NF].values["cpp"] = array("d", [200.0] + [np.nan] * 59)
     alone = HostPair("edge-0", comparison(sides[0], sides[1], zero_losses=True))
     (left_out,) = rows(compare_hosts([alone]))["cpp"].left_out
     assert left_out.why.startswith("1 sample,")
@@ -502,7 +504,7 @@ def test_a_load_moves_from_one_percent_on(more: float) -> None:
         a, b = (interval(nf(mpps, cpp, saturated=IDLE), seed=number, noise_ratio=0.06)
                 for mpps, cpp in zip(loads, (200, 180), strict=True))  # fmt: skip
         pairs.append(HostPair(f"edge-{number:02}", comparison(a, b, zero_losses=True)))
-    assert not any(pair.comparison.parts[0].load_moved for pair in pairs)
+    assert not any(pair.comparison.reports[0].load_moved for pair in pairs)
     busy = rows(compare_hosts(pairs))["busy_cpp"]
     assert busy.result.word == ("inconclusive" if abs(more) > 0.01 else "better")
 
@@ -522,13 +524,13 @@ def test_one_load_of_many_network_functions_may_be_chance() -> None:
                 for at, mpps in enumerate((10.0, 10.0 * (1 + more * (1 + number / 100)))):
                     own = interval(nf(mpps, 200 - 20 * at, saturated=IDLE), seed=number,
                                    value=entity, noise_ratio=0.06)  # fmt: skip
-                    sides[at].things |= own.things
+                    sides[at].entities |= own.entities
             compared = comparison(sides[0], sides[1], zero_losses=True)
             result.append(HostPair(f"edge-{number:02}", compared))
         return result
 
     for chosen, code in ((entities[:1], {"load_moved"}), (entities, set[str]())):
-        report = compare_hosts(pairs(chosen)).parts[0]
+        report = compare_hosts(pairs(chosen)).reports[0]
         busy = next(row for row in report.rows if row.result.metric.id == "busy_cpp")
         assert {item.code for item in busy.left_out} == code
 
@@ -545,11 +547,11 @@ def test_a_metric_is_good_or_bad_only_where_it_is_on_all_hosts() -> None:
                 mpps = 13.0 if at and number in moved else 10.0
                 own = interval(nf(mpps, 200, saturated=IDLE), seed=number, noise_ratio=0)
                 ratio = {"pcie.ddio_hit_ratio": 0.5 + 0.2 * at}
-                own.things |= interval(ratio, seed=number, value=package, noise_ratio=0).things
+                own.entities |= interval(ratio, seed=number, value=package, noise_ratio=0).entities
                 sides.append(own)
             compared = comparison(sides[0], sides[1], zero_losses=True)
             pairs.append(HostPair(f"edge-{number:02}", compared))
-        report = compare_hosts(pairs).parts[1]
+        report = compare_hosts(pairs).reports[1]
         (row,) = (row for row in report.rows if row.result.metric.id == "pcie.ddio_hit_ratio")
         assert len(row.changes) == 12
         return row.result.word

@@ -175,11 +175,11 @@ def test_the_first_frame_only_begins_and_the_rest_counts() -> None:
     results = Interval()
     for tick in range(1, 6):
         results.take(aged(tick, 0.1))
-    assert (results.ticks, len(results.things[FWD].of("packets_per_s"))) == (5, 4)
+    assert (results.ticks, len(results.entities[FWD].of("packets_per_s"))) == (5, 4)
     readings = [nf.readings["cpp"] for tick in range(2, 6) for nf in aged(tick, 0.1).nfs[:1]]
-    assert results.things[FWD].of("cpp").tolist() == readings
+    assert results.entities[FWD].of("cpp").tolist() == readings
     # Of a kind that is no source here all frames count.
-    assert len(results.things[VPP].of("cpp")) == 4
+    assert len(results.entities[VPP].of("cpp")) == 4
     assert (results.last_ns - results.first_ns) == 4_000_000_000
 
 
@@ -189,11 +189,11 @@ def test_what_is_shown_again_is_not_counted_again() -> None:
     for tick in range(2, 11):
         results.take(aged(tick, float((tick + 1) % 3)))
     # Read at 2, 5 and 8: the first of these counts what was before.
-    assert len(results.things[FWD].of("packets_per_s")) == 2
+    assert len(results.entities[FWD].of("packets_per_s")) == 2
     silent = Interval()
     for tick in range(1, 5):
         silent.take(aged(tick, None))
-    assert FWD not in silent.things and VPP in silent.things
+    assert FWD not in silent.entities and VPP in silent.entities
 
 
 def test_a_source_that_was_read_before_the_interval_counts_from_its_next_reading() -> None:
@@ -201,7 +201,7 @@ def test_a_source_that_was_read_before_the_interval_counts_from_its_next_reading
     for tick in range(4, 12):
         results.take(aged(tick, float((tick + 1) % 3)))
     # Read at 2, 5, 8 and 11: what 5 tells began at 2.
-    assert len(results.things[FWD].of("packets_per_s")) == 2
+    assert len(results.entities[FWD].of("packets_per_s")) == 2
 
 
 def test_a_number_counts_only_where_what_it_rests_on_is_new() -> None:
@@ -215,7 +215,7 @@ def test_a_number_counts_only_where_what_it_rests_on_is_new() -> None:
         late = replace(base.sources["perf"], age_s=0.0 if tick != 7 else 1.0)
         sources = {**base.sources, "pcm": server, "perf": late}
         seen.take(replace(base, cpus=reports, sources=sources))
-    series = seen.things[FWD]
+    series = seen.entities[FWD]
     known = {name: int(np.isfinite(series.of(name)).sum()) for name in series.values}
     assert (known["packets_per_s"], known["ipc"], known["cpp"]) == (11, 3, 10)
     assert len({len(value) for value in series.values.values()}) == 1, "they stay side by side"
@@ -228,7 +228,7 @@ def test_the_kernel_s_own_packets_are_counted_by_another_source_than_its_cpu_tim
         netdev = replace(base.sources["dpdk"], age_s=float(tick % 3))
         kernel = replace(base.nfs[0], kind="kernel")
         seen.take(replace(base, nfs=(kernel,), sources={**base.sources, "netdev": netdev}))
-    assert len(seen.things[Entity("nf", "fwd", "kernel")].of("packets_per_s")) == 2
+    assert len(seen.entities[Entity("nf", "fwd", "kernel")].of("packets_per_s")) == 2
 
 
 def test_a_session_behind_another_begins_anew() -> None:
@@ -237,16 +237,16 @@ def test_a_session_behind_another_begins_anew() -> None:
         seen.take(aged(tick, 0.1))
     assert seen.ticks == 11
     # The first of either only begins.
-    assert len(seen.things[FWD].of("packets_per_s")) == 5 + 4
+    assert len(seen.entities[FWD].of("packets_per_s")) == 5 + 4
 
 
 def test_two_of_one_name_are_distinguished_by_their_cpus() -> None:
     results = Interval()
     for tick in range(1, 4):
         base = aged(tick, 0.1)
-        twin = replace(base.nfs[0], key="other", cpus=base.nfs[1].cpus)
-        results.take(replace(base, nfs=(base.nfs[0], twin)))
-    assert set(results.things) == {
+        duplicate = replace(base.nfs[0], key="other", cpus=base.nfs[1].cpus)
+        results.take(replace(base, nfs=(base.nfs[0], duplicate)))
+    assert set(results.entities) == {
         Entity("nf", "fwd", "dpdk, CPUs 1-2"),
         Entity("nf", "fwd", "dpdk, CPUs 3"),
     }

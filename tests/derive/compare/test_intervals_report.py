@@ -59,7 +59,7 @@ def nf(mpps: float, cpp: float, *, saturated: float, **more: float) -> dict[str,
 
 
 def only(a: Interval, b: Interval) -> tuple[EntityReport, dict[str, Compared]]:
-    (component,) = comparison(a, b).parts
+    (component,) = comparison(a, b).reports
     return component, {row.result.metric.id: row.result for row in component.rows}
 
 
@@ -113,7 +113,7 @@ def test_other_losses_are_judged_per_packet() -> None:
 def test_losses_in_few_samples_are_stated() -> None:
     a, b = (interval(nf(10, 200, saturated=1), seed=seed) for seed in (1, 2))
     assert only(a, b)[0].notes == ()
-    b.things[NF].values["drop_packets_per_s"][:29] = array("d", [5e4] * 29)
+    b.entities[NF].values["drop_packets_per_s"][:29] = array("d", [5e4] * 29)
     component, rows = only(a, b)
     assert rows["drop_packets_per_s"].after == 0
     assert component.notes == (
@@ -145,14 +145,14 @@ def test_with_idle_polls_only_the_cost_of_work_is_compared(snapshot: SnapshotAss
     assert rows["cpp"].why == snapshot
     # Nor where a sample now and then says so.
     now_and_then = interval(nf(10, 220, saturated=np.nan), seed=2)
-    reports = now_and_then.things[NF].of("saturated")
+    reports = now_and_then.entities[NF].of("saturated")
     reports[::50] = 1.0
-    now_and_then.things[NF].values["saturated"] = array("d", reports)
+    now_and_then.entities[NF].values["saturated"] = array("d", reports)
     _, rows = only(interval(unknown, seed=1), now_and_then)
     assert rows["cpp"].why == snapshot
 
 
-def test_a_bound_tells_in_one_direction() -> None:
+def test_a_bound_reports_in_one_direction() -> None:
     free, full = nf(10, 200, saturated=0), nf(10, 220, saturated=1)
     _, rows = only(interval(free, seed=1), interval(full, seed=2))
     assert rows["cpp"].word == "worse" and rows["ipc"].word == "inconclusive"
@@ -177,7 +177,7 @@ def test_cycles_of_two_clocks_are_not_compared(snapshot: SnapshotAssertion) -> N
     _, rows = only(interval(tsc, seed=1), interval(nf(10, 100, saturated=1), seed=2))
     assert (rows["cpp"].word, rows["cpp"].why) == snapshot
     a, b = interval(nf(10, 200, saturated=1), seed=1), interval(nf(10, 200, saturated=1), seed=2)
-    a.things[NF].add(tsc)
+    a.entities[NF].add(tsc)
     component, rows = only(a, b)
     assert rows["cpp"].n_before == 60 and rows["packets_per_s"].n_before == 61
     assert component.notes == snapshot
@@ -186,7 +186,7 @@ def test_cycles_of_two_clocks_are_not_compared(snapshot: SnapshotAssertion) -> N
 def test_cycles_estimated_by_run_time_are_compared_with_those_of_their_clock() -> None:
     full = nf(10, 200, saturated=1)
     read = interval(full, seed=1)
-    for series in read.things.values():  # every other sample is an estimate
+    for series in read.entities.values():  # every other sample is an estimate
         clocks = series.of("clock")
         clocks[::2] = CLOCKS.index("core_by_run")
         series.values["clock"] = array("d", clocks)
@@ -200,9 +200,9 @@ def test_cycles_estimated_by_run_time_are_compared_with_those_of_their_clock() -
 def test_restarted_functions_and_unique_names(snapshot: SnapshotAssertion) -> None:
     full = nf(10, 200, saturated=1)
     a, b = interval(full, seed=1, keys=("one", "two")), interval(full, seed=2)
-    b.things[Entity("class", "x", "L3 0")] = b.things[NF]
+    b.entities[Entity("class", "x", "L3 0")] = b.entities[NF]
     results = comparison(a, b)
-    assert results.parts[0].notes == snapshot
+    assert results.reports[0].notes == snapshot
     assert (results.only_a, results.only_b) == ((), (Entity("class", "x", "L3 0"),))
 
 
@@ -215,9 +215,9 @@ def test_packages_and_classes_are_better_only_under_the_same_load() -> None:
     _, rows = only(a, b)
     assert rows["pcie.ddio_hit_ratio"].word == "better"
     assert rows["memory.read_bytes_per_s"].word == "no difference"
-    a.things[NF] = interval(nf(10, 200, saturated=0), seed=3).things[NF]
-    b.things[NF] = interval(nf(12, 166, saturated=0), seed=4).things[NF]
-    package = comparison(a, b).parts[-1]
+    a.entities[NF] = interval(nf(10, 200, saturated=0), seed=3).entities[NF]
+    b.entities[NF] = interval(nf(12, 166, saturated=0), seed=4).entities[NF]
+    package = comparison(a, b).reports[-1]
     words = {row.result.metric.id: row.result.word for row in package.rows}
     assert package.entity == PACKAGE and words["pcie.ddio_hit_ratio"] == "more"
     used = Entity("class", "vpp", "L3 0")

@@ -133,9 +133,9 @@ def test_noise_that_is_observed_every_tick_is_hardly_ever_a_difference() -> None
             noise[at] += 0.95 * noise[at - 1]
         values = 100 + 5 * noise
         before, after = steady(values[:SPAN_S]), values[SPAN_S:]
-        looks = (compared(cpp, before, after[:count], WHY, over=count == SPAN_S)
+        results = (compared(cpp, before, after[:count], WHY, over=count == SPAN_S)
                  for count in range(LEAST_SAMPLES, SPAN_S + 1, 5))  # fmt: skip
-        wrong += any(look.word in ("better", "worse") for look in looks)
+        wrong += any(result.word in ("better", "worse") for result in results)
     assert wrong == 0
 
 

@@ -45,7 +45,7 @@ def test_from_the_least_number_on_separated_samples_are_detected(
     assert result[least - 8] < 0.85 and result[least] > 0.93 and result[least + 5] > 0.97
 
 
-def test_persistence_asks_for_more_and_one_long_side_makes_up_for_little() -> None:
+def test_persistence_needs_more_and_one_long_side_makes_up_for_little() -> None:
     evens = [lacking_samples(0, 0, r, SURE_Z)[0] for r in (0.0, 0.3, 0.5, 0.7)]
     assert evens == [23, 36, 52, 91]
     assert lacking_samples(23, 23, 0.0, SURE_Z) == (0, 0)

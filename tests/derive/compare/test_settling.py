@@ -68,7 +68,7 @@ def test_the_time_of_taking_it_back_ends_the_samples() -> None:
     assert ended.span_s == pytest.approx(40 - ended.left_out_s, abs=1)
     assert row.n_after == int(ended.span_s)
     earlier = verdict_of(story.history.window(story.last(110)), at_tick(60), ("vpp",), term)
-    assert [item.word for item in earlier.parts] == [item.word for item in ended.parts]
+    assert [item.word for item in earlier.sections] == [item.word for item in ended.sections]
     stands = verdict_of(window, at_tick(60), ("vpp",))
     assert stands.taken_back_s is None and stands.span_s == SPAN_S
 
@@ -78,7 +78,7 @@ def test_a_change_that_is_taken_back_before_it_settled_has_no_verdict() -> None:
     window = story.history.window(story.last(200))
     ended = verdict_of(window, at_tick(60), ("vpp",), Term(taken_back_ns=at_tick(62)))
     assert ended.over and not ended.settled
-    assert {row.n_after for item in ended.parts for row in item.rows} == {0}
+    assert {row.n_after for item in ended.sections for row in item.rows} == {0}
 
 
 def test_the_window_is_as_long_as_the_guard_waits() -> None:

@@ -46,12 +46,12 @@ def test_a_class_that_got_more_cache_costs_less_a_packet(
 
 
 def test_what_overlaps_stands_behind_what_was_changed(cheaper: Verdict) -> None:
-    names = [(item.kind, item.name, item.changed) for item in cheaper.parts]
+    names = [(item.kind, item.name, item.changed) for item in cheaper.sections]
     assert names == [("class", "vpp", True), ("nf", "fwd", True),
                      ("class", "ovs", False), ("nf", "vpp", False)]  # fmt: skip
     assert component(cheaper, "vpp").word == "no difference"
     assert word(cheaper, "vpp", "cpp").startswith("inconclusive"), "it is not busy all the time"
-    assert ROOT not in [item.name for item in cheaper.parts], "it has no way in common with them"
+    assert ROOT not in [item.name for item in cheaper.sections], "it has no way in common with them"
 
 
 def test_the_time_in_which_occupancy_settles_is_left_out(cheaper: Verdict) -> None:
@@ -61,14 +61,14 @@ def test_the_time_in_which_occupancy_settles_is_left_out(cheaper: Verdict) -> No
     early = Story(shown=cost(CHEAPER)).verdict(66)
     assert not early.settled and early.left_out_s == pytest.approx(6, abs=0.2)
     assert component(early, "fwd").word == "settling"
-    assert [row.n_after for item in early.parts for row in item.rows if row.n_after] == []
+    assert [row.n_after for item in early.sections for row in item.rows if row.n_after] == []
 
 
 def test_it_becomes_final(cheaper: Verdict) -> None:
     story = Story(shown=cost(CHEAPER))
     later, last = story.verdict(230), story.verdict(300)
     assert later.over and not cheaper.over
-    assert later.parts == last.parts
+    assert later.sections == last.sections
     row = next(row for row in component(last, "fwd").rows if row.metric.id == "cpp")
     assert SPAN_S - 2 <= row.n_after <= SPAN_S
 
@@ -182,7 +182,9 @@ def test_a_core_that_drops_once_is_not_known_to_be_busy_all_the_time(
     assert rows["cpp"].why == snapshot
 
 
-def test_a_network_function_that_tells_too_little_says_why(snapshot: SnapshotAssertion) -> None:
+def test_a_network_function_that_reports_too_little_reports_why(
+    snapshot: SnapshotAssertion,
+) -> None:
     def silent(one: Frame) -> Frame:
         bare = {"cpp": WHY, "busy_cpp": WHY}
         return replace(
@@ -206,7 +208,7 @@ def test_too_few_samples_before() -> None:
     assert component(verdict, "fwd").word == "too few samples"
 
 
-def test_misses_by_packet_where_every_core_tells() -> None:
+def test_misses_by_packet_where_every_core_reports() -> None:
     story = Story(shown=cost(CHEAPER))
     last = None
     again = Story()
@@ -289,7 +291,7 @@ def test_cpus_that_move_are_about_both_classes_and_the_cache_next_to_them() -> N
     last = together(frame.noticed)[-1]
     result = verdict_of(story.history.window(frame), last.at_ns, groups_in(last.changes))
     assert result.groups == (ROOT, "vpp")
-    assert [item.name for item in result.parts if item.kind == "class"] == [ROOT, "vpp", "ovs"]
+    assert [item.name for item in result.sections if item.kind == "class"] == [ROOT, "vpp", "ovs"]
 
 
 def test_ways_of_io_are_about_every_class_in_use() -> None:
@@ -302,4 +304,4 @@ def test_ways_of_io_are_about_every_class_in_use() -> None:
     last = together(frame.noticed)[-1]
     result = verdict_of(story.history.window(frame), last.at_ns, groups_in(last.changes))
     assert set(result.groups) == {"ovs", ROOT, "vpp"}
-    assert {item.name for item in result.parts if item.kind == "nf"} >= {"vpp"}
+    assert {item.name for item in result.sections if item.kind == "nf"} >= {"vpp"}

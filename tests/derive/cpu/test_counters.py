@@ -97,7 +97,7 @@ def test_a_time_stamp_counter_that_stands_still_has_no_frequency() -> None:
     assert reason(tsc_hz(rated)) is Reason.ERROR
 
 
-def test_absent_events_and_offline_cpus_say_so() -> None:
+def test_absent_events_and_offline_cpus_report_it() -> None:
     _, rated = rates_of(tsc_only({0: 0, 1: 0}, enabled_ns=0), tsc_only({0: 2_600}, enabled_ns=S))
     assert rated.rate("cycles")[0] == ONLY_TSC["cycles"]
     assert rated.rate("tsc")[0] == 2_600.0
@@ -106,7 +106,7 @@ def test_absent_events_and_offline_cpus_say_so() -> None:
     assert reason(rated.rate("llc_misses")[0]) is Reason.SOURCE
 
 
-def test_a_source_that_fails_forgets_and_says_why() -> None:
+def test_a_source_that_fails_forgets_and_reports_why() -> None:
     denied = Missing(Reason.PERMISSION, "perf_event_paranoid is 2")
     _, failed, warming = rates_of(
         tsc_only({0: 0}, enabled_ns=S), denied, tsc_only({0: 10**12}, enabled_ns=9 * S)

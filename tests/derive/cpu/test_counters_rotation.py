@@ -206,7 +206,7 @@ def test_a_turn_that_another_program_keeps_off_is_taken_in_the_end() -> None:
     assert why(result[-1], "own_2") == NEVER_RAN
 
 
-def test_a_turn_that_was_given_up_says_why_at_once() -> None:
+def test_a_turn_that_was_given_up_reports_why_at_once() -> None:
     rotation = started(1, 2)
     rotation.tick(1)
     rotation.reasons[0, 3:] = Reason.TAKEN

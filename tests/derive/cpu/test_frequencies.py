@@ -87,7 +87,7 @@ def test_no_base_frequency_has_its_reason(driver: str, printed: str) -> None:
     assert state.columns["min_frequency_hz"][0] == 0.8e9
 
 
-def test_cpus_without_a_policy_and_offline_ones_say_so() -> None:
+def test_cpus_without_a_policy_and_offline_ones_report_it() -> None:
     here = topology(4)
     off = replace(here, cpus=(*here.cpus[:3], replace(here.cpus[3], online=False)))
     state = stepped(table(row(0), row(1)), off)
@@ -96,7 +96,7 @@ def test_cpus_without_a_policy_and_offline_ones_say_so() -> None:
         assert isinstance(reading, Missing) and reading.message == printed
 
 
-def test_a_host_without_cpufreq_says_why_everywhere() -> None:
+def test_a_host_without_cpufreq_reports_why_everywhere() -> None:
     why = Missing(Reason.SOURCE, "no CPU has cpufreq here")
     state = stepped(why)
     assert state.columns["base_frequency_hz"][2] == why
@@ -104,7 +104,7 @@ def test_a_host_without_cpufreq_says_why_everywhere() -> None:
     assert stepped(None).settings[0].priority != why
 
 
-def test_an_older_recording_s_topology_tells_base_frequencies() -> None:
+def test_an_older_recording_s_topology_reports_base_frequencies() -> None:
     here = topology(4)
     two = tuple(
         replace(info, base_frequency_hz=2.7e9 if info.cpu == 1 else 2.1e9) for info in here.cpus

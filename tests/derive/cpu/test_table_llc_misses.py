@@ -62,7 +62,7 @@ def test_another_s_packets_are_not_those_that_missed(other: tuple[object, ...]) 
     assert shown == AWAITING_TURN
 
 
-def test_after_a_tick_without_packets_the_next_turn_tells() -> None:
+def test_after_a_tick_without_packets_the_next_turn_reports() -> None:
     state, shown = step(MissState(), rates(500.0, 0), 0.0)
     assert isinstance(shown, Missing) and shown.reason is Reason.IDLE
     state, shown = step(state, rates(500.0, 1), 1000.0)

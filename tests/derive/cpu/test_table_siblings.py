@@ -57,7 +57,7 @@ def test_clocks_of_the_core_are_taken_where_they_are_counted() -> None:
     assert readings(TWO_CORES, BUSY, 0, cycles_any=any_thread, **events)[2] == 1.5
 
 
-def test_a_thread_without_a_number_leaves_none_and_says_why() -> None:
+def test_a_thread_without_a_number_leaves_none_and_reports_why() -> None:
     quiet = Missing(Reason.SOURCE, "listed in --quiet-cpus")
     cycles = from_readings({0: 200.0, 1: 1.0, 3: 1.0}, 4, quiet)
     instructions = from_readings({0: 300.0, 1: 1.0, 2: quiet, 3: 1.0}, 4, NOT_COUNTED)

@@ -345,4 +345,4 @@ def _levels(
         )
         busy_cpp = work / packets
         result[nf.key] = Levels(packets + missed, busy_cpp, tsc / busy_cpp, cycles)
-    return result, float(level[classes.places.index(plan.group), 0])
+    return result, float(level[classes.paths.index(plan.group), 0])

@@ -52,17 +52,17 @@ def with_package(frame: Frame, **readings: Reading) -> Frame:
 
 
 def at(measured: Measured, where: str) -> Reading:
-    places = [key.subject.where for key in measured.keys]
-    return measured.values[places.index(where)]
+    subjects = [key.subject.where for key in measured.keys]
+    return measured.values[subjects.index(where)]
 
 
 def test_a_core_is_its_polling_threads_together() -> None:
     result = core_ipc(seen(healthy()))
-    wheres = [key.subject.where for key in result.keys]
-    assert wheres == ["cpu 1,23", "cpu 2,24", "cpu 3,25", "cpu 4,26", "cpu 12", "cpu 13,35",
+    subjects = [key.subject.where for key in result.keys]
+    assert subjects == ["cpu 1,23", "cpu 2,24", "cpu 3,25", "cpu 4,26", "cpu 12", "cpu 13,35",
                       "cpu 14,36"]  # fmt: skip
     assert at(result, "cpu 1,23") == pytest.approx(2.72, abs=0.05), "0.9 of 2.77, and empty polls"
-    nfs = dict(zip(wheres, result.words["nf"], strict=True))
+    nfs = dict(zip(subjects, result.words["nf"], strict=True))
     assert nfs["cpu 12"] == "loop/testpmd"
 
 

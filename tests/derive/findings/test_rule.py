@@ -88,7 +88,7 @@ def test_nf_memory_has_table_6_and_no_cause(snapshot: SnapshotAssertion) -> None
     assert round(most) < rule("nf-memory").limit / 2 < round(most) + 2
 
 
-def test_bad_speculation_has_the_paper_s_limit_and_says_what_it_is_of() -> None:
+def test_bad_speculation_has_the_paper_s_limit_and_reports_what_it_is_of() -> None:
     result = rule("bad-speculation")
     assert result.limit == 0.05 and result.own == ""
     assert "6.3.1" in result.source and "5 %" in result.source and "mispredict" in result.source
@@ -101,7 +101,7 @@ def test_bad_speculation_has_the_paper_s_limit_and_says_what_it_is_of() -> None:
     assert (min(clears), max(clears)) == (0.0, 0.008) and "0.0 to 0.8 %" in result.note
 
 
-def test_partial_writes_says_what_is_measured_and_what_is_a_bound() -> None:
+def test_partial_writes_reports_what_is_measured_and_what_is_a_bound() -> None:
     # Figure 24, millions of requests a second; Table 7's writes a packet, one of them the frame.
     rfo, itom = 8.587, 33.0
     writes = measured("per_packet.pcie_writes", cores=4)["ovs"]
@@ -161,7 +161,7 @@ def _low(row: PaperRow) -> bool:
     )
 
 
-def test_low_priority_core_says_where_the_talk_has_vpp() -> None:
+def test_low_priority_core_reports_where_the_talk_has_vpp() -> None:
     result = rule("low-priority-core")
     assert "VPP" in result.source and "low-priority" in result.source
     assert {2.7, 2.1} <= {*numbers(result.source)} and "choice" in result.note

@@ -33,8 +33,8 @@ def load(**recent: RecentRates) -> RuledOut:
     now = frame_with(one)
     nfs = []
     for key, item in by_key.items():
-        arriving: Reading = item.points[-1].arriving if item.points else NAN
-        arriving = Missing(Reason.STALE) if math.isnan(arriving) else arriving
+        number = item.points[-1].arriving if item.points else NAN
+        arriving: Reading = Missing(Reason.STALE) if math.isnan(number) else number
         readings = {**now.nfs[0].readings, **nic_drops(0.0), "rx_packets_per_s": arriving}
         nfs.append(replace(now.nfs[0], key=key, readings=readings))
     return ruled_out(FindingInputs(replace(now, nfs=tuple(nfs)), {}, (), by_key), one, BEGAN_NS)[0]

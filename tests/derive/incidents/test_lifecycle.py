@@ -326,8 +326,9 @@ def test_values_before_are_not_those_that_the_incident_before_left() -> None:
     fold = Fold()
     for _ in range(60):
         fold.tick(tx_packets_per_s=10e6)
+    [first] = fold.tick(since(DROPS, 60), drops=5.0, tx_packets_per_s=5e6).active
     for _ in range(20):
-        [first] = fold.tick(since(DROPS, 60), drops=5.0, tx_packets_per_s=5e6).active
+        fold.tick(since(DROPS, 60), drops=5.0, tx_packets_per_s=5e6)
     for _ in range(20):
         fold.tick(tx_packets_per_s=8e6)
     [second] = fold.tick(since(DROPS, 100), drops=5.0, tx_packets_per_s=5e6).active
@@ -418,19 +419,19 @@ def test_a_function_that_is_gone_is_the_worst() -> None:
     assert one.culprit is not None and (one.culprit.key, one.culprit.pid) == ("k", 7)
     left = (rate(0.0, pid=7, tid=7, allowed=(Cpu(1),), program="ovs-vswitchd"),)
     [listed] = Fold().tick(since(finding, 0), gone=(departed,), threads=left).active
-    assert "process 7 ended" not in listed.title
+    assert "process 7" not in listed.title
     [over] = Fold().tick(since(finding, 0), gone=(departed,)).active
-    assert over.title == "process 7 ended"
+    assert "process 7" in over.title
 
 
 def test_two_functions_of_one_name_that_are_gone_are_two_incidents() -> None:
     left = [NfSighting(f"k{pid}", "pmd", pid, "dpdk", WALL_NS, 0) for pid in (11, 22)]
     gone = Finding("gone", "rx_packets_per_s", about("nf pmd"), "pid", 0)
     findings = [since(replace(gone, subject=about("nf pmd", item.key)), 0) for item in left]
-    fold, seen = Fold(), set[tuple[str, int | None]]()
+    fold, output, seen = Fold(), Incidents(), set[tuple[str, int | None]]()
     for _ in range(4):
         output = fold.tick(*findings, gone=tuple(left))
-        seen |= {(item.id, item.culprit and item.culprit.pid) for item in output.active}
+        seen |= {(one.id, one.culprit.pid) for one in output.active if one.culprit is not None}
     assert sorted(pid or 0 for _, pid in seen) == [11, 22] and not output.past
 
 

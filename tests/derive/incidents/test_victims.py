@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.incidents.victims import (
     DropCount,
     before_of,
@@ -47,7 +48,9 @@ def test_drops_before_an_incident_are_those_of_all_points_before_this_tick() -> 
     for number in range(300, 311):
         now = half_second(number, 10e6, drops=1000.0)
         state = step_recent(state, now)
-        earlier = dropped_before(now.nfs, state.rates, START_NS + 150 * SECOND_NS, {}, now)
+        earlier = dropped_before(
+            now.nfs, FindingInputs(now, {}, (), state.rates), START_NS + 150 * SECOND_NS, {}
+        )
         [lag_s] = earlier.lag_s.values()
         counted = 0.0 if isinstance(earlier.total, Missing) else earlier.total
         # Rates of a second each, and what they do not cover.

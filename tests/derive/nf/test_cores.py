@@ -63,7 +63,9 @@ def test_imbalance_is_the_busiest_by_the_mean_less_one(cores: list[NfCore], rati
         ([core(1, 0.0), core(2, 0.0)], Reason.IDLE),
     ],
 )
-def test_where_nothing_is_shown_to_compare_it_says_why(cores: list[NfCore], reason: Reason) -> None:
+def test_where_nothing_is_shown_to_compare_it_reports_why(
+    cores: list[NfCore], reason: Reason
+) -> None:
     result = imbalance_ratio(cores)
     assert isinstance(result, Missing) and result.reason is reason
 
@@ -92,9 +94,9 @@ def test_its_numbers_are_those_of_its_cores() -> None:
         assert number(item.readings["ipc"]) == pytest.approx(instructions.sum() / cycles.sum())
         low, high = columns["tma.retiring"].min(), columns["tma.retiring"].max()
         assert low - 1e-9 <= number(item.readings["tma.retiring"]) <= high + 1e-9
-        parts = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
+        components = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
         assert sum(
-            number(item.readings[f"tma.{component}"]) for component in parts
+            number(item.readings[f"tma.{component}"]) for component in components
         ) == pytest.approx(1, abs=0.02)
         assert [thread.cpu for thread in item.threads] == list(item.cpus)
         reports = sum(number(thread.packets_per_s) for thread in item.threads)

@@ -59,7 +59,7 @@ def test_one_that_ends_is_reported_as_gone_for_a_while(snapshot: SnapshotAsserti
     assert not texts(frames[-1])
 
 
-def test_while_its_source_says_nothing_it_is_not_gone() -> None:
+def test_while_its_source_reports_nothing_it_is_not_gone() -> None:
     for why in (Reason.STALE, Reason.ERROR, Reason.PERMISSION):
         late = [without(second, why) for second in range(4, 12)]
         frames = session(*map(here, (1, 2, 3)), *late, *map(here, (12, 13, 14, 15)))

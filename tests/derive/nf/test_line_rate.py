@@ -89,8 +89,8 @@ def test_a_switch_has_the_ports_of_its_dpdk() -> None:
     samples = []
     for t in (1, 2):
         sample = ovs(t, working(1, t, 5 * 10**6, 0.5))
-        twin = replace(nic(t), pid=PID, start_ticks=switch(t).start_ticks, prefix="ovs")
-        reading = replace(sample.readings["ovs"], value=table(twin))
+        duplicate = replace(nic(t), pid=PID, start_ticks=switch(t).start_ticks, prefix="ovs")
+        reading = replace(sample.readings["ovs"], value=table(duplicate))
         samples.append(replace(sample, readings={**sample.readings, "dpdk": reading}))
     frame = fold(START, *samples)[-1]
     ports = frame.nfs[0].ports

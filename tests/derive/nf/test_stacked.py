@@ -50,7 +50,7 @@ def test_a_bond_without_listed_members_counts_separately() -> None:
 
 
 @pytest.mark.parametrize("name", ["net_bonding0", "eth_bond_up"])
-def test_where_nothing_tells_the_members_no_sum(name: str) -> None:
+def test_where_nothing_reports_the_members_no_sum(name: str) -> None:
     frame = bonded(members=None, name=name)
     for unknown in (nf(frame, "rx_packets_per_s"), cpu(frame, "cpp")):
         assert isinstance(unknown, Missing) and unknown.reason is Reason.SOURCE

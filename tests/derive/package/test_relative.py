@@ -301,7 +301,7 @@ def number(reading: Reading) -> float:
     return reading
 
 
-def test_memory_per_packet_says_what_classes_without_network_functions_have_of_it() -> None:
+def test_memory_per_packet_reports_what_classes_without_network_functions_have_of_it() -> None:
     """The tenant of `burst` streams 48 GB/s beside VPP and OVS, from 20 s on."""
     host = Frozen("burst")
     host.tick(0)

@@ -118,16 +118,16 @@ def test_only_boxes_that_are_new_warm_up() -> None:
 
 def test_boxes_of_several_dies_are_not_mixed_up() -> None:
     """One of two equal counters is gone: which of them is not known."""
-    twins = np.array([0, 0, 1, 1], np.int32)
+    pairs = np.array([0, 0, 1, 1], np.int32)
     before = reads([100, 1, 0, 0], [9] * 4, 9, boxes=np.zeros(4, np.int32))
     assert (
-        matched(before, None, replace(before, packages=twins[::-1]))[0].reasons.tolist() == [0] * 4
+        matched(before, None, replace(before, packages=pairs[::-1]))[0].reasons.tolist() == [0] * 4
     )
     lone = reads([120, 9, 9, 9], [19] * 4, 19, boxes=np.array([0, 1, 0, 0], np.int32))
     assert box_rates(before, None, lone).why.tolist() == [Reason.WARMING] * 2 + [0] * 2
 
 
-def test_a_reading_seen_before_keeps_its_rows_and_what_is_absent_says_so() -> None:
+def test_a_reading_seen_before_keeps_its_rows_and_what_is_absent_reports_it() -> None:
     state, _ = step_packages(PackageState(), SourceReading(ZERO, 1, 0), SKX, HOST)
     new = SourceReading(reads([100] * 4, [10**9] * 4, 10**9), 2, 0)
     state, rows = step_packages(state, new, SKX, HOST)

@@ -364,7 +364,7 @@ def test_requests_restart_with_the_server_and_are_absent_where_it_counts_none() 
     assert reason(of_package(none, "pcie.itom.total_per_s")) is Reason.HARDWARE
 
 
-def test_sockets_that_change_places_are_no_requests() -> None:
+def test_sockets_that_are_swapped_are_no_requests() -> None:
     """Rows that become another socket's would jump by the difference of the two."""
     one = table()
     tables = growing(1, 1e6, 8)
@@ -536,11 +536,11 @@ def test_whatever_the_numbers_are_frames_hold_numbers_and_reasons(
     cells: list[tuple[int, int, float]], since_start: bool, micros: int
 ) -> None:
     one = table(root=since_start)
-    parts = [one.of_cpus.copy(), one.of_packages.copy(), one.of_links.copy(), one.pcie.copy()]
+    arrays = [one.of_cpus.copy(), one.of_packages.copy(), one.of_links.copy(), one.pcie.copy()]
     for component, location, value in cells:
-        parts[component].flat[location % parts[component].size] = value
+        arrays[component].flat[location % arrays[component].size] = value
     odd = replace(
-        one, of_cpus=parts[0], of_packages=parts[1], of_links=parts[2], pcie=parts[3],
+        one, of_cpus=arrays[0], of_packages=arrays[1], of_links=arrays[2], pcie=arrays[3],
         interval_us=micros,
     )  # fmt: skip
     for frame in frames([one, odd, nudged(one, 1), odd]):

@@ -16,7 +16,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.topology import Topology
 from nftop.sim import payloads
-from nftop.sim.events import parts_of
+from nftop.sim.events import factors_of
 from nftop.uarch import table
 from nftop.uarch.events import EventSpec
 from nftop.uarch.formula import compile_formula
@@ -126,7 +126,7 @@ def test_level_1_by_perf_metrics_is_not_taken_for_a_turn_s() -> None:
     ("mispredicted", "reason"),
     [(1200, Reason.PRESENT), (1000, Reason.PRESENT), (300, Reason.UNDEFINED)],
 )
-def test_parts_of_a_turn_that_fall_short_of_their_whole_saw_another_moment(
+def test_components_of_a_turn_that_fall_short_of_their_whole_saw_another_moment(
     mispredicted: int, reason: Reason
 ) -> None:
     """Sierra Forest's mispredicts and clears are all there is of bad speculation."""
@@ -158,7 +158,7 @@ def test_parts_of_a_turn_that_fall_short_of_their_whole_saw_another_moment(
     assert got["tma.core_bound"][0] == pytest.approx(0.05)
 
 
-def test_a_formula_says_what_it_used() -> None:
+def test_a_formula_reports_what_it_used() -> None:
     formula = compile_formula("first(a / b, c) + (d if a < b else e)")
     one, gone = column_of(1.0, 1.0), column_of(1.0, np.nan)
     columns = {"a": one, "b": column_of(2.0, 1.0), "c": one, "d": one, "e": one}
@@ -196,10 +196,10 @@ def test_findings_of_level_1_fire(
         return known
 
     def counted(event: EventSpec, _uarch: str) -> Mapping[str, float] | None:
-        return parts_of(core_encoding(event) if on_core(event) else event, uarch)
+        return factors_of(core_encoding(event) if on_core(event) else event, uarch)
 
     monkeypatch.setattr(table, "load", load)
-    monkeypatch.setattr(payloads, "parts_of", counted)
+    monkeypatch.setattr(payloads, "factors_of", counted)
     host = Frozen(scenario, 44)
     host.tick(0)
     frames = [host.tick(S) for _ in range(35)]

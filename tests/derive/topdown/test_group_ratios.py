@@ -29,7 +29,7 @@ SKX = load("SKX").with_smt(on=False)
 # Four counters: level 1 in the main group, and three groups that take turns.
 PLAN = next(plan for plan in SKX.plans if len(plan.turns) == 3)
 ONE = topology(1, smt=False)
-PARTS = {
+COMPONENTS = {
     "frontend_bound": ("fetch_latency", "fetch_bandwidth"),
     "bad_speculation": ("branch_mispredicts", "machine_clears"),
     "backend_bound": ("memory_bound", "core_bound"),
@@ -78,8 +78,10 @@ class Load:
         wholes = (*whole, 1 - sum(whole))
         return {
             component: ratio * share
-            for parts, ratio, first in zip(PARTS.values(), wholes, self.first, strict=True)
-            for component, share in zip(parts, (first, 1 - first), strict=True)
+            for components, ratio, first in zip(
+                COMPONENTS.values(), wholes, self.first, strict=True
+            )
+            for component, share in zip(components, (first, 1 - first), strict=True)
         }
 
 
@@ -98,7 +100,7 @@ class Core:
         self.keys = [(at, name) for at, names in enumerate(self.groups) for name in names]
         self.counted = np.zeros(len(self.keys))
         self.ran_ns = np.zeros(len(self.groups), np.uint64)
-        self.look()
+        self.observe()
 
     def table(self) -> CounterTable:
         return CounterTable(
@@ -124,16 +126,16 @@ class Core:
         self.run(0, main.counts(), 900)
         if turn is not None:
             self.run(turn, (then or main).counts(), 100)
-        return self.look()
+        return self.observe()
 
-    def look(self, *, again: bool = False) -> dict[str, Reading]:
+    def observe(self, *, again: bool = False) -> dict[str, Reading]:
         self.now_ns += 0 if again else S
         reading = SourceReading(self.table(), self.now_ns, 1)
         self.counters, rates = step_counters(self.counters, reading, ONE)
         self.shares, columns = tma_columns(self.shares, SKX, rates, ONE)
         return {name.removeprefix("tma."): component[0] for name, component in columns.items()}
 
-    def look_closely(self) -> CoreDetail:
+    def observe_core(self) -> CoreDetail:
         self.now_ns += S
         table = replace(self.table(), focus=self.table())
         reading = SourceReading(table, self.now_ns, 1)
@@ -148,7 +150,11 @@ def number(reading: Reading) -> float:
 
 
 def level_2(result: Mapping[str, Reading]) -> dict[str, Reading]:
-    return {component: result[component] for parts in PARTS.values() for component in parts}
+    return {
+        component: result[component]
+        for components in COMPONENTS.values()
+        for component in components
+    }
 
 
 def rounds(core: Core, what: Load, count: int) -> dict[str, Reading]:
@@ -190,15 +196,15 @@ def test_a_steady_load_comes_back(what: Load) -> None:
         st.tuples(loads, loads, st.sampled_from([None, 1, 2, 3])), min_size=1, max_size=12
     )
 )
-def test_parts_fit_into_their_whole_whatever_the_load_does(
+def test_components_fit_into_their_whole_whatever_the_load_does(
     ticks: list[tuple[Load, Load, int | None]],
 ) -> None:
     """The load changes from tick to tick and within them, and turns come as they may."""
     core = Core()
     for main, then, turn in ticks:
         result = core.tick(main, turn, then)
-        for whole, parts in PARTS.items():
-            readings = [result[component] for component in parts]
+        for whole, components in COMPONENTS.items():
+            readings = [result[component] for component in components]
             missing = [reading for reading in readings if isinstance(reading, Missing)]
             assert all(item.reason is not Reason.ERROR for item in missing), missing
             if not missing:
@@ -218,18 +224,18 @@ def test_a_step_of_the_load_leaves_no_hole_and_is_over_after_a_round(
     for turn in order[:at]:
         core.tick(before, turn)
     shown = core.tick(after, None)
-    wholes = [number(shown[whole]) for whole in PARTS]
+    wholes = [number(shown[whole]) for whole in COMPONENTS]
     kept = {
         component: whole * share
-        for parts, whole, first in zip(PARTS.values(), wholes, before.first, strict=True)
-        for component, share in zip(parts, (first, 1 - first), strict=True)
+        for components, whole, first in zip(COMPONENTS.values(), wholes, before.first, strict=True)
+        for component, share in zip(components, (first, 1 - first), strict=True)
     }
     assert level_2(shown) == pytest.approx(kept, abs=1e-4)
     for turn in order[at:]:
         now = level_2(core.tick(after, turn))
         holes = {component for component, item in now.items() if isinstance(item, Missing)}
         # Between the two turns that tell memory from core, one of them saw the one load each.
-        assert holes <= (set(PARTS["backend_bound"]) if at == 2 else set()), now
+        assert holes <= (set(COMPONENTS["backend_bound"]) if at == 2 else set()), now
     result = rounds(core, after, 1)
     assert level_2(result) == pytest.approx(after.level_2(), abs=1e-5)
 
@@ -239,7 +245,7 @@ def test_a_reading_seen_before_changes_nothing() -> None:
     rounds(core, Load(), 2)
     result = core.tick(Load(frontend=0.3), EXECUTION)
     for _ in range(3):
-        assert core.look(again=True) == result
+        assert core.observe(again=True) == result
 
 
 def test_what_is_a_little_too_much_is_put_back_to_the_whole() -> None:
@@ -291,7 +297,7 @@ EVERYTHING = (*PLAN.groups, *SKX.focus_groups)
     main=st.lists(loads, min_size=1, max_size=4),
     seeds=st.lists(st.integers(0, 2**32 - 1), min_size=12, max_size=16),
 )
-def test_level_3_of_any_counts_lies_within_its_whole(main: list[Load], seeds: list[int]) -> None:
+def test_level_3_of_any_counts_is_within_its_whole(main: list[Load], seeds: list[int]) -> None:
     core = Core(EVERYTHING)
     for tick, seed in enumerate(seeds):
         this = main[tick % len(main)]
@@ -300,13 +306,15 @@ def test_level_3_of_any_counts_lies_within_its_whole(main: list[Load], seeds: li
         few = np.random.default_rng(seed).integers(0, 2 * this.cycles, len(names))
         core.run(0, this.counts(), 900)
         core.run(turn, {**this.counts(), **dict(zip(names, few.tolist(), strict=True))}, 100)
-        ratios = {node.name: node.reading for node in core.look_closely().tree}
+        ratios = {node.name: node.reading for node in core.observe_core().tree}
         for name, reading in ratios.items():
             if isinstance(reading, Missing):
                 assert reading.reason is not Reason.ERROR, (name, reading)
             else:
                 assert 0 <= reading <= 1
         whole = ratios["heavy_operations"]
-        parts = [ratios["microcode_sequencer"], ratios["few_uops_instructions"]]
-        if not any(isinstance(item, Missing) for item in parts):
-            assert sum(number(item) for item in parts) == pytest.approx(number(whole), abs=1e-12)
+        components = [ratios["microcode_sequencer"], ratios["few_uops_instructions"]]
+        if not any(isinstance(item, Missing) for item in components):
+            assert sum(number(item) for item in components) == pytest.approx(
+                number(whole), abs=1e-12
+            )

@@ -87,7 +87,7 @@ def test_counts_that_contradict_one_another_are_no_shares() -> None:
         assert isinstance(share, Missing) and share.reason is Reason.ERROR
 
 
-def test_a_cpu_without_a_table_says_so() -> None:
+def test_a_cpu_without_a_table_reports_it() -> None:
     _, rates = step_counters(CounterState(), None, ONE)
     for uarch in (None, load()):
         for component in tma_columns(ShareState(), uarch, rates, ONE)[1].values():
@@ -206,7 +206,7 @@ def test_hyper_threading_turned_off_leaves_level_1() -> None:
     assert got["tma.bad_speculation"][0] == pytest.approx((100 + 4 * 50) / 4000)
 
 
-def test_hyper_threading_turned_on_says_what_to_do() -> None:
+def test_hyper_threading_turned_on_reports_what_to_do() -> None:
     """The events are those of a thread that has its core to itself."""
     seen = {
         "int_misc_recovery_cycles" if name.endswith("_any") and "recovery" in name else name: counts
@@ -238,7 +238,7 @@ def test_haswell_s_executed_uops_are_the_core_s_on_every_of_its_threads() -> Non
     assert alone["uops_executed_cycles_ge_1"][1] == 8.0
 
 
-def test_parts_of_useful_work_are_counted_where_it_is_notable() -> None:
+def test_components_of_useful_work_are_counted_where_it_is_notable() -> None:
     def focus(light: float, *, beyond: bool) -> CoreDetail:
         tree = (
             TmaNode("retiring", None, 1, "slots", 0.8, beyond=True),

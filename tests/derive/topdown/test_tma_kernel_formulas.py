@@ -81,7 +81,7 @@ def test_the_first_reading_has_none_yet() -> None:
     assert reason(shown("retiring", table(1, 3, 4))) is Reason.WARMING
 
 
-def test_what_the_source_says_of_a_metric_is_reported() -> None:
+def test_what_the_source_reports_of_a_metric_is_reported() -> None:
     texts: Mapping[str, Mapping[int, str]] = {"tma.bad_speculation": {int(Reason.HARDWARE): "no."}}
     tables = [replace(table(at, 3, 4), details=texts) for at in (1, 2)]
     assert shown("bad_speculation", *tables) == Missing(Reason.HARDWARE, "no.")

@@ -16,7 +16,7 @@ from nftop.export.http.request import Board
 from nftop.export.http.server import Serving
 from nftop.export.openmetrics import writer
 from nftop.model.loopback import Loopback
-from tests.export.http.test_real_prometheus import PROMETHEUS, ask, prometheus, targets_up
+from tests.export.http.test_real_prometheus import PROMETHEUS, prometheus, query_api, targets_up
 from tests.sim.hosts import Frozen, S
 from tests.waiting import until
 
@@ -35,8 +35,10 @@ def queries(model: Any) -> Iterator[str]:
         yield from (target["expr"] for target in panel.get("targets", ()))
 
 
-def placed(panels: list[Any]) -> list[Any]:
-    return [inner for panel in panels for inner in (panel, *placed(panel.get("panels", [])))]
+def with_positions(panels: list[Any]) -> list[Any]:
+    return [
+        inner for panel in panels for inner in (panel, *with_positions(panel.get("panels", [])))
+    ]
 
 
 def test_every_metric_of_the_exporter_has_a_panel() -> None:
@@ -55,8 +57,8 @@ def test_a_dashboard_does_not_replace_that_of_another_job() -> None:
     assert all(re.fullmatch(r"[\w-]{1,40}", item["uid"]) for item in models)
 
 
-def test_panels_have_ids_and_places_of_their_own() -> None:
-    panels = placed(model()["panels"])
+def test_panels_have_ids_and_positions_of_their_own() -> None:
+    panels = with_positions(model()["panels"])
     ids = [panel["id"] for panel in panels]
     assert len(set(ids)) == len(ids)
     tops = [panel["gridPos"] for panel in model()["panels"]]
@@ -85,14 +87,14 @@ def test_every_query_is_answered_or_its_metric_is_counted_as_absent(tmp_path: Pa
         address = stack.enter_context(prometheus(tmp_path, targets))
         until(lambda: targets_up(address) == len(HOSTS))
         # A rate needs two scrapes.
-        until(lambda: bool(ask(address, "min(count_over_time(up[1h]) > 1)")))
-        absent = {item["metric"]["metric"] for item in ask(address, "nftop_missing")}
+        until(lambda: bool(query_api(address, "min(count_over_time(up[1h]) > 1)")))
+        absent = {item["metric"]["metric"] for item in query_api(address, "nftop_missing")}
         silent = []
         for expr in queries(model()):
             query = expr.replace("$__rate_interval", "1m")
             for name, value in VARIABLES.items():
                 query = query.replace(name, value)
-            if not ask(address, query):
+            if not query_api(address, query):
                 silent.append(re.findall(r"nftop_\w+", expr)[0])
         assert set(silent) <= absent | {"nftop_finding", "nftop_incident_info"}
         assert len(silent) < len(absent)
@@ -101,7 +103,7 @@ def test_every_query_is_answered_or_its_metric_is_counted_as_absent(tmp_path: Pa
 def test_lost_packets_have_a_unit() -> None:
     units = {
         panel["title"]: panel["fieldConfig"]["defaults"].get("unit")
-        for panel in placed(model()["panels"])
+        for panel in with_positions(model()["panels"])
         if panel["type"] == "timeseries"
     }
     assert units["nf drop packets per second"] == units["nf missed packets per second"] == "pps"

@@ -49,7 +49,7 @@ def simulated() -> Frame:
 
 
 @pytest.mark.parametrize("make", [simulated, frames.hostile, frames.all_missing])
-def test_promtool_has_nothing_to_say(make: Any) -> None:
+def test_promtool_reports_nothing(make: Any) -> None:
     assert PROMTOOL
     frame = make()
     text = page(frame, Tally().after(frame, cpu_s=1.0), TextFormat.TEXT) + ending(
@@ -91,7 +91,7 @@ def reports(address: str, path: str, **parameters: str) -> Any:
         return json.load(got)["data"]
 
 
-def ask(address: str, query: str) -> list[Any]:
+def query_api(address: str, query: str) -> list[Any]:
     """Series of an instant query."""
     return list(reports(address, "query", query=query)["result"])
 
@@ -99,7 +99,7 @@ def ask(address: str, query: str) -> list[Any]:
 def targets_up(address: str) -> int:
     """How many targets answered their last scrape."""
     try:
-        return sum(int(item["value"][1]) for item in ask(address, "up"))
+        return sum(int(item["value"][1]) for item in query_api(address, "up"))
     except URLError:  # it has not begun to listen
         return 0
 
@@ -121,7 +121,8 @@ def test_prometheus_scrapes_and_answers(tmp_path: Path) -> None:
 def _check_answers(frame: Frame, address: str) -> None:
     def query(text: str) -> dict[str, float]:
         return {
-            item["metric"].get("nf", ""): float(item["value"][1]) for item in ask(address, text)
+            item["metric"].get("nf", ""): float(item["value"][1])
+            for item in query_api(address, text)
         }
 
     per_nf = query('nftop_nf_cycles_per_packet{badge="SIMULATED"}')

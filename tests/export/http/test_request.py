@@ -10,7 +10,7 @@ from nftop.export.http.request import HttpResponse, answer, wanted
 from nftop.export.openmetrics.writer import TextFormat
 from nftop.model.missing import Missing, Reason
 
-ASK = b"GET /metrics HTTP/1.1\r\nHost: localhost"
+REQUEST = b"GET /metrics HTTP/1.1\r\nHost: localhost"
 
 
 def requests(text: str, page: bytes | Missing = b"page") -> HttpResponse:
@@ -35,7 +35,7 @@ def test_a_scrape_of_this_machine_is_answered(host: str, target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "status", "says"),
+    ("question", "status", "body"),
     [
         ("GET /metrics HTTP/1.1\nHost: rebound.example:9739", 403, "127.0.0.1"),
         ("GET /metrics HTTP/1.1\nHost: 127.0.0.1.evil.example", 403, "Host"),
@@ -65,16 +65,18 @@ def test_a_scrape_of_this_machine_is_answered(host: str, target: str) -> None:
         ("\x16\x03\x01\x02", 400, "HTTP"),
     ],
 )
-def test_everything_else_is_refused_in_a_sentence(question: str, status: int, says: str) -> None:
+def test_everything_else_is_refused_in_a_sentence(question: str, status: int, body: str) -> None:
     refused = requests(question)
     assert refused.status == status
     assert refused.content.startswith(b"nftop: ")
-    assert says.encode() in refused.content
+    assert body.encode() in refused.content
     assert b"evil" not in refused.encoded()  # nothing of the question comes back
 
 
 @settings(max_examples=50)
-@given(st.binary(max_size=60), st.sampled_from([b"", ASK, ASK[:-9], ASK + b"\r\nAccept: "]))
+@given(
+    st.binary(max_size=60), st.sampled_from([b"", REQUEST, REQUEST[:-9], REQUEST + b"\r\nAccept: "])
+)
 def test_no_bytes_do_harm(noise: bytes, before: bytes) -> None:
     result = answer(before + noise, lambda form: b"page")
     assert result.status in (200, 400, 403, 404, 405)

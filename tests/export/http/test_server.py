@@ -30,7 +30,7 @@ from tests.waiting import LONGEST_S, until
 
 HERE = Loopback("127.0.0.1", 0)
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
-ASK = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:9739\r\n\r\n"
+REQUEST = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1:9739\r\n\r\n"
 
 
 @pytest.fixture
@@ -60,10 +60,10 @@ def connect(server: Serving) -> socket.socket:
 
 def rest(connection: socket.socket) -> bytes:
     """All that comes until it is closed."""
-    parts = []
+    chunks = []
     while component := connection.recv(1 << 16):
-        parts.append(component)
-    return b"".join(parts)
+        chunks.append(component)
+    return b"".join(chunks)
 
 
 def scrape(server: Serving, **headers: str) -> tuple[int, str, str]:
@@ -98,32 +98,32 @@ def test_a_page_over_http(serve: Callable[..., Serving], snapshot: SnapshotAsser
 def test_a_page_is_created_once_a_frame(board: Board) -> None:
     with mock.patch.object(boards, "page", wraps=openmetrics.page) as created:
         for _ in range(20):
-            board.reply(ASK)
+            board.reply(REQUEST)
         assert created.call_count == 1
         board.publish(frames.frame(tick=1))
         assert created.call_count == 1  # nobody has asked for it
-        assert b"1767225601.0" in board.reply(ASK)
+        assert b"1767225601.0" in board.reply(REQUEST)
         assert created.call_count == 2
 
 
 def test_no_frame_and_an_old_frame_are_no_answer() -> None:
     board = Board(10.0)
-    assert board.reply(ASK).startswith(b"HTTP/1.1 503 ")
+    assert board.reply(REQUEST).startswith(b"HTTP/1.1 503 ")
     with mock.patch.object(boards, "time") as clock:
         clock.process_time_ns.return_value, clock.monotonic.return_value = 0, 1000.0
         board.publish(frames.frame())
         clock.monotonic.return_value = 1025.0
-        assert board.reply(ASK).startswith(b"HTTP/1.1 200 ")
+        assert board.reply(REQUEST).startswith(b"HTTP/1.1 200 ")
         clock.monotonic.return_value = 1026.0
-        message = board.reply(ASK)
+        message = board.reply(REQUEST)
         assert message.startswith(b"HTTP/1.1 503 ")
         assert b"the last frame is 26 s old, and one is due every 10 s" in message
 
 
 def test_what_fails_is_an_answer_too(board: Board) -> None:
     with mock.patch.object(boards, "page", side_effect=KeyError("x")):
-        assert board.reply(ASK).startswith(b"HTTP/1.1 500 ")
-    assert board.reply(ASK).startswith(b"HTTP/1.1 200 ")
+        assert board.reply(REQUEST).startswith(b"HTTP/1.1 500 ")
+    assert board.reply(REQUEST).startswith(b"HTTP/1.1 200 ")
 
 
 def test_idle_connections_are_dropped_first(serve: Callable[..., Serving]) -> None:
@@ -138,7 +138,7 @@ def test_idle_connections_do_not_block_requests(serve: Callable[..., Serving]) -
     server = serve(deadline_s=2 * LONGEST_S)  # nobody's time is over within this test
     with ExitStack() as all_of_them:
         begun = all_of_them.enter_context(connect(server))
-        begun.sendall(ASK[:20])
+        begun.sendall(REQUEST[:20])
         silent = [all_of_them.enter_context(connect(server)) for _ in range(3 * MAX_CONNECTIONS)]
         for item in silent[::2]:
             item.sendall(b"G")  # or not much
@@ -155,11 +155,11 @@ def test_clients_that_read_no_reply_do_not_block_requests(serve: Callable[..., S
     with ExitStack() as all_of_them:
         for _ in range(MAX_CONNECTIONS):
             lazy = all_of_them.enter_context(connect(server))
-            lazy.sendall(ASK.replace(b"metrics", b"large"))
+            lazy.sendall(REQUEST.replace(b"metrics", b"large"))
             assert lazy.recv(1) == b"x"
         for _ in range(3):
             with connect(server) as connection:
-                connection.sendall(ASK)
+                connection.sendall(REQUEST)
                 assert rest(connection) == small
 
 
@@ -183,11 +183,11 @@ def test_a_page_that_nobody_takes_is_thrown_away(serve: Callable[..., Serving]) 
     server = serve(lambda head: large, deadline_s=0.3)
     with ExitStack() as all_of_them:
         for _ in range(MAX_CONNECTIONS):
-            all_of_them.enter_context(connect(server)).sendall(ASK)
+            all_of_them.enter_context(connect(server)).sendall(REQUEST)
 
         def begins() -> bool:
             with connect(server) as connection:  # which waits until they are gone
-                connection.sendall(ASK)
+                connection.sendall(REQUEST)
                 return connection.recv(1) == b"x"
 
         until(begins)
@@ -199,12 +199,12 @@ def test_long_requests_and_clients_that_disconnect(serve: Callable[..., Serving]
         connection.sendall(b"GET /" + b"x" * (2 * MAX_HEAD_BYTES))
         assert rest(connection).startswith(b"HTTP/1.1 431 ")
     with connect(server) as connection:
-        connection.sendall(ASK[:9])
+        connection.sendall(REQUEST[:9])
     with connect(server) as connection:
-        connection.sendall(ASK + b"and what comes behind it, unread" * 999)
+        connection.sendall(REQUEST + b"and what comes behind it, unread" * 999)
         assert rest(connection).startswith(b"HTTP/1.1 200 ")
     with connect(server) as connection:
-        for byte in ASK:
+        for byte in REQUEST:
             connection.sendall(bytes([byte]))
         assert rest(connection).startswith(b"HTTP/1.1 200 ")
 
@@ -229,7 +229,7 @@ def test_a_request_that_has_arrived_is_not_displaced(board: Board) -> None:
         scraper = ends.enter_context(connect(server))
         for _ in range(2 * MAX_CONNECTIONS):
             ends.enter_context(connect(server)).sendall(b"G")
-        scraper.sendall(ASK)
+        scraper.sendall(REQUEST)
         server.start()
         assert rest(scraper).startswith(b"HTTP/1.1 200 ")
 
@@ -244,7 +244,7 @@ def test_a_slow_client_has_time_while_dozens_connect(serve: Callable[..., Servin
         slow = ends.enter_context(connect(server))
         for _ in range(MAX_CONNECTIONS - 2):
             ends.enter_context(connect(server)).sendall(b"G")
-        slow.sendall(ASK)
+        slow.sendall(REQUEST)
         assert rest(slow).startswith(b"HTTP/1.1 200 ")
         assert b" 408 " in rest(scraper)
 
@@ -269,15 +269,15 @@ def test_a_client_that_closes_as_it_is_closed_does_not_end_the_server(board: Boa
         drained = []
         for _ in range(MAX_DRAINING):
             drained.append(ends.enter_context(connect(server)))
-            drained[-1].sendall(ASK)
+            drained[-1].sendall(REQUEST)
             assert rest(drained[-1]).startswith(b"HTTP/1.1 200 ")
         last, blocking = (ends.enter_context(connect(server)) for _ in range(2))
-        last.sendall(ASK[:9])
+        last.sendall(REQUEST[:9])
         assert scrape(server)[0] == 200  # `last` was accepted before; the first drained is gone
-        blocking.sendall(ASK.replace(b"metrics", b"blocking"))
+        blocking.sendall(REQUEST.replace(b"metrics", b"blocking"))
         assert blocked.wait(LONGEST_S)
         # The reply to `blocking` displaces the second of the drained, that to `last` the third.
-        last.sendall(ASK[9:])
+        last.sendall(REQUEST[9:])
         for client in drained[:4]:
             client.close()
         go_on.set()
@@ -341,7 +341,7 @@ def test_what_is_closed_is_free_again(board: Board) -> None:
     first = Serving(HERE, board.reply, board.counted)
     first.start()
     with connect(first) as connection:
-        connection.sendall(ASK)
+        connection.sendall(REQUEST)
         assert rest(connection)
         with pytest.raises(OSError, match="in use"):
             Serving(first.where, board.reply, board.counted)

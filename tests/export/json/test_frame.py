@@ -407,7 +407,7 @@ class Failing(Stepped):
         raise BrokenPipeError(errno.EPIPE, "a server has gone")
 
 
-def test_only_what_the_output_says_is_called_its_fault(frames: list[Frame]) -> None:
+def test_only_what_the_output_reports_is_called_its_fault(frames: list[Frame]) -> None:
     with pytest.raises(BrokenPipeError, match="a server has gone"):
         run_batch(Failing(frames), io.StringIO(), form="json", count=None)
     with Path("/dev/full").open("w") as full, pytest.raises(OutputError) as failure:

@@ -215,7 +215,7 @@ def test_the_page_has_the_frames_numbers_and_no_other(simulated: Frame, form: Te
             assert used[0][1] == cache.readings["occupancy_bytes"]
 
 
-def test_what_is_simulated_says_so_at_every_number_but_nftops_own(simulated: Frame) -> None:
+def test_what_is_simulated_reports_it_at_every_number_but_nftops_own(simulated: Frame) -> None:
     known = read_page(simulated)
     badge: Labels = frozenset({("badge", "SIMULATED")})
     for name, family in known.items():

@@ -74,14 +74,14 @@ def test_a_change_and_an_incident_are_rows(frames: tuple[Frame, ...]) -> None:
 
 
 def written(form: str, name: str, frames: Sequence[Frame]) -> str:
-    parts = list[str]()
-    writer = TEXT_WRITERS[form](TABLES[name], parts.append)
+    segments = list[str]()
+    writer = TEXT_WRITERS[form](TABLES[name], segments.append)
     rows = TABLES[name].rows
     assert rows is not None
     for number, frame in enumerate(frames):
         writer.write(rows(number, frame))
     writer.close()
-    text = "".join(parts)
+    text = "".join(segments)
     assert writer.rows == len(text.splitlines()) - (form == "csv")
     return text
 
@@ -90,7 +90,7 @@ OF_FRAMES = [name for name, table in TABLES.items() if table.rows is not None]
 
 
 @pytest.mark.parametrize("name", OF_FRAMES)
-def test_both_texts_say_the_same(name: str, frames: tuple[Frame, ...]) -> None:
+def test_both_texts_report_the_same(name: str, frames: tuple[Frame, ...]) -> None:
     cells = list(csv.DictReader(io.StringIO(written("csv", name, frames))))
     objects = [json.loads(line) for line in written("jsonl", name, frames).splitlines()]
     assert len(cells) == len(objects) > 0

@@ -62,9 +62,9 @@ def seeds() -> list[bytes]:
                     assert entry is not None
                     if wish is not actions:
                         keep(host, journal, entry)
-            parts = [(journal.folder / item).read_bytes() for item in NAMES]
-            result.append(_APART.join(parts))
-            result.append(b"!" + _APART.join(parts))
+            files = [(journal.folder / item).read_bytes() for item in NAMES]
+            result.append(_APART.join(files))
+            result.append(b"!" + _APART.join(files))
     return result
 
 
@@ -78,11 +78,11 @@ def sealed(line: bytes) -> bytes:
 
 def write(data: bytes, folder: Path) -> None:
     """The three files of an input; an empty one is not there."""
-    parts = data.removeprefix(b"!").split(_APART, 2)
+    files = data.removeprefix(b"!").split(_APART, 2)
     if data.startswith(b"!"):
-        parts = [b"\n".join(map(sealed, item.split(b"\n"))) for item in parts]
+        files = [b"\n".join(map(sealed, item.split(b"\n"))) for item in files]
     folder.mkdir(mode=0o700, exist_ok=True)
-    for name, content in zip(NAMES, (*parts, b"", b""), strict=False):
+    for name, content in zip(NAMES, (*files, b"", b""), strict=False):
         path = folder / name
         path.unlink(missing_ok=True)
         if content:

@@ -70,11 +70,11 @@ class Policy:
             most = next((e for e in reversed(self.table_khz) if e <= most), self.table_khz[0])
         return least, most
 
-    def ask_min(self, text: str) -> None:
+    def write_min(self, text: str) -> None:
         """Write to scaling_min_freq."""
         self.min_request_khz = _number(text)
 
-    def ask_max(self, text: str) -> None:
+    def write_max(self, text: str) -> None:
         """Write to scaling_max_freq."""
         self.max_request_khz = _number(text)
 

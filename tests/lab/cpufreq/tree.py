@@ -90,8 +90,8 @@ def _of_policy(
         "scaling_available_governors",
         Text(lambda: " ".join(policy.governors) + (" \n" if policy.table_khz else "\n")),
     )
-    yield "scaling_min_freq", Text(lambda: f"{policy.limits_khz()[0]}\n", policy.ask_min)
-    yield "scaling_max_freq", Text(lambda: f"{policy.limits_khz()[1]}\n", policy.ask_max)
+    yield "scaling_min_freq", Text(lambda: f"{policy.limits_khz()[0]}\n", policy.write_min)
+    yield "scaling_max_freq", Text(lambda: f"{policy.limits_khz()[1]}\n", policy.write_max)
     yield "scaling_cur_freq", Text(lambda: f"{current(policy)}\n")
     yield "scaling_setspeed", Text(lambda: "<unsupported>\n", _unsupported)
     if policy.table_khz:

@@ -10,7 +10,7 @@ from tests.lab.cpuid.rewrite import UnfitError, rewritten
 
 _LIBRARIES = ("usr/lib", "usr/lib/x86_64-linux-gnu", "usr/local/lib")
 _PROGRAMS = ("usr/sbin", "usr/bin", "usr/local/sbin", "usr/local/bin")
-_PLACES = (
+_PATHS = (
     *((folder, "libpqos.so.*") for folder in _LIBRARIES),
     *((folder, name) for folder in _PROGRAMS for name in ("pcm", "pcm-sensor-server")),
 )
@@ -19,7 +19,7 @@ _PLACES = (
 def changed_copies(root: Path = Path("/")) -> Mapping[Path, bytes]:
     """Changed copies by the path of the file, which is no link; what has no CPUID is not there."""
     result = {}
-    for folder, pattern in _PLACES:
+    for folder, pattern in _PATHS:
         for path in sorted((root / folder).glob(pattern)):
             if path.is_symlink() or not path.is_file():
                 continue

@@ -90,11 +90,11 @@ def rewritten(data: bytes) -> bytes:
     code = next((s for s in segments if s.kind == _LOAD and s.flags & _EXECUTABLE), None)
     if code is None:
         raise UnfitError("it has no executable segment")
-    places = list(cpuids(data[code.offset : code.offset + code.file_bytes]))
-    if not places:
+    sites = list(cpuids(data[code.offset : code.offset + code.file_bytes]))
+    if not sites:
         return data
     changed = bytearray(data)
-    for location in places:
+    for location in sites:
         changed[code.offset + location : code.offset + location + len(_TRAP)] = _TRAP
     end = code.file_bytes + -code.file_bytes % 16
     size = len(_INIT) + _JUMP_BYTES + len(_RESTORER) + len(_HANDLER)

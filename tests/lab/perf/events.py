@@ -17,7 +17,7 @@ from types import MappingProxyType
 import numpy as np
 
 from nftop.model.column import Floats
-from nftop.sim.events import parts_of
+from nftop.sim.events import factors_of
 from nftop.sim.workloads import INDEX, QUANTITIES
 from nftop.uarch.table import Encoding, PmuTerms
 from tests.lab.perf.attr import Attr
@@ -127,15 +127,15 @@ def _software(pmu: Pmu, attr: Attr) -> Event:
 def _msr(pmu: Pmu, attr: Attr) -> Event:
     if _MSR.get(attr.config) not in pmu.msrs or attr.sampling or attr.excluding:
         raise failed(errno.EINVAL)
-    return Event(None, 0, _vector(parts_of(PmuTerms("msr", _MSR[attr.config])) or {}))
+    return Event(None, 0, _vector(factors_of(PmuTerms("msr", _MSR[attr.config])) or {}))
 
 
 def _event(pmu: Pmu, code: int | None, encoding: Encoding) -> Event:
     """The event of this code on the core PMU (None: it is another's), as the model has it."""
-    parts = parts_of(encoding, pmu.uarch)
+    factors = factors_of(encoding, pmu.uarch)
     mask = 0 if code is None else pmu.mask_of(code)
-    unknown = _requested(encoding) if parts is None else None
-    return Event(code, mask, _vector(parts or {}), unknown=unknown)
+    unknown = _requested(encoding) if factors is None else None
+    return Event(code, mask, _vector(factors or {}), unknown=unknown)
 
 
 def _requested(encoding: Encoding) -> str:
@@ -144,8 +144,8 @@ def _requested(encoding: Encoding) -> str:
     return f"{_PMUS[encoding.pmu_type]}/{text}/"
 
 
-def _vector(parts: Mapping[str, float]) -> Floats:
+def _vector(factors: Mapping[str, float]) -> Floats:
     vector = np.zeros(len(QUANTITIES))
-    for name, factor in parts.items():
+    for name, factor in factors.items():
         vector[INDEX[name]] = factor
     return vector

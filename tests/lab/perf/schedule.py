@@ -128,8 +128,8 @@ def _turn(
 
 def running_ns(plan: Rota, index: int, elapsed_ns: int, turn_ns: int) -> int:
     """How long a group was on the counters in the first `elapsed_ns` of a rota."""
-    parts = stretches(plan, index, elapsed_ns, turn_ns)
-    return sum(round((end - start) * share) for start, end, share in parts)
+    shares = stretches(plan, index, elapsed_ns, turn_ns)
+    return sum(round((end - start) * share) for start, end, share in shares)
 
 
 def stretches(

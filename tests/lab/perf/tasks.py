@@ -20,7 +20,7 @@ _TICKS_PER_S = 100  # USER_HZ on x86
 _S = 1_000_000_000
 # Fields 16 and 17 of /proc/PID/stat (proc(5)), counted after the name in parentheses.
 _REAPED_TIMES = slice(13, 15)
-_LOOK_EVERY_S = 0.005
+_SCAN_EVERY_S = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +68,29 @@ class Watch:
     def __init__(self) -> None:
         self._clocks: set[TaskClock] = set()
         self._changed = threading.Condition()
-        self._looking = False
+        self._scanning = False
 
     def follow(self, clock: TaskClock) -> None:
         """Look at this one until it is forgotten."""
         with self._changed:
             self._clocks.add(clock)
             # One that was told that nothing is left may not have woken yet, and goes on.
-            if not self._looking:
-                self._looking = True
-                threading.Thread(target=self._look, daemon=True).start()
+            if not self._scanning:
+                self._scanning = True
+                threading.Thread(target=self._scan, daemon=True).start()
 
     def forget(self, clock: TaskClock) -> None:
         with self._changed:
             self._clocks.discard(clock)
             self._changed.notify_all()
 
-    def _look(self) -> None:
+    def _scan(self) -> None:
         with self._changed:
             while self._clocks:
                 for clock in self._clocks:
                     clock()
-                self._changed.wait(_LOOK_EVERY_S)
-            self._looking = False
+                self._changed.wait(_SCAN_EVERY_S)
+            self._scanning = False
 
 
 def _uid(pid: int) -> int | None:

@@ -189,7 +189,7 @@ class PerfTree:
             if event.unknown is not None:
                 self._unknown[event.unknown] += 1
         close = functools.partial(self._close, key, context, member)
-        return _Event(context, member, lock=self._lock, look=self._bury, close=close)
+        return _Event(context, member, lock=self._lock, scan=self._bury, close=close)
 
     def mkdir(self, path: str, mode: int, caller: Caller) -> None:
         raise failed(errno.EPERM)
@@ -261,17 +261,17 @@ class _Event:
         member: Member,
         *,
         lock: threading.RLock,
-        look: Callable[[], None],
+        scan: Callable[[], None],
         close: Callable[[], None],
     ) -> None:
         """`look`: after CPUs that have gone; called, as `close` is, with the lock held."""
         self._context, self._member, self._lock = context, member, lock
-        self._look, self._close = look, close
+        self._scan, self._close = scan, close
 
     def read(self, size: int, offset: int) -> bytes:
         """All of it at once, wherever the file's position is; nothing in the error state."""
         with self._lock:
-            self._look()
+            self._scan()
             if self._member.broken:
                 return b""
             words = _words(self._context, self._member)
@@ -289,7 +289,7 @@ class _Event:
         if number in _REFUSED:
             raise failed(errno.EINVAL)  # they are for events that sample, or for tracepoints
         with self._lock:
-            self._look()
+            self._scan()
             members = self._member.group if argument & _FOR_GROUP else (self._member,)
             if number in (_ENABLE, _DISABLE):
                 self._context.switch(members, on=number == _ENABLE)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from tests.lab.resctrl.numbers import cpu_list, cpu_mask, list_text, mask_text
-from tests.lab.resctrl.state import Group, Resctrl, begin, changed, controls, refused, say
+from tests.lab.resctrl.state import Group, Resctrl, begin, changed, controls, refused, set_status
 
 Parse: TypeAlias = Callable[[str, int], set[int]]
 
@@ -36,7 +36,7 @@ def _write(state: Resctrl, group: Group, text: str, parse: Parse) -> None:
     try:
         cpus = parse(text.partition("\0")[0], len(state.hardware.domain_of))
     except OSError:
-        say(state, "bad_cpus")
+        set_status(state, "bad_cpus")
         raise
     if not cpus <= state.hardware.online:
         raise refused(state, "offline_cpus")

@@ -130,12 +130,12 @@ def _mon_data(state: Resctrl, group: Group) -> Folder:
 
 def _mon_domain(state: Resctrl, group: Group, domain: int) -> Folder:
     """A cache; where it is divided, what its parts hold together, and each part."""
-    parts = state.hardware.nodes_in(domain)
-    nodes = _events(state, group, parts)
-    if len(parts) > 1:
+    node_ids = state.hardware.nodes_in(domain)
+    nodes = _events(state, group, node_ids)
+    if len(node_ids) > 1:
         nodes |= {
             f"mon_sub_L3_{component:02d}": partial(_mon_component, state, group, component)
-            for component in parts
+            for component in node_ids
         }
     return Folder("mon_data", group, nodes)
 
@@ -144,10 +144,10 @@ def _mon_component(state: Resctrl, group: Group, component: int) -> Folder:
     return Folder("mon_data", group, _events(state, group, (component,)))
 
 
-def _events(state: Resctrl, group: Group, parts: tuple[int, ...]) -> Nodes:
+def _events(state: Resctrl, group: Group, node_ids: tuple[int, ...]) -> Nodes:
     assert state.hardware.monitoring is not None
     return {
-        event: File(partial(counters.show, state, group, parts, event))
+        event: File(partial(counters.show, state, group, node_ids, event))
         for event in state.hardware.monitoring.events
     }
 

@@ -124,7 +124,7 @@ def hardware_of(
     events = tuple(file for word, file in _EVENTS.items() if word in seen)
     return Hardware(
         domain_of=domain_of,
-        node_of=_parts(topology, domain_of),
+        node_of=_nodes(topology, domain_of),
         online=frozenset(int(row.cpu) for row in topology.cpus if row.online),
         size_bytes={int(cache.id): cache.size_bytes for cache in topology.l3},
         allocation=(
@@ -139,7 +139,7 @@ def hardware_of(
     )
 
 
-def _parts(topology: Topology, domain_of: tuple[int, ...]) -> tuple[int, ...]:
+def _nodes(topology: Topology, domain_of: tuple[int, ...]) -> tuple[int, ...]:
     """The NUMA node of every CPU where an L3 serves several nodes, else its L3."""
     nodes = tuple(
         domain if row.node is None else int(row.node)

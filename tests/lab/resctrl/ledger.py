@@ -91,9 +91,11 @@ def start(hardware: Hardware, host: Host, at_ns: int) -> Ledger:
     assert hardware.monitoring is not None
     rmids, nodes = hardware.monitoring.rmids, hardware.nodes
     width = hardware.allocation.ways if hardware.allocation is not None else 1
-    parts = len(nodes) // len(hardware.domains)
+    nodes_per_domain = len(nodes) // len(hardware.domains)
     sizes = [
-        hardware.size_bytes[hardware.domain_of[hardware.node_of.index(node)]] / parts / width
+        hardware.size_bytes[hardware.domain_of[hardware.node_of.index(node)]]
+        / nodes_per_domain
+        / width
         for node in nodes
     ]
     book = Ledger(

@@ -123,8 +123,8 @@ class Resctrl:
 def rmid_count(hardware: Hardware) -> int:
     """RMIDs that there are for groups: the parts of a divided cache share them out."""
     assert hardware.monitoring is not None
-    parts = len(hardware.nodes) // len(hardware.domains)
-    return hardware.monitoring.rmids // parts
+    nodes_per_domain = len(hardware.nodes) // len(hardware.domains)
+    return hardware.monitoring.rmids // nodes_per_domain
 
 
 def default(state: Resctrl, schema: Schema) -> int:
@@ -218,7 +218,7 @@ def begin(state: Resctrl, operation: str) -> None:
         state.status.clear()
 
 
-def say(state: Resctrl, key: str, **words: object) -> None:
+def set_status(state: Resctrl, key: str, **words: object) -> None:
     """Add a line to the status; what does not fit is lost, as it is in the kernel."""
     line = state.profile.text[key].format(**words)
     if line and sum(len(item) + 1 for item in state.status) + len(line) + 1 < _STATUS_BYTES:
@@ -227,7 +227,7 @@ def say(state: Resctrl, key: str, **words: object) -> None:
 
 def refused(state: Resctrl, key: str, number: int = errno.EINVAL, /, **words: object) -> OSError:
     """The error to raise, after its reason was put into the status."""
-    say(state, key, **words)
+    set_status(state, key, **words)
     return failed(number)
 
 

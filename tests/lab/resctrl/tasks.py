@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 
 from tests.lab.resctrl.numbers import signed
-from tests.lab.resctrl.state import Group, Member, Resctrl, begin, refused, say
+from tests.lab.resctrl.state import Group, Member, Resctrl, begin, refused, set_status
 from tests.lab.tree import Caller, failed
 
 
@@ -42,7 +42,7 @@ def write(state: Resctrl, group: Group, text: str, caller: Caller) -> None:
         try:
             _move(state, group, pid, caller)
         except OSError:
-            say(state, "task_failed", pid=pid)
+            set_status(state, "task_failed", pid=pid)
             raise
 
 

@@ -22,7 +22,7 @@ _SCHEMATA = (
 def whole(lab: Lab) -> Iterator[str]:
     """The script of the consoles of skx-linux-6.1 and icx-linux-7.2."""
     yield from _listing(lab)
-    yield from _first_look(lab)
+    yield from _first_reading(lab)
     for text in _SCHEMATA:
         error = _echo(lab, 6, text, "/schemata")
         yield from error
@@ -59,7 +59,7 @@ def _listing(lab: Lab) -> Iterator[str]:
         pending[:0] = [item for item in paths if lab.tree.lookup(item).folder]
 
 
-def _first_look(lab: Lab) -> Iterator[str]:
+def _first_reading(lab: Lab) -> Iterator[str]:
     for name in ("schemata", "size", "mode", "cpus_list"):
         yield from f"{name}: {lab.cat(f'/{name}')}".splitlines()
     for folder in ("L3", "MB", "L3_MON"):

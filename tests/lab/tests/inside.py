@@ -20,7 +20,7 @@ import numpy as np
 
 from nftop.model.missing import Missing, Reason
 from nftop.sim import scenario
-from nftop.sim.events import parts_of
+from nftop.sim.events import factors_of
 from nftop.sim.model import model_of
 from nftop.sim.workloads import INDEX
 from nftop.sources.perf.source import PerfSource
@@ -72,9 +72,9 @@ def nftop_counts() -> None:
     assert "cycles" not in names  # the watchdog holds their counter
     assert (last.enabled_ns[:, 0] == last.running_ns[:, 0]).all()
     for name, at in names.items():
-        parts = parts_of(uarch.events[name]) or {}
+        factors = factors_of(uarch.events[name]) or {}
         most, least = (
-            sum(factor * (end - start)[:, INDEX[key]] for key, factor in parts.items())
+            sum(factor * (end - start)[:, INDEX[key]] for key, factor in factors.items())
             for start, end in ((before[4], before[7]), (before[5], before[6]))
         )
         seen = last.values[:, at].astype(np.float64) - first.values[:, at]

@@ -139,9 +139,11 @@ def make_sst() -> Host:
     cpus = read_topology(Path("/")).cpus
     packages = sorted({info.package for info in cpus if info.package is not None})
     own = {item: [int(info.cpu) for info in cpus if info.package == item] for item in packages}
-    twins = {int(info.cpu): min([int(info.cpu), *map(int, info.siblings)]) for info in cpus}
+    first_siblings = {
+        int(info.cpu): min([int(info.cpu), *map(int, info.siblings)]) for info in cpus
+    }
     domains = [Domain(int(item), own[item], own[item][1:2]) for item in packages]
-    tool = Tool(ToolState(domains, dict.fromkeys(set(twins.values()), 3)), twins)
+    tool = Tool(ToolState(domains, dict.fromkeys(set(first_siblings.values()), 3)), first_siblings)
     return Host(tool=install(Path("/"), tool, "usr/local/sbin"))
 
 

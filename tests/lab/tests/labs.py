@@ -63,7 +63,7 @@ class Running:
         """Its processes by name, the oldest first, as they are numbered outside."""
         return members(self.namespace)
 
-    def say(self, text: str) -> None:
+    def send(self, text: str) -> None:
         assert self.outer.stdin is not None
         self.outer.stdin.write(text)
         self.outer.stdin.flush()

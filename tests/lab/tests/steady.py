@@ -54,5 +54,5 @@ def shares(of: Model, cpus: Sequence[int], *, clears_move: bool = False) -> Floa
     bad = sums["uops_issued"] - retiring + _SLOTS_PER_CYCLE * sums["recovery_cycles"]
     if clears_move:
         bad -= _SLOTS_PER_CYCLE * (sums["mispredicts"] + sums["machine_clears"])
-    parts = np.array([retiring, bad, frontend, slots - retiring - bad - frontend])
-    return np.asarray(parts / slots)
+    components = np.array([retiring, bad, frontend, slots - retiring - bad - frontend])
+    return np.asarray(components / slots)

@@ -92,7 +92,7 @@ def keeper_of(command: int) -> int:
 
 
 @pytest.mark.parametrize("killed", ["supervisor", "keeper", "command"])
-def test_whoever_is_killed_nothing_stays(killed: str, tmp_path: Path) -> None:
+def test_after_any_kill_nothing_stays(killed: str, tmp_path: Path) -> None:
     with supervised(tmp_path, _STAY) as process:
         command, daemon = first_line(process)
         keeper = keeper_of(command)

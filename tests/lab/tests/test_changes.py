@@ -451,7 +451,7 @@ def test_without_privilege_all_is_shown_and_nothing_is_done() -> None:
     assert written == 0
 
 
-def test_a_host_without_resctrl_says_how_to_get_it() -> None:
+def test_a_host_without_resctrl_reports_how_to_get_it() -> None:
     program = """
         TOP.joinpath("vpp/mon_groups/m").rmdir()
         TOP.joinpath("vpp").rmdir()

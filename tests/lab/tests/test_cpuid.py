@@ -18,7 +18,7 @@ from tests.lab.resctrl.hardware import FEATURES, hardware_of
 
 _HEADER, _SEGMENT = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ")
 _CODE_AT, _DYNAMIC_AT, _SIZE = 0x1000, 0x2000, 0x3000
-_ASKS = bytes.fromhex("b8040000000fa2c3")  # mov $4, %eax; cpuid; ret
+_CPUID = bytes.fromhex("b8040000000fa2c3")  # mov $4, %eax; cpuid; ret
 
 
 def library(code: bytes, *, init: int | None = 0x1000, code_bytes: int | None = None) -> bytes:
@@ -39,10 +39,10 @@ def library(code: bytes, *, init: int | None = 0x1000, code_bytes: int | None = 
     return bytes(data)
 
 
-def test_what_asks_cpuid_becomes_a_breakpoint_and_its_handler_is_set_up_first() -> None:
-    before = library(_ASKS)
+def test_cpuid_instructions_become_breakpoints_and_their_handler_is_set_up_first() -> None:
+    before = library(_CPUID)
     after = rewritten(before)
-    assert after[_CODE_AT : _CODE_AT + 8] == _ASKS.replace(b"\x0f\xa2", b"\xcc\x90")
+    assert after[_CODE_AT : _CODE_AT + 8] == _CPUID.replace(b"\x0f\xa2", b"\xcc\x90")
     (entry,) = struct.unpack_from("<Q", after, _DYNAMIC_AT + 8)
     assert entry == 0x1010  # after the code, which ends at 0x1008
     (segment,) = struct.unpack_from("<Q", after, 64 + 32)
@@ -59,7 +59,7 @@ def test_what_asks_cpuid_becomes_a_breakpoint_and_its_handler_is_set_up_first() 
 def test_two_bytes_within_another_instruction_are_no_cpuid() -> None:
     within = bytes.fromhex("e80fa20000" * 4)  # call +0xa20f
     assert list(cpuids(within)) == []
-    assert list(cpuids(within + _ASKS)) == [len(within) + 5]
+    assert list(cpuids(within + _CPUID)) == [len(within) + 5]
     assert rewritten(library(within)) == library(within)
 
 
@@ -67,9 +67,9 @@ def test_two_bytes_within_another_instruction_are_no_cpuid() -> None:
     "data",
     [
         b"#!/bin/sh\n",
-        library(_ASKS, init=None),
-        library(_ASKS, code_bytes=0xFC0),  # no room on its last page
-        library(_ASKS.ljust(16, b"\0") + b"!", code_bytes=8),  # and something that is no padding
+        library(_CPUID, init=None),
+        library(_CPUID, code_bytes=0xFC0),  # no room on its last page
+        library(_CPUID.ljust(16, b"\0") + b"!", code_bytes=8),  # and something that is no padding
     ],
     ids=["script", "no DT_INIT", "full", "occupied"],
 )
@@ -82,19 +82,19 @@ def test_only_programs_that_ask_are_changed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = {
-        "usr/lib/libpqos.so.4.5.0": library(_ASKS),
+        "usr/lib/libpqos.so.4.5.0": library(_CPUID),
         "usr/sbin/pcm": library(b"\xc3"),
         "usr/bin/pcm": b"#!/bin/sh\n",
-        "usr/local/sbin/pcm-sensor-server": library(_ASKS, code_bytes=0xFC0),
-        "usr/lib/libother.so": library(_ASKS),
+        "usr/local/sbin/pcm-sensor-server": library(_CPUID, code_bytes=0xFC0),
+        "usr/lib/libother.so": library(_CPUID),
     }
     for name, data in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(data)
     real = tmp_path / "usr/lib/libpqos.so.4.5.0"
     (tmp_path / "usr/lib/libpqos.so.4").symlink_to(real)
-    assert programs.changed_copies(tmp_path) == {real: rewritten(library(_ASKS))}
-    assert real.read_bytes() == library(_ASKS)
+    assert programs.changed_copies(tmp_path) == {real: rewritten(library(_CPUID))}
+    assert real.read_bytes() == library(_CPUID)
     printed = capsys.readouterr().err
     assert printed.count("sees the real CPU") == 1
     assert "pcm-sensor-server" in printed
@@ -141,7 +141,7 @@ def test_a_leaf_that_is_absent_is_all_zeros(leaf: int) -> None:
 
 
 @pytest.mark.parametrize("count", [8, 88, 256])
-def test_every_cpu_has_an_apic_id_of_its_own_that_tells_package_and_core(count: int) -> None:
+def test_every_cpu_has_an_apic_id_of_its_own_that_reports_package_and_core(count: int) -> None:
     first = cpu("skx-7", 0, count)
     seen: dict[int, tuple[int | None, int | None]] = {}
     for info in first.topology.cpus:
@@ -160,7 +160,7 @@ def test_every_cpu_has_an_apic_id_of_its_own_that_tells_package_and_core(count: 
 
 
 @pytest.mark.parametrize("name", ["bdx", "skx-4", "skx-7", "icx", "spr"])
-def test_it_says_of_rdt_what_its_machine_has(name: str) -> None:
+def test_it_reports_the_rdt_of_its_machine(name: str) -> None:
     """Whatever of it the kernel hides: it is the CPU that is asked."""
     requested = cpu(name, 3)
     own = requested.machine.tables["resctrl"]

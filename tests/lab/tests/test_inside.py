@@ -117,16 +117,23 @@ def test_a_cpu_is_switched_off_and_on() -> None:
     codes, before, without, left = answer(program, "--cpus", "16")
     # CPU 0 has no such file, and a folder that none can be made in.
     assert codes == [None, None, "EINVAL", "EROFS", *[None] * 8, "EBUSY"]
-    parts = ["cache", "cpufreq", "online", "thermal_throttle", "topology"]
-    assert before == ["0-15", "", "0-3,8-11", "1,9", "1", "0-15", parts, 16, 17]
+    folders = ["cache", "cpufreq", "online", "thermal_throttle", "topology"]
+    assert before == ["0-15", "", "0-3,8-11", "1,9", "1", "0-15", folders, 16, 17]
     some = "0-8,10-15"
     assert without == [some, "9", "0-3,8,10-11", "1", "1", some, ["cpufreq", "online"], 15, 16]
     assert left == "0-3,8-11,15"
 
 
 def test_resctrl_is_mounted_unless_reported_otherwise() -> None:
-    look = ("--", "sh", "-c", "ls /sys/fs; cat /proc/mounts /proc/filesystems; ls /sys/fs/resctrl")
-    mounted, bare = (_inside("--cpus", "4", *option, *look) for option in ((), ("--no-resctrl",)))
+    listing = (
+        "--",
+        "sh",
+        "-c",
+        "ls /sys/fs; cat /proc/mounts /proc/filesystems; ls /sys/fs/resctrl",
+    )
+    mounted, bare = (
+        _inside("--cpus", "4", *option, *listing) for option in ((), ("--no-resctrl",))
+    )
     line = "resctrl /sys/fs/resctrl resctrl rw,relatime 0 0\n"
     assert line in mounted
     assert line not in bare

@@ -97,7 +97,7 @@ def test_cpu_times_are_the_models_of_that_moment() -> None:
     assert grown["cpu1"][0] == 1000, "all of it in user space"
 
 
-def test_counters_count_what_the_model_says() -> None:
+def test_counters_count_what_the_model_reports() -> None:
     """What nftop's source reads of CPU 1, over a second of a clock that is stepped."""
     program = """
         from pathlib import Path
@@ -158,12 +158,12 @@ def test_clusters_divide_nodes_and_what_is_metered() -> None:
         ]))
     """
     host = ("--model", "icx", "--kernel", "7.2", "--snc", "2", "--freeze", "60")
-    cpus, distances, parts, whole = answer(program, "--cpus", "16", *host)
+    cpus, distances, sizes, whole = answer(program, "--cpus", "16", *host)
     assert cpus == ["0,2,8,10", "1,3,9,11", "4,6,12,14", "5,7,13,15"]
     assert distances == ["10 11 21 21", "11 10 21 21", "21 21 10 11", "21 21 11 10"]
-    assert whole == [parts[0] + parts[1], parts[2] + parts[3]]
+    assert whole == [sizes[0] + sizes[1], sizes[2] + sizes[3]]
     traffic = host_of(model_of(load("default"), 16)).traffic
     moved = (traffic(70_000_000_000) - traffic(60_000_000_000))[:, 0]
-    for component, members in zip(parts, cpus, strict=True):
+    for component, members in zip(sizes, cpus, strict=True):
         truth = sum(moved[int(cpu)] for cpu in members.split(","))
         assert component == pytest.approx(truth, abs=1 << 16), members

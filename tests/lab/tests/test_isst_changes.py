@@ -38,9 +38,9 @@ _HELP = r"""
         told = load(state).state
         return [[each.bf for each in told.domains], told.classes[0]]
 
-    def trouble(name, deaf=False):
+    def trouble(name, hangs_on_reads=False):
         one = load(state)
-        one.trouble, one.deaf = name, deaf
+        one.trouble, one.hangs_on_reads = name, hangs_on_reads
         save(state, one)
     """
 
@@ -71,7 +71,9 @@ def test_switched_shown_and_undone_by_the_guard() -> None:
     assert number == 1
 
 
-def test_a_tool_that_lies_dies_or_goes_says_so_by_its_code(snapshot: SnapshotAssertion) -> None:
+def test_a_tool_that_fails_exits_or_vanishes_reports_it_by_its_code(
+    snapshot: SnapshotAssertion,
+) -> None:
     program = """
         found, before = [], now()
         for name in ("lie", "die-after"):
@@ -84,8 +86,8 @@ def test_a_tool_that_lies_dies_or_goes_says_so_by_its_code(snapshot: SnapshotAss
         found.append(nftop("bf", "on", "--yes"))
         print(json.dumps(found))
     """
-    (_, lied, text), nothing, same, (_, died, how), mended, end, gone = inside(program)
-    assert (lied, died, gone[0]) == (5, 5, 1), (text, how, gone)
+    (_, ignored, text), nothing, same, (_, died, how), mended, end, gone = inside(program)
+    assert (ignored, died, gone[0]) == (5, 5, 1), (text, how, gone)
     assert text == snapshot
     assert "it ended with -9" in how
     assert nothing[0] == 0

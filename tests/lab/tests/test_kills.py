@@ -26,7 +26,7 @@ LABS = {
 
 
 @pytest.mark.parametrize("name", LABS)
-def test_a_change_is_whole_or_absent_whoever_is_killed(name: str) -> None:
+def test_a_change_is_whole_or_absent_after_any_kill(name: str) -> None:
     options, share = LABS[name]
     kills, seed = max(1, round(KILLS * share)), random.SystemRandom().randrange(1 << 31)
     run = (sys.executable, "-m", "tests.lab.tests.inside_kills", name, str(kills), str(seed))

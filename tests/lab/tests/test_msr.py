@@ -123,7 +123,7 @@ def test_code_and_data_apart() -> None:
 
 
 @pytest.mark.parametrize("selected", [4, 1 | 176 << 32, 0xFF])
-def test_a_monitor_that_is_absent_says_error(selected: int) -> None:
+def test_a_monitor_that_is_absent_reports_error(selected: int) -> None:
     own = fresh()
     write(own, 0, EVTSEL, selected)
     assert read(own, 0, COUNTER) >> 63 == 1

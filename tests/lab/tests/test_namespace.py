@@ -28,7 +28,7 @@ shift
 # What the lab took out of its own namespace is where it was.
 cat /sys/fs/resctrl/schemata
 """
-_LOOK = """
+_LIST = """
 umount /sys/fs/resctrl 2>/dev/null
 ls -A /sys/fs/resctrl
 grep -c real-resctrl /proc/mounts /proc/self/mountinfo
@@ -43,7 +43,7 @@ head -c 1 /dev/mem 2>/dev/null | wc -c
 def test_the_real_resctrl_msrs_and_memory_are_not_in_a_lab(tmp_path: Path) -> None:
     lab = (sys.executable, "-m", "tests.lab", "--cpus", "4", "--no-resctrl", "--", "sh", "-c")
     done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", _REAL, "sh", str(tmp_path), *lab, _LOOK],
+        ["unshare", "--mount", "sh", "-c", _REAL, "sh", str(tmp_path), *lab, _LIST],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -231,9 +231,9 @@ def test_nodes_of_divided_caches_are_summed() -> None:
         whole = [cache.values["mbm_total_bytes"] for cache in table.groups[0].caches]
         print(json.dumps([[domain.parts for domain in table.domains], parts, whole, table.gaps]))
     """
-    nodes, parts, whole, gaps = inside("7.2", program, "--snc", "2", "--freeze", "60")
+    nodes, sums, whole, gaps = inside("7.2", program, "--snc", "2", "--freeze", "60")
     assert nodes == [[0, 1], [2, 3]]
-    assert whole == [sum(item) for item in parts] and all(whole)
+    assert whole == [sum(item) for item in sums] and all(whole)
     assert gaps == ""
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from nftop.sim.events import parts_of
+from nftop.sim.events import factors_of
 from nftop.uarch import table
 from nftop.uarch.explain import perf_name
 from tests.lab.tests import steady
@@ -111,9 +111,11 @@ def test_every_event_in_focus_counts_for_perf_what_it_does_for_nftop(
     for event, (text, percent) in perf.items():
         count = float(text)
         assert percent == "100.00", event
-        parts = parts_of(core_encoding(counted[event]), uarch.name)
-        assert parts is not None, event
-        rate = sum(factor * float(steady.rates(model, name)[CPU]) for name, factor in parts.items())
+        factors = factors_of(core_encoding(counted[event]), uarch.name)
+        assert factors is not None, event
+        rate = sum(
+            factor * float(steady.rates(model, name)[CPU]) for name, factor in factors.items()
+        )
         assert count == pytest.approx(PERF_S * rate, rel=1e-6, abs=2), event
         if event in nftop:
             value, ran_ns = nftop[event]

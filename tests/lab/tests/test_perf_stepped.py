@@ -73,8 +73,8 @@ def shares(cpus: Sequence[int], run: int = 0, machine: str = "skx-7") -> Floats:
     slots = 4 * of["distributed_clocks"]
     retiring, frontend = of["retire_slots"], of["slots_not_delivered"]
     bad = of["uops_issued"] - retiring + 4 * of["recovery_cycles"]
-    parts = np.array([retiring, bad, frontend, slots - retiring - bad - frontend])
-    return np.asarray(100 * parts / slots)
+    components = np.array([retiring, bad, frontend, slots - retiring - bad - frontend])
+    return np.asarray(100 * components / slots)
 
 
 def shares_of_level_2(cpus: Sequence[int]) -> Floats:
@@ -87,8 +87,8 @@ def shares_of_level_2(cpus: Sequence[int]) -> Floats:
     heavy *= per_slot
     latency = 4 * of["cycles_none_delivered"] * per_slot
     memory = 4 * (of["stalls_memory"] + of["stalls_store"]) * per_slot
-    parts = [(heavy, retiring), (mispredicted, bad), (latency, frontend), (memory, backend)]
-    return np.array([item for one, whole in parts for item in (one, whole - one)])
+    components = [(heavy, retiring), (mispredicted, bad), (latency, frontend), (memory, backend)]
+    return np.array([item for one, whole in components for item in (one, whole - one)])
 
 
 def percents(text: str) -> list[list[float]]:

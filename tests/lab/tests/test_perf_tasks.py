@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from nftop.sim import workloads
-from nftop.sim.events import parts_of
+from nftop.sim.events import factors_of
 from nftop.sim.workloads import INDEX
 from nftop.uarch.table import Encoding
 from tests.lab.perf import tasks
@@ -42,7 +42,7 @@ def test_its_cpu_is_one_of_the_labs() -> None:
     assert sorted(words(row)[0] for row in rows) == [0] * (CPUS - 1) + [S]
 
 
-def test_one_thread_looks_at_all_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_thread_checks_all_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
     lives: list[Callable[[], None]] = []
 
     class Late:
@@ -69,9 +69,9 @@ def test_one_thread_looks_at_all_clocks(monkeypatch: pytest.MonkeyPatch) -> None
 
 def raw(code: int) -> float:
     """What a task has counted of an event of Skylake's after three seconds."""
-    counts, parts = tasks.exact(3 * S), parts_of(Encoding(4, code))
-    assert parts is not None
-    return float(sum(factor * counts[INDEX[name]] for name, factor in parts.items()))
+    counts, factors = tasks.exact(3 * S), factors_of(Encoding(4, code))
+    assert factors is not None
+    return float(sum(factor * counts[INDEX[name]] for name, factor in factors.items()))
 
 
 def test_its_top_down_is_shares_of_a_whole() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from nftop.model.ids import Cpu
 from nftop.model.perf_tool import PerfTool, perf_tasks
-from nftop.sim.events import parts_of
+from nftop.sim.events import factors_of
 from nftop.sim.workloads import INDEX
 from nftop.uarch.table import Encoding, EventSpec, PmuTerms
 from tests.lab import machine as machines
@@ -60,11 +60,11 @@ def stat(machine: str, *arguments: str) -> str:
 
 def bounds(machine: str, event: str, cpus: Sequence[int]) -> tuple[float, float]:
     """The lowest and the highest rate per second, CPUs added up."""
-    parts = parts_of(CODES[event], UARCH[machine]) or {}
+    factors = factors_of(CODES[event], UARCH[machine]) or {}
     of = model(machine)
     assert of.starts_ns[1:] == () or of.starts_ns[1] > 30 * S
     weights = np.zeros(len(INDEX))
-    for name, factor in parts.items():
+    for name, factor in factors.items():
         weights[INDEX[name]] = factor
     steady = float((of.steady[0][list(cpus)] @ weights).sum())
     swing = float(np.abs(of.swinging[0][list(cpus)] @ weights).sum())
@@ -136,7 +136,7 @@ _HANDED = """
 """
 
 
-def test_nothing_samples_in_the_lab_which_perf_and_nftop_both_say() -> None:
+def test_nothing_samples_in_the_lab_which_perf_and_nftop_both_report() -> None:
     """No interrupt of a PMU is emulated: what samples is refused, and not offered by nftop."""
     lab = ("--model", "icx", "--cpus", str(CPUS), "--no-resctrl")
     tool, tasks, whole, timer = answer(_HANDED, *lab)
@@ -199,8 +199,8 @@ def test_slots_and_their_metrics() -> None:
     result = total("icx", "-e", group, "sleep", "0.5")
     for event in TOPDOWN:
         check("icx", event, range(CPUS), result[event][0])
-    parts = sum(result[event][0] for event in TOPDOWN[1:])
-    assert parts == pytest.approx(result["slots"][0], rel=1e-6)
+    factors = sum(result[event][0] for event in TOPDOWN[1:])
+    assert factors == pytest.approx(result["slots"][0], rel=1e-6)
 
 
 def test_a_command_of_its_own() -> None:

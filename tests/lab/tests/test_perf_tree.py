@@ -260,8 +260,8 @@ class TestIcelake:
         lab = Lab("icx")
         leader = lab.group(0x400, *self.METRICS)
         lab.now_ns = S
-        slots, *parts = words(leader)[3:]
-        assert sum(parts) == pytest.approx(slots, abs=8)
+        slots, *components = words(leader)[3:]
+        assert sum(components) == pytest.approx(slots, abs=8)
         assert slots == pytest.approx(expected(0x400, 0, 0, S, "ICX"), abs=1)
 
     def test_slots_must_lead(self) -> None:

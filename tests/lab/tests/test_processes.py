@@ -90,7 +90,7 @@ def test_signals_are_passed_on() -> None:
 @pytest.mark.parametrize(
     "victim", ["outer", "lab-init", "lab-server", "lab-supervisor", "lab-keeper", "sh"]
 )
-def test_nothing_is_left_whoever_is_killed(victim: str) -> None:
+def test_nothing_is_left_after_any_kill(victim: str) -> None:
     mounts = _mounts()
     with running("--cpus", "4", "--", "sh", "-c", _BUSY) as lab:
         inside = lab.inside()
@@ -110,20 +110,20 @@ def test_nothing_is_left_whoever_is_killed(victim: str) -> None:
 def test_what_a_command_leaves_running_ends_with_it() -> None:
     with running("--cpus", "4", "--", "sh", "-c", _BUSY.replace("wait", "read x")) as lab:
         assert "bash" in lab.inside()
-        lab.say("go\n")
+        lab.send("go\n")
         assert lab.outer.wait(LONGEST_S) == 0
         assert gone(lab.namespace) == {}
 
 
 def test_two_side_by_side_are_two_hosts() -> None:
-    ask = "cat /sys/devices/system/cpu/online; read x; cat /sys/fs/lab/live/ctl/now"
-    make, look = "cd /sys/fs/resctrl; echo ready; mkdir", "ls -d one other 2>/dev/null"
-    host = ("--cpus", "4", "--freeze", "1", "--", "sh", "-c", f"{make} one; {ask}; {look}")
-    second = ("--cpus", "8", "--freeze", "2", "--", "sh", "-c", f"{make} other; {ask}; {look}")
+    read = "cat /sys/devices/system/cpu/online; read x; cat /sys/fs/lab/live/ctl/now"
+    make, listing = "cd /sys/fs/resctrl; echo ready; mkdir", "ls -d one other 2>/dev/null"
+    host = ("--cpus", "4", "--freeze", "1", "--", "sh", "-c", f"{make} one; {read}; {listing}")
+    second = ("--cpus", "8", "--freeze", "2", "--", "sh", "-c", f"{make} other; {read}; {listing}")
     with running(*host) as one, running(*second) as other:
         assert (one.hear(), other.hear()) == ("0-3", "0-7")
-        other.say("go\n")
-        one.say("go\n")
+        other.send("go\n")
+        one.send("go\n")
         assert (one.hear(), other.hear()) == ("1000000000", "2000000000")
         assert (one.hear(), other.hear()) == ("one", "other")
 

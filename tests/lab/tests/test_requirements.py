@@ -57,7 +57,7 @@ def test_it_needs_no_more_python_than_nftop_and_mfusepy() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can drop its privileges")
-def test_without_root_it_says_so_and_exits_125() -> None:
+def test_without_root_it_reports_it_and_exits_125() -> None:
     # What it imports may lie where nobody else can read, so it is all used once before.
     code = (
         "import os, sys\n"

@@ -198,7 +198,7 @@ def test_what_all_groups_moved_is_what_the_cpus_moved(moves: list[tuple[set[int]
 
 
 @given(st.lists(st.integers(1, 10**9), min_size=1, max_size=5), st.integers(1, 0x7FF))
-def test_looking_at_occupancy_does_not_change_it(waits_ns: list[int], seed: int) -> None:
+def test_reading_occupancy_does_not_change_it(waits_ns: list[int], seed: int) -> None:
     book = lab("7.2", at_s=5.0).state.ledger
     assert book is not None
     generator = np.random.default_rng(seed)

@@ -151,7 +151,7 @@ def test_occupancy_drains_after_a_mask_shrank() -> None:
     assert values(host, "/a")["llc_occupancy"] == steps(16 * MIB * 2 / 11)
 
 
-def test_counters_that_have_no_number_say_why() -> None:
+def test_counters_that_have_no_number_report_why() -> None:
     host = two_groups()
     host.mkdir("/a/mon_groups/m")
     host.echo("0", "/a/mon_groups/m/cpus_list")
@@ -175,19 +175,19 @@ def test_counters_that_have_no_number_say_why() -> None:
 @pytest.mark.parametrize(
     "text", ["", "/ 0 mbm_total_bytes Broken", "/ 2 mbm_total_bytes Error", "/ 0 mbm Error"]
 )
-def test_counters_are_reported_only_what_they_can_say(text: str) -> None:
+def test_counters_are_reported_only_what_they_can_report(text: str) -> None:
     with pytest.raises(ValueError, match=r"never says|is not GROUP"):
         counters.command(lab().state, text)
 
 
-def test_a_divided_cache_tells_its_parts_and_their_sum() -> None:
+def test_a_divided_cache_reports_its_nodes_and_their_sum() -> None:
     divided = replace(SMALL, node_of=(0, 1, 2, 3, 0, 1, 2, 3))
     host = lab("7.2", divided)
     host.clock.forward(10.0)
     assert host.cat("/info/L3_MON/num_rmids") == "88\n"
-    parts = [
+    sums = [
         int(host.cat(f"/mon_data/mon_L3_01/mon_sub_L3_{node:02d}/mbm_total_bytes"))
         for node in (2, 3)
     ]
-    assert parts == [steps(RATE * 10 * (3 + 7)), steps(RATE * 10 * (4 + 8))]
-    assert int(host.cat("/mon_data/mon_L3_01/mbm_total_bytes")) == sum(parts)
+    assert sums == [steps(RATE * 10 * (3 + 7)), steps(RATE * 10 * (4 + 8))]
+    assert int(host.cat("/mon_data/mon_L3_01/mbm_total_bytes")) == sum(sums)

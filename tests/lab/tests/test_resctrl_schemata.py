@@ -58,7 +58,7 @@ def test_a_line_may_be_written_twice_but_not_a_domain(kernel: str) -> None:
     ],
 )
 @BOTH
-def test_what_schemata_says_of_what_it_refuses(kernel: str, text: str, status: str) -> None:
+def test_what_schemata_reports_of_what_it_refuses(kernel: str, text: str, status: str) -> None:
     host = lab(kernel)
     assert number(lambda: host.echo(text, "/schemata")) == errno.EINVAL
     assert host.status == status

@@ -112,7 +112,7 @@ def test_an_open_file_is_queried_directly(operations: _Operations, one: Recorder
     assert one.requested == [("open", "/f", os.O_RDWR, caller), ("write", b"abc", 9), "close"]
 
 
-def test_an_ioctl_has_the_buffer_that_its_number_says(
+def test_an_ioctl_has_the_buffer_that_its_number_reports(
     operations: _Operations, one: Recorder
 ) -> None:
     file = SimpleNamespace(flags=os.O_RDWR, fh=0, direct_io=0)

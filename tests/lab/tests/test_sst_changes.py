@@ -217,7 +217,7 @@ def test_killed_whenever_it_is_the_files_are_as_before_or_complete() -> None:
         ("no-base", "intel_pstate reports no base_frequency"),
     ],
 )
-def test_hosts_that_can_not_say_so_and_nothing_is_written(kind: str, printed: str) -> None:
+def test_hosts_that_can_not_report_it_and_nothing_is_written(kind: str, printed: str) -> None:
     program = """
         before = tree()
         print(json.dumps([nftop("sst", "pin", "--cpus", "1", "--yes"), tree() == before]))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nftop.model.column import Column, column
-from nftop.sim.events import parts_of
+from nftop.sim.events import factors_of
 from nftop.sources.perf.problems import REGISTER_IGNORED
 from nftop.uarch import table
 from nftop.uarch.sections import Topdown
@@ -58,9 +58,9 @@ def expected(uarch: str, *, smt: bool, levels: int) -> dict[str, Column]:
     model = steady.model(CPUS, smt=smt)
     columns = {}
     for event, spec in known.events.items():
-        parts = parts_of(core_encoding(spec), uarch) if on_core(spec) else None
-        if parts is not None:
-            by_cpu = (factor * steady.rates(model, name) for name, factor in parts.items())
+        factors = factors_of(core_encoding(spec), uarch) if on_core(spec) else None
+        if factors is not None:
+            by_cpu = (factor * steady.rates(model, name) for name, factor in factors.items())
             columns[event] = column(np.zeros(CPUS) + sum(by_cpu))
     columns["tsc"] = column(steady.rates(model, "tsc"))
     of_cores = sum_siblings(columns, model.layout.topology)
@@ -116,7 +116,7 @@ READINGS = [
 ]  # fmt: skip
 # Of nodes of level 2 with groups of their own, a node below it.
 DRILLED = ("mite", "ports_utilized_3m", "mem_latency")
-_LOOK = f"""
+_READ = f"""
 from pathlib import Path
 from nftop.uarch.table import NOT_LARGEST
 
@@ -169,7 +169,7 @@ def test_the_core_that_is_observed_has_the_model_s_levels_3_and_4(
     machine: str, watchdog: str, tmp_path: Path
 ) -> None:
     lab = ("--model", machine, "--cpus", str(CPUS), "--watchdog", watchdog)
-    cpus, nodes, readings, unknown = answer(_LOOK, *lab, "--scenario", steady.written(tmp_path))
+    cpus, nodes, readings, unknown = answer(_READ, *lab, "--scenario", steady.written(tmp_path))
     assert cpus == [CPUS // 2 - 1, CPUS - 1]
     assert unknown == ""
     wanted = expected(UARCHS[machine], smt=True, levels=4)

@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, package_counts, parts_of_box
+from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, box_factors, package_counts
 from nftop.sources.perf.pmu import Pmu, encode
 from nftop.uarch import table as uarch_table
 from nftop.uarch.table import Encoding
@@ -69,13 +69,13 @@ def test_boxes_make_up_what_the_package_did(machine: str) -> None:
             }
             lab.now_ns = 70 * S + 123
             grown = package_counts(model(), lab.now_ns) - package_counts(model(), 60 * S)
-            parts = parts_of_box(spec, uarch.name)
-            assert parts is not None
+            factors = box_factors(spec, uarch.name)
+            assert factors is not None
             for cpu, boxes in opened.items():
                 seen = [words(box) for box in boxes]
                 wanted = sum(
                     factor * int(grown[PACKAGE_OF[cpu], OF_PACKAGE_INDEX[quantity]])
-                    for quantity, factor in parts.items()
+                    for quantity, factor in factors.items()
                 )
                 assert sum(value for value, *_ in seen) == wanted, (name, cpu)
                 assert {tuple(times) for _, *times in seen} == {(10 * S + 123, 10 * S + 123)}

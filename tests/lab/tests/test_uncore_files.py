@@ -59,11 +59,13 @@ def test_every_encoding_is_the_reference_s(machine: str, root: Path) -> None:
             wanted = (shown.pmu_type, int(config, 0), int(config1 or "0", 0))
             if (ours.pmu_type, ours.config, ours.config1) != wanted:
                 differences.append((event, ours, wanted))
-        for term, places in theirs["format"].items():
-            (word, bits), (its_word, its_bits) = map(parse_format, (shown.formats[term], places))
+        for term, bit_ranges in theirs["format"].items():
+            (word, bits), (its_word, its_bits) = map(
+                parse_format, (shown.formats[term], bit_ranges)
+            )
             # Sapphire Rapids has extended umasks also where no event has use for one.
             if (word, bits[: len(its_bits)]) != (its_word, its_bits):
-                differences.append((pmu, term, shown.formats[term], places))
+                differences.append((pmu, term, shown.formats[term], bit_ranges))
         assert shown.cpumask == (0, 4)
     assert differences == []
 
@@ -180,8 +182,8 @@ def test_terms_are_distinguished() -> None:
     """No two terms of an event share a bit, but for filters that are shown in two ways."""
     for machine in machines.names():
         for unit in units(machine):
-            places = [unit.bits(term) for term in unit.formats]
-            used = [set(bits) for word, bits in places if word == "config"]
+            bit_ranges = [unit.bits(term) for term in unit.formats]
+            used = [set(bits) for word, bits in bit_ranges if word == "config"]
             pairs = itertools.combinations(used, 2)
             twice = [one & other for one, other in pairs if one & other]
             assert twice == [] or unit.name == "uncore_pcu"

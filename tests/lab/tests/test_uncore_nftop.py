@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from nftop.model.column import Column, column
-from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, package_counts, parts_of_box
+from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, box_factors, package_counts
 from nftop.sim.workloads import INDEX
 from nftop.sources.uncore.open_counters import shares
 from nftop.uarch import table
@@ -31,13 +31,13 @@ ALONE = ("cas_read", "cas_write", "link_data_sent")
 
 def counted(unit: Uncore, event: str, uarch: str, from_ns: int, until_ns: int) -> Any:
     """What the model counts of an event: int64 (packages, boxes)."""
-    parts = parts_of_box(unit.events[event], uarch)
-    assert parts is not None, event
+    factors = box_factors(unit.events[event], uarch)
+    assert factors is not None, event
     before, after = (box_counts(model(), at, unit.pmu, uarch) for at in (from_ns, until_ns))
     grown = (after - before).astype(np.int64)
     of_box = np.zeros(grown.shape[:2], np.int64)
     return of_box + sum(
-        factor * grown[:, :, OF_PACKAGE_INDEX[key]] for key, factor in parts.items()
+        factor * grown[:, :, OF_PACKAGE_INDEX[key]] for key, factor in factors.items()
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from nftop.model.sample import Counts
-from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, package_counts, parts_of_box
+from nftop.sim.uncore import OF_PACKAGE_INDEX, box_counts, box_factors, package_counts
 from nftop.uarch import table as uarch_table
 from tests.lab import machine as machines
 from tests.lab.tests.events import CPUS, S, model
@@ -68,11 +68,11 @@ def test_wildcards_add_up_and_names_of_the_kernel_s_are_known(machine: str) -> N
     seen = {(row[0], row[4]): (row[2], row[6]) for row in rows}
     assert set(seen) == {(f"S{package}", name) for package in (0, 1) for name in EVENTS[machine]}
     for name in EVENTS[machine]:
-        parts = parts_of_box(specs[name], uarch.name)
-        assert parts
+        factors = box_factors(specs[name], uarch.name)
+        assert factors
         for package in (0, 1):
             counts = grown()[package]
-            whole = sum(by * int(counts[OF_PACKAGE_INDEX[key]]) for key, by in parts.items())
+            whole = sum(by * int(counts[OF_PACKAGE_INDEX[key]]) for key, by in factors.items())
             assert seen[f"S{package}", name] == (str(whole), "100.00"), name
             assert whole > 0
     listed = {line.split()[0] for line in by_name.splitlines() if line.startswith("  uncore_")}
@@ -134,9 +134,9 @@ def test_perf_s_own_names_mean_the_same(machine: str) -> None:
     of = {uarch.vendor_names[n]: spec for u in uarch.uncore for n, spec in u.events.items()}
     assert len(of) == 20
     for name, count, grew in one_by_one(machine, list(of)):
-        parts = parts_of_box(of[name], uarch.name)
-        assert parts is not None
-        assert count == sum(by * int(grew[OF_PACKAGE_INDEX[n]]) for n, by in parts.items()), name
+        factors = box_factors(of[name], uarch.name)
+        assert factors is not None
+        assert count == sum(by * int(grew[OF_PACKAGE_INDEX[n]]) for n, by in factors.items()), name
 
 
 @pytest.mark.parametrize("machine", BY_NAME)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from nftop.sim.uncore import OF_PACKAGE, OF_PACKAGE_INDEX, parts_of_box
+from nftop.sim.uncore import OF_PACKAGE, OF_PACKAGE_INDEX, box_factors
 from nftop.uarch.table import PmuTerms
 from tests.lab.perf.attr import Attr
 from tests.lab.perf.events import Event
@@ -55,8 +55,8 @@ def resolve(unit: Unit, attr: Attr) -> Event:
 
 def _mask(unit: Unit) -> int:
     """The bits of `config` that the unit looks at."""
-    places = [unit.bits(term) for term in unit.formats]
-    return _union([1 << bit for word, bits in places if word == "config" for bit in bits])
+    bit_ranges = [unit.bits(term) for term in unit.formats]
+    return _union([1 << bit for word, bits in bit_ranges if word == "config" for bit in bits])
 
 
 def _union(masks: list[int]) -> int:
@@ -89,8 +89,8 @@ def _pairs(text: str) -> list[tuple[str, str, str]]:
 
 def _event(unit: Unit, terms: str, mask: int, filters: tuple[tuple[int, int], ...] = ()) -> Event:
     words = PmuTerms(unit.name, terms)
-    parts = parts_of_box(words, unit.uarch)
+    factors = box_factors(words, unit.uarch)
     weights = np.zeros(len(OF_PACKAGE))
-    for name, factor in (parts or {}).items():
+    for name, factor in (factors or {}).items():
         weights[OF_PACKAGE_INDEX[name]] = factor
-    return Event(None, mask, weights, filters, str(words) if parts is None else None)
+    return Event(None, mask, weights, filters, str(words) if factors is None else None)

@@ -121,8 +121,8 @@ def _units(machine: Machine, model: Model) -> Iterator[Unit]:
 
 
 def _filter(row: Mapping[str, Any], fields: Mapping[str, str]) -> Filter:
-    places = [parse_format(f"config1:{fields[name]}")[1] for name in row["fields"]]
-    masks = tuple(sum(1 << bit for bit in bits) for bits in places)
+    bit_ranges = [parse_format(f"config1:{fields[name]}")[1] for name in row["fields"]]
+    masks = tuple(sum(1 << bit for bit in bits) for bits in bit_ranges)
     return Filter(row["bits"], frozenset(row["codes"]), masks)
 
 

@@ -12,17 +12,17 @@ def test_ids_and_labels_are_unique_within_a_scope() -> None:
         assert len(set(priorities)) == len(priorities)
 
 
-def test_every_metric_says_what_it_means_and_where_it_comes_from() -> None:
+def test_every_metric_reports_what_it_means_and_where_it_comes_from() -> None:
     for metric in EXPLAINED:
         assert metric.meaning.endswith(".") and metric.formula and metric.origin
         assert len(metric.label) <= 8
 
 
-def test_look_up_is_by_scope() -> None:
+def test_lookup_is_by_scope() -> None:
     assert cpu_metric("cpp").scope == "cpu"
 
 
-def test_what_is_a_bound_or_of_a_clock_is_counted_and_says_so() -> None:
+def test_what_is_a_bound_or_of_a_clock_is_counted_and_reports_it() -> None:
     for metric in METRICS:
         assert metric.coverage or not (metric.bounded or metric.per_clock)
         assert ("upper bound" in metric.meaning) is metric.bounded

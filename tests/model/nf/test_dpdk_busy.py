@@ -41,6 +41,6 @@ def test_testpmd_s_option_is_for_testpmd() -> None:
         assert OPTION not in advice.fix + advice.why
 
 
-def test_of_an_unknown_release_it_says_from_which_on() -> None:
+def test_of_an_unknown_release_it_reports_from_which_on() -> None:
     for version in ("", "Vendor 1.2"):
         assert "23.03" in busy_advice(replace(APP, version=version)).fix

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nftop.model.column import Column, column, missing
 from nftop.model.frame import CpuTable
 from nftop.model.missing import Missing, Reason
-from nftop.render.base.bars import PARTS, apportion, bars, shares
+from nftop.render.base.bars import COMPONENTS, apportion, bars, shares
 from nftop.render.base.line import Tone
 from nftop.render.cores.columns import columns_for
 from nftop.render.cores.rows import CpuView, arrange
@@ -56,13 +56,13 @@ def test_letters_of_lost_slots_beyond_those_of_before_are_lit() -> None:
 def test_cells_sum_and_are_within_one_of_the_exact_share(
     rows: list[list[float]], cells: int
 ) -> None:
-    parts = np.array(rows)
-    total = parts.sum(axis=1, keepdims=True)
-    parts = np.where(total > 1e-6, parts / np.maximum(total, 1e-6), 0.0)
-    counts = apportion(parts, cells)
-    assert counts.sum(axis=1).tolist() == [cells if row.any() else 0 for row in parts]
+    values = np.array(rows)
+    total = values.sum(axis=1, keepdims=True)
+    values = np.where(total > 1e-6, values / np.maximum(total, 1e-6), 0.0)
+    counts = apportion(values, cells)
+    assert counts.sum(axis=1).tolist() == [cells if row.any() else 0 for row in values]
     assert (counts >= 0).all()
-    assert (np.abs(counts - parts * cells) < 1 + 1e-6).all()
+    assert (np.abs(counts - values * cells) < 1 + 1e-6).all()
 
 
 @given(st.lists(st.floats(-0.05, 1), min_size=4, max_size=4), st.floats(0, 1), st.floats(0, 1))
@@ -96,7 +96,7 @@ def test_a_missing_section_shows_its_reason() -> None:
 
 def test_tones_are_of_the_letters_and_step_back_on_idle_rows() -> None:
     cpus = frame(8, tma=True).cpus
-    tone_of = {letter: tone for letter, tone, _ in PARTS}
+    tone_of = {letter: tone for letter, tone, _ in COMPONENTS}
     for span in bars(cpus, [1], 20, [Tone.PLAIN])[0].spans:
         assert {tone_of[letter] for letter in span.text} == {span.tone}
     assert {span.tone for span in bars(cpus, [1], 20, [Tone.MUTED])[0].spans} == {Tone.MUTED}

@@ -123,7 +123,7 @@ def test_a_spark_is_a_line_not_a_slab() -> None:
     assert spark_text(array(0.0, 0.0), 5.0) == "⣀"
 
 
-def test_a_small_change_looks_small() -> None:
+def test_a_small_change_is_drawn_small() -> None:
     values = array(2.000, 2.011)
     assert scale_top(values, Unit.CYCLES) == 3.0
 

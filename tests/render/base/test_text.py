@@ -71,7 +71,7 @@ def test_wrapping_loses_no_letter(words: list[str], width: int) -> None:
     assert "".join(wrap(" ".join(words), width)).replace(" ", "") == "".join(words)
 
 
-def test_what_is_cut_says_so() -> None:
+def test_what_is_cut_reports_it() -> None:
     assert truncate("dpdk-worker12", 8) == "dpdk-wo…"
     assert truncate("漢字名前", 6) == "漢字…"
     assert crop(line("abcdef", Span("ghi", Tone.MUTED)), 6) == line("abcde…")

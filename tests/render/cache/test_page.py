@@ -129,9 +129,9 @@ def test_code_has_ways_of_its_own() -> None:
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
 def test_columns_are_placed_while_the_width_suffices(width: int) -> None:
     header, *_ = rows(MOCK_UP, width)
-    places = {"MiB USED/CAP": 80, "MB/s": 80, "LIMIT": 80, "NF, CPU": 80, "ALONE": 100,
+    widths = {"MiB USED/CAP": 80, "MB/s": 80, "LIMIT": 80, "NF, CPU": 80, "ALONE": 100,
               "OTHERS": 100, "local": 120, "CHANGED": 200, "OWNER": 200}  # fmt: skip
-    for title, least in places.items():
+    for title, least in widths.items():
         assert (title in header) == (width >= least), title
     assert max(map(len, rows(MOCK_UP, width))) <= width
 
@@ -240,7 +240,7 @@ def test_all_facts_of_a_class(snapshot: SnapshotAssertion) -> None:
         assert printed in text, printed
 
 
-def test_a_class_that_is_gone_has_nothing_to_say() -> None:
+def test_a_class_that_is_gone_has_no_row() -> None:
     assert detail(MOCK_UP, "nobody") == ""
     assert class_lines(MOCK_UP, ("vpp", L3Domain(7)), 80, Trends(flat, 1.0), ()) == []
 
@@ -267,7 +267,7 @@ def test_an_absent_value_is_its_mark_and_its_reason_is_below(reason: Reason) -> 
     assert detail(shown, "vpp").count(why.message) == 5
 
 
-def test_without_classes_it_says_why(snapshot: SnapshotAssertion) -> None:
+def test_without_classes_it_reports_why(snapshot: SnapshotAssertion) -> None:
     shown = frame(8)
     assert rows(shown)[1] == snapshot
     state = SourceState(Reason.SOURCE, "resctrl is not mounted: mount it", 0.1, 0.1)

@@ -73,7 +73,7 @@ def row_of(shown: Frame, name: str) -> str:
 @pytest.mark.parametrize(
     ("used_mib", "printed"), [(15.1, ""), (15.3, "full"), (16.5, "full"), (17.0, "over")]
 )
-def test_a_class_that_has_no_room_says_so(used_mib: float, printed: str) -> None:
+def test_a_class_that_has_no_room_reports_it(used_mib: float, printed: str) -> None:
     one = table(groups=(group("vpp", 1, (), in_cache(0, 0xF0, int(used_mib * MIB))),))
     text = row_of(frame_of(one), "vpp")
     assert [word for word in ("full", "over") if word in text] == [printed] * bool(printed)
@@ -197,7 +197,7 @@ def test_rows_sort_by_class() -> None:
     assert down[1].text[at:].strip(" ■") == "ovs"
 
 
-def test_help_says_what_the_marks_are() -> None:
+def test_help_reports_what_the_marks_are() -> None:
     whole = (*mark_sections(), *reference_sections())
     page = "\n".join(line.text for line in help_lines(whole, (), "", 100))
     assert "In the panel of cache classes" in page

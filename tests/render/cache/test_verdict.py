@@ -78,7 +78,7 @@ def test_states_of_a_verdict(
     assert head(early) == snapshot
     assert head(replace(early, taken_back_s=3.0)) == snapshot
     assert head(verdict) == snapshot
-    gone = replace(verdict, parts=(), notes=("occupancy is not metered here",))
+    gone = replace(verdict, sections=(), notes=("occupancy is not metered here",))
     texts = [item.text for item in card(gone, story[1], 100, ())]
     assert texts[1:3] == snapshot
     many = replace(verdict, noticed=verdict.noticed * 5)
@@ -91,12 +91,12 @@ def test_summary_names_what_differs_and_whether_the_load_moved(
     line = summary(verdict, 160)
     tones = {span.text.strip(): span.tone for span in line.spans}
     assert tones["✔ better"] is Tone.GOOD and "fwd -15% CPP" in line.text
-    moved = replace(verdict, parts=tuple(
+    moved = replace(verdict, sections=tuple(
         replace(item, offered_ratio=-0.12) if item.kind == "nf" else item
-        for item in verdict.parts
+        for item in verdict.sections
     ))  # fmt: skip
     assert summary(moved, 160).text == snapshot
-    classes = replace(verdict, parts=tuple(p for p in verdict.parts if p.kind == "class"))
+    classes = replace(verdict, sections=tuple(p for p in verdict.sections if p.kind == "class"))
     assert summary(classes, 160).text.startswith("▲ more  class vpp +")
 
 
@@ -140,7 +140,7 @@ def test_graph_marks_the_change_now_and_when_it_is_taken_back(
     assert "taken back" not in graph(story, Term())[-1].text
 
 
-def test_graph_says_whether_its_axis_starts_at_0(story: tuple[Window, Frame]) -> None:
+def test_graph_reports_whether_its_axis_starts_at_0(story: tuple[Window, Frame]) -> None:
     assert graph(story, Term())[0].text.endswith("not from 0")
     window, frame = story
     nfs = window.nfs
@@ -152,7 +152,7 @@ def test_graph_says_whether_its_axis_starts_at_0(story: tuple[Window, Frame]) ->
 
 
 def test_without_a_network_function_no_graph(story: tuple[Window, Frame], verdict: Verdict) -> None:
-    classes = replace(verdict, parts=tuple(p for p in verdict.parts if p.kind == "class"))
+    classes = replace(verdict, sections=tuple(p for p in verdict.sections if p.kind == "class"))
     assert watched(classes) is None
     assert graph_lines(story[0], classes, Term(), 120, 8) == []
     assert graph(story, Term(), width=30) == [] == graph(story, Term(), height=3)

@@ -12,48 +12,48 @@ from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Tone
 from nftop.render.cache.way_cells import (
     HATCH,
-    ClassLook,
+    ClassStyle,
     WayState,
     device_cells,
-    looks_of,
+    styles_of,
     way_numbers,
     way_span,
 )
 from tests.rdt import frame_of, table
 
 GROUPS = frame_of(table(0)).groups
-VPP = ClassLook(1, "v")
+VPP = ClassStyle(1, "v")
 
 
 def test_hue_and_letter_of_every_class_are_its_own() -> None:
     numbered = tuple(replace(group, clos=at) for at, group in enumerate(GROUPS))
-    looks = looks_of(numbered, ["nftop.fast", "vpp"])
-    assert [looks[group.name].number for group in GROUPS] == list(range(len(GROUPS)))
-    assert looks["nftop.fast"] == ClassLook(len(GROUPS), "f")
-    assert looks[ROOT].letter == "d" and looks[ROOT].hue is Tone.CLASS1
-    letters = [look.letter for look in looks.values()]
+    styles = styles_of(numbered, ["nftop.fast", "vpp"])
+    assert [styles[group.name].number for group in GROUPS] == list(range(len(GROUPS)))
+    assert styles["nftop.fast"] == ClassStyle(len(GROUPS), "f")
+    assert styles[ROOT].letter == "d" and styles[ROOT].hue is Tone.CLASS1
+    letters = [style.letter for style in styles.values()]
     assert len(set(letters)) == len(letters)
 
 
 def test_a_hue_does_not_depend_on_what_the_kernel_numbers() -> None:
     unknown = tuple(replace(group, clos=None) for group in GROUPS)
-    looks = looks_of(unknown)
-    assert [look.number for look in looks.values()] == list(range(len(GROUPS)))
-    assert looks_of(unknown, ["x"])[GROUPS[1].name] == looks[GROUPS[1].name]
+    styles = styles_of(unknown)
+    assert [style.number for style in styles.values()] == list(range(len(GROUPS)))
+    assert styles_of(unknown, ["x"])[GROUPS[1].name] == styles[GROUPS[1].name]
 
 
 def test_names_of_pqos_and_names_alike() -> None:
     names = [f"COS{number}" for number in range(1, 16)]
-    assert "".join(look.letter for look in looks_of((), names).values()) == "123456789abcdef"
-    alike = looks_of((), ["aa", "aaa", "a"])
-    assert len({look.letter for look in alike.values()}) == 3
+    assert "".join(style.letter for style in styles_of((), names).values()) == "123456789abcdef"
+    alike = styles_of((), ["aa", "aaa", "a"])
+    assert len({style.letter for style in alike.values()}) == 3
 
 
 @given(st.lists(st.text(min_size=1), max_size=40, unique=True))
 def test_any_names_have_letters_and_hues(names: list[str]) -> None:
-    for look in looks_of((), names).values():
-        assert len(look.letter) == 1 and (look.letter.isalnum() or look.letter == "?")
-        assert look.hue.startswith("class")
+    for style in styles_of((), names).values():
+        assert len(style.letter) == 1 and (style.letter.isalnum() or style.letter == "?")
+        assert style.hue.startswith("class")
 
 
 @pytest.mark.parametrize(

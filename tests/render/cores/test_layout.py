@@ -43,25 +43,33 @@ def full(cpus: int) -> Frame:
     return replace(frame(cpus, packages=2, tma=True), packages=rows)
 
 
-def text_of(parts: ScreenSections) -> str:
-    return "\n".join(line.text for line in (*parts.top, *parts.panels))
+def text_of(sections: ScreenSections) -> str:
+    return "\n".join(line.text for line in (*sections.top, *sections.panels))
 
 
 @given(st.integers(1, 300), st.integers(1, 100), st.integers(0, 512), st.sampled_from([4, 88, 512]))
-def test_the_parts_fill_the_screen_exactly(width: int, height: int, rows: int, cpus: int) -> None:
-    parts = share_out(full(cpus), ViewStatus(), PAST, rows=rows, width=width, height=height)
-    row = (len(parts.top), parts.table, len(parts.panels), parts.detail, parts.footer)
+def test_the_sections_fill_the_screen_exactly(
+    width: int, height: int, rows: int, cpus: int
+) -> None:
+    sections = share_out(full(cpus), ViewStatus(), PAST, rows=rows, width=width, height=height)
+    row = (
+        len(sections.top),
+        sections.table,
+        len(sections.panels),
+        sections.detail,
+        sections.footer,
+    )
     assert min(row) >= 0
     assert sum(row) == height
-    assert parts.table >= min(2, height)
+    assert sections.table >= min(2, height)
     if width >= LEAST_WIDTH:
-        assert all(line.width <= width for line in (*parts.top, *parts.panels))
+        assert all(line.width <= width for line in (*sections.top, *sections.panels))
 
 
 def test_a_large_screen_shows_every_section() -> None:
-    parts = share_out(full(88), ViewStatus(), PAST, rows=20, width=200, height=60)
-    assert all(word in text_of(parts) for word in ("DROP/s", "SOCKET", "MAP CPP"))
-    assert (parts.table >= 21, parts.detail >= 1) == (True, True)
+    sections = share_out(full(88), ViewStatus(), PAST, rows=20, width=200, height=60)
+    assert all(word in text_of(sections) for word in ("DROP/s", "SOCKET", "MAP CPP"))
+    assert (sections.table >= 21, sections.detail >= 1) == (True, True)
 
 
 def test_a_small_screen_keeps_functions_and_cpus() -> None:
@@ -75,7 +83,7 @@ def test_a_small_screen_keeps_functions_and_cpus() -> None:
     assert middle.detail == 1
 
 
-def test_places_do_not_depend_on_what_happens() -> None:
+def test_positions_do_not_depend_on_what_happens() -> None:
     calm, drops = full(88), dict(full(88).nfs[0].readings) | nic_drops(1e6)
     sick = replace(calm, nfs=(replace(calm.nfs[0], readings=drops), *calm.nfs[1:]))
     for size in ((80, 24), (120, 36), (200, 50)):
@@ -83,15 +91,15 @@ def test_places_do_not_depend_on_what_happens() -> None:
             share_out(item, ViewStatus(), PAST, rows=20, width=size[0], height=size[1])
             for item in (calm, sick)
         ]
-        places = [(len(p.top), p.table, len(p.panels), p.detail, p.footer) for p in shares]
-        assert places[0] == places[1]
+        lengths = [(len(p.top), p.table, len(p.panels), p.detail, p.footer) for p in shares]
+        assert lengths[0] == lengths[1]
 
 
 @given(st.integers(1, 60), st.integers(1, 12))
 def test_no_screen_is_without_its_badge(width: int, height: int) -> None:
     simulated = replace(full(88), host=replace(full(88).host, simulated=True))
-    parts = share_out(simulated, ViewStatus(), PAST, rows=9, width=width, height=height)
-    assert parts.top[0].text.strip().startswith("SIMULATED"[: max(0, width - 3)])
+    sections = share_out(simulated, ViewStatus(), PAST, rows=9, width=width, height=height)
+    assert sections.top[0].text.strip().startswith("SIMULATED"[: max(0, width - 3)])
 
 
 def test_the_filter_reaches_the_graphs() -> None:

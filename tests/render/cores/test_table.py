@@ -107,9 +107,7 @@ def test_labels_sort_low_to_high_unless_inverted(sort: str, order: tuple[int, ..
     ("text", "rows"),
     [("VPP", (3,)), ("worker", (1, 2)), ("0,4-5", (0, 4, 5)), ("nobody", ()), ("fwd", (1, 2))],
 )
-def test_a_filter_looks_at_names_and_cpu_lists_of_all_cpus(
-    text: str, rows: tuple[int, ...]
-) -> None:
+def test_a_filter_matches_names_and_cpu_lists_of_all_cpus(text: str, rows: tuple[int, ...]) -> None:
     assert arrange(frame(8).cpus, CpuView(filter=text)).shown == rows
 
 
@@ -208,7 +206,7 @@ def test_idle_rows_step_back_behind_polled_ones() -> None:
     assert [row.spans[0].tone for row in drawn] == [Tone.PLAIN] * 3 + [Tone.MUTED] * 5
 
 
-def test_an_offline_cpu_says_so() -> None:
+def test_an_offline_cpu_reports_it() -> None:
     cpus = replace(frame(8).cpus, online=(*(True,) * 7, False))
     assert _cell(cpus, 7, "thread")[0].strip() == "offline"
 
@@ -221,7 +219,7 @@ def test_every_row_is_as_wide_as_the_headers(make: object) -> None:
         assert len({line.width for line in lines}) == 1
 
 
-def test_the_arrow_says_by_what_and_which_way() -> None:
+def test_the_arrow_reports_by_what_and_which_way() -> None:
     columns = columns_for(80)
     assert " CPU▲" in header_line(columns, CpuView("cpu")).text
     assert not {"▲", "▼"} & set(header_line(columns, CpuView()).text), "harm is no column"

@@ -190,7 +190,7 @@ def test_editor_and_cache_screen_agree_on_the_owner_of_a_way(
         ]
 
 
-def test_what_is_not_known_says_why(snapshot: SnapshotAssertion) -> None:
+def test_what_is_not_known_reports_why(snapshot: SnapshotAssertion) -> None:
     why = Missing(Reason.SOURCE, "no register here")
     domains = tuple(replace(domain, io=why, size_bytes=None) for domain in FRAME.domains)
     groups = tuple(

@@ -115,7 +115,7 @@ def test_three_network_functions_are_tables_that_fit(width: int) -> None:
     assert sum("Mpps" in word for line in lines for word in line.split()) == 3
 
 
-def test_a_recommendation_on_ways_of_devices_says_so(snapshot: SnapshotAssertion) -> None:
+def test_a_recommendation_on_ways_of_devices_reports_it(snapshot: SnapshotAssertion) -> None:
     io = replace(SETTINGS[2], io={L3: 0x4})
     plan = replace(PLAN, settings=(*SETTINGS[:2], io, SETTINGS[3]))
     [line] = [text for text in plan_text(plan, WAYS, 80) if "I/O" in text]
@@ -296,7 +296,7 @@ def test_what_only_one_setting_has_is_unmeasured() -> None:
     assert words == {"class": "unmeasured"}
 
 
-def test_a_number_that_is_too_small_for_its_places_is_not_0() -> None:
+def test_a_number_that_is_too_small_for_its_digits_is_not_0() -> None:
     assert [plain_text(value, 2) for value in (0.0, 0.004, 0.005001, 1.0)] == [
         "0.00", "0+", "0.01", "1.00"
     ]  # fmt: skip

@@ -45,7 +45,9 @@ def test_the_number_of_lines_is_exact_and_none_is_wider(width: int, rows: int) -
     assert incident_lines(frame_with(), width, 0) == []
 
 
-def test_a_line_has_culprit_deed_victims_price_age_and_keys(snapshot: SnapshotAssertion) -> None:
+def test_a_line_has_culprit_activity_victims_price_age_and_keys(
+    snapshot: SnapshotAssertion,
+) -> None:
     [item] = incident_lines(frame_with(incident()), 140, 1)
     assert item.text == snapshot
     assert item.text.endswith(" Tab")
@@ -182,7 +184,7 @@ def test_without_a_culprit_the_victim_is_named_and_the_cause_is_not_known() -> N
     assert item.text.count("fwd") == 1
 
 
-def test_a_healthy_host_says_what_watches_it() -> None:
+def test_a_healthy_host_reports_what_watches_it() -> None:
     lines = incident_lines(frame_with(), 120, 2)
     assert lines[0].text.startswith(" ✔ nothing hurts")
     assert "3 pollers" in lines[0].text and lines[1].text == ""

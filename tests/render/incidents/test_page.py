@@ -202,12 +202,14 @@ def test_a_price_that_is_not_counted_is_not_nothing(snapshot: SnapshotAssertion)
 def test_a_total_without_a_rate_is_a_loss() -> None:
     for price, victims in (
         (Price(0.0), (victim("fwd", 0.0, 0.0),)),
-        (Price(0.4), (victim("fwd", 0.4, 0.4),)),
         (Price(), ()),
     ):
         for until_ns, end in ((WALL_NS, "in all"), (None, "so far")):
             one = incident(price=price, worst=Price(0.0), victims=victims, until_ns=until_ns)
             assert price_of(one) == f"936M packets lost {end}"
+    # No rate is too small to be one.
+    [first, *_] = price_of(incident(price=Price(0.4), victims=(victim("fwd", 0.4, 0.4),))).split()
+    assert first == "0.4"
 
 
 def test_a_victim_of_unknown_change_is_not_unchanged() -> None:
@@ -234,7 +236,7 @@ def graph_axis(one: Incident, trend: VictimTrend) -> tuple[str, str, str]:
     return head, rows[at].split("└")[1], rows[at + 1]
 
 
-def test_the_graph_says_what_it_draws_and_marks_begin_and_end() -> None:
+def test_the_graph_reports_what_it_draws_and_marks_begin_and_end() -> None:
     values = np.linspace(42e6, 38e6, 120).astype(np.float32)
     now = VictimTrend("fwd", values, 300.0, WALL_NS - 300 * SECOND_NS)
     head, marks, ends = graph_axis(incident(), now)  # it began 120 s ago

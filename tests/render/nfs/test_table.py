@@ -57,7 +57,7 @@ def numbered(readings: list[Reading]) -> list[float]:
 
 @pytest.mark.parametrize("width", [20, 40, 80, 120, 200, 300])
 @pytest.mark.parametrize("make", [seen, all_missing, hostile, lambda: frame(8)])
-def test_every_line_fits_and_says_no_zero_for_what_is_absent(width: int, make: object) -> None:
+def test_every_line_fits_and_reports_no_zero_for_what_is_absent(width: int, make: object) -> None:
     shown: Frame = make()  # type: ignore[operator]
     lines = table(shown, width)
     for nf in shown.nfs:
@@ -125,7 +125,7 @@ def test_below_it_threads_queues_ports_and_nodes(snapshot: SnapshotAssertion) ->
     assert lines_with(text, "known member") == snapshot
 
 
-def test_a_queue_that_is_off_or_nobodys_says_so(snapshot: SnapshotAssertion) -> None:
+def test_a_queue_that_is_off_or_nobodys_reports_it(snapshot: SnapshotAssertion) -> None:
     shown = seen()
     why = Missing(Reason.SOURCE, "it counts none")
     odd = replace(of(shown, "ovs"), queues=(NfQueue("p", 7, None, why, why, False, why),))
@@ -172,10 +172,10 @@ def test_with_one_thread_a_core_the_numbers_are_as_they_are() -> None:
 
 def test_two_threads_of_a_core_are_counted_as_the_papers_do() -> None:
     shown = seen()
-    twins = next(nf for nf in shown.nfs if nf.name.startswith("south/"))
-    here = paper_metrics(shown, twins)
-    cpp, ipc, rx = (twins.readings[name] for name in ("cpp", "ipc", "rx_packets_per_s"))
-    assert here.smt is True and here.cores == len(twins.cpus) // 2
+    duplicates = next(nf for nf in shown.nfs if nf.name.startswith("south/"))
+    here = paper_metrics(shown, duplicates)
+    cpp, ipc, rx = (duplicates.readings[name] for name in ("cpp", "ipc", "rx_packets_per_s"))
+    assert here.smt is True and here.cores == len(duplicates.cpus) // 2
     assert not isinstance(cpp, Missing) and not isinstance(ipc, Missing)
     assert not isinstance(rx, Missing)
     assert here.readings["cpp"] == pytest.approx(cpp / 2)
@@ -185,8 +185,8 @@ def test_two_threads_of_a_core_are_counted_as_the_papers_do() -> None:
 
 def test_what_is_half_and_half_or_of_another_clock_is_not_compared() -> None:
     shown = seen()
-    twins = next(nf for nf in shown.nfs if nf.name.startswith("south/"))
-    mixed = replace(twins, cpus=(twins.cpus[0], twins.cpus[1], Cpu(72)))
+    duplicates = next(nf for nf in shown.nfs if nf.name.startswith("south/"))
+    mixed = replace(duplicates, cpus=(duplicates.cpus[0], duplicates.cpus[1], Cpu(72)))
     here = paper_metrics(shown, mixed)
     assert here.smt is None and all(
         isinstance(reading, Missing) for reading in here.readings.values()
@@ -195,7 +195,7 @@ def test_what_is_half_and_half_or_of_another_clock_is_not_compared() -> None:
     assert isinstance(by_tsc.readings["cpp"], Missing)
 
 
-def test_papers_stand_next_to_it_and_only_the_operator_says_what_it_runs(
+def test_papers_stand_next_to_it_and_only_the_operator_reports_what_it_runs(
     snapshot: SnapshotAssertion,
 ) -> None:
     shown = seen()

@@ -110,7 +110,9 @@ def test_the_equation_of_a_cost_is_true_of_a_shared_cpu(scenario: str, task: str
     seen = 0
     for cpu in host.cpus_of(task):
         text = detail_line(cpus, cpus.topology.row_of[Cpu(cpu)], 180.0, 200).text
-        terms = re.search(r"CPP +<?~?([\d.]+) = ([\d.]+) GHz(?: x ([\d.]+)% RUN)? / ([\d.]+) ", text)
+        terms = re.search(
+            r"CPP +<?~?([\d.]+) = ([\d.]+) GHz(?: x ([\d.]+)% RUN)? / ([\d.]+) ", text
+        )
         if terms is None:
             continue
         cost, ghz, run, mpps = (float(item or 100) for item in terms.groups())

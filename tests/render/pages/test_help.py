@@ -79,7 +79,7 @@ def test_a_reason_of_one_cpu_names_the_cpu() -> None:
     assert f"[s] BUSY: {of_two.message}\n" in text
 
 
-def test_no_missing_value_looks_like_a_number() -> None:
+def test_no_missing_value_is_drawn_as_a_number() -> None:
     body = [
         row for row in frame_text(all_missing(), 200, False).splitlines() if "dpdk-worker1" in row
     ]
@@ -233,7 +233,7 @@ def _detail(base: Frame, row: int, height: int, values: list[float], width: int 
     return _text(lines)
 
 
-def test_the_panel_says_every_absence_of_its_row() -> None:
+def test_the_panel_reports_every_absence_of_its_row() -> None:
     base = all_missing()
     text = " ".join(_detail(base, 3, 40, []).split())
     for why, labels in absences(base.cpus, 3).items():
@@ -255,14 +255,16 @@ def test_what_is_no_column_is_absent_only_where_all_is_explained() -> None:
     )
 
 
-def test_the_panel_says_that_a_generator_counts_what_it_sends(snapshot: SnapshotAssertion) -> None:
+def test_the_panel_reports_that_a_generator_counts_what_it_sends(
+    snapshot: SnapshotAssertion,
+) -> None:
     base = frame(8)
     sends = replace(base, cpus=replace(base.cpus, direction=("tx",) * 8))
     assert " ".join(_detail(sends, 1, 40, []).split()) == snapshot
     assert "those sent" not in " ".join(_detail(base, 1, 40, []).split())
 
 
-def test_a_panel_too_small_says_how_much_it_leaves_out(snapshot: SnapshotAssertion) -> None:
+def test_a_panel_too_small_reports_how_much_it_leaves_out(snapshot: SnapshotAssertion) -> None:
     assert _detail(all_missing(), 3, 7, []) == snapshot
 
 
@@ -273,7 +275,7 @@ def test_the_graph_declares_its_scale_and_span() -> None:
     assert text.rstrip().endswith("now")
 
 
-def test_without_history_the_panel_says_why() -> None:
+def test_without_history_the_panel_reports_why() -> None:
     why = Missing(Reason.PERMISSION, "run it as root")
     detail = _detail(with_cells(frame(8), "cpp", {1: why}), 1, 12, [float("nan")] * 60)
     assert f"no CPP in the last 5 min: {why.message}" in detail

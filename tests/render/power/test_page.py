@@ -25,7 +25,7 @@ from nftop.render.frame.footer import Tab, Tabs
 from nftop.render.frame.header import ViewStatus
 from nftop.render.pages.explain import explain_metric
 from nftop.render.pages.help import explain_package_lines, explain_power_lines
-from nftop.render.power.page import POWER_PACKAGE_METRICS, START, power_parts
+from nftop.render.power.page import POWER_PACKAGE_METRICS, START, power_sections
 from nftop.render.traffic.page import traffic
 from nftop.sources.pcm.source import topology_of
 from tests.command import lines_with
@@ -45,8 +45,8 @@ def past(metric: str, package: Package, points: int, span_s: float) -> NDArray[n
     return values
 
 
-def parts_of(frame: Frame, width: int, height: int, row: int | None = 0) -> ScreenSections:
-    return power_parts(
+def sections_of(frame: Frame, width: int, height: int, row: int | None = 0) -> ScreenSections:
+    return power_sections(
         frame,
         ViewStatus(tabs=Tabs((Tab("7", "Power", "Pwr"),), 0)),
         row,
@@ -71,34 +71,34 @@ def flat(text: str) -> str:
 @pytest.mark.parametrize("name", NAMES[:3])
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_what_stands_above_the_table(name: str, width: int, snapshot: SnapshotAssertion) -> None:
-    assert text_of(parts_of(captured(name)[-1], width, 24)) == snapshot
+    assert text_of(sections_of(captured(name)[-1], width, 24)) == snapshot
 
 
 @settings(max_examples=60)
 @given(width=st.integers(1, 220), height=st.integers(1, 60))
-def test_parts_share_the_screen_out_and_lines_stay_within_it(width: int, height: int) -> None:
+def test_sections_share_the_screen_and_lines_stay_within_it(width: int, height: int) -> None:
     for frame in (captured()[-1], serverless()):
-        parts = parts_of(frame, width, height)
-        lines = len(parts.top) + parts.table + parts.detail + parts.footer
-        assert lines == height and parts.table >= 0 and not parts.panels
-        assert width < LEAST_WIDTH or all(line.width <= width for line in parts.top)
-        assert not parts.footer or parts.table >= min(5, height - len(parts.top) - 1)
+        sections = sections_of(frame, width, height)
+        lines = len(sections.top) + sections.table + sections.detail + sections.footer
+        assert lines == height and sections.table >= 0 and not sections.panels
+        assert width < LEAST_WIDTH or all(line.width <= width for line in sections.top)
+        assert not sections.footer or sections.table >= min(5, height - len(sections.top) - 1)
 
 
-def test_without_a_server_it_says_why_and_how_to_start_one() -> None:
-    text = flat(text_of(parts_of(serverless(), 100, 50)))
+def test_without_a_server_it_reports_why_and_how_to_start_one() -> None:
+    text = flat(text_of(sections_of(serverless(), 100, 50)))
     assert text.count("127.0.0.1:9738") == 1, "once for all"
     assert flat(START) in text and "PCM_NO_RDT=1 pcm-sensor-server" in text
     assert "[s]" in text
     for other in (captured()[-1], simulated()[-1]):
-        assert "--listen" not in text_of(parts_of(other, 100, 50))
+        assert "--listen" not in text_of(sections_of(other, 100, 50))
 
 
 def test_a_server_that_fails_is_reported_with_its_reason_and_no_advice_to_start_one() -> None:
     why = "127.0.0.1:9738 does not answer in time"
     base = serverless()
     failed = SourceState(Reason.STALE, why, 4.0, 3.0)
-    text = text_of(parts_of(replace(base, sources={**base.sources, "pcm": failed}), 100, 50))
+    text = text_of(sections_of(replace(base, sources={**base.sources, "pcm": failed}), 100, 50))
     assert f"pcm [o] {why}" in text and "--listen" not in text
 
 
@@ -107,7 +107,7 @@ def test_age_and_difference_from_perf_are_on_screens_4_and_7() -> None:
     state = replace(base.sources["pcm"], age_s=1.26, detail="something else")
     frame = replace(base, apart=APART, sources={**base.sources, "pcm": state})
     for text in (
-        text_of(parts_of(frame, 100, 50)),
+        text_of(sections_of(frame, 100, 50)),
         text_of(traffic(frame, 100, lambda *_: np.zeros(8, np.float32), 1.0).lines),
     ):
         assert f"! {APART}" in text
@@ -121,7 +121,7 @@ def test_what_to_know_of_a_server_is_next_to_what_it_reported(snapshot: Snapshot
         detail = "; ".join(filter(None, (note, apart)))
         state = replace(base.sources["pcm"], detail=detail)
         frame = replace(base, apart=apart, sources={**base.sources, "pcm": state})
-        text = text_of(parts_of(frame, 200, 50))
+        text = text_of(sections_of(frame, 200, 50))
         assert lines_with(text, "its last second") == snapshot
         assert text.count(APART) == bool(apart)
 
@@ -129,16 +129,16 @@ def test_what_to_know_of_a_server_is_next_to_what_it_reported(snapshot: Snapshot
 def test_columns_in_which_the_server_stands_in_for_perf_are_named(
     snapshot: SnapshotAssertion,
 ) -> None:
-    text = text_of(parts_of(captured()[-1], 200, 50))
+    text = text_of(sections_of(captured()[-1], 200, 50))
     assert lines_with(text, "GHz, IPC") == snapshot
-    assert "GHz, IPC" not in text_of(parts_of(simulated()[-1], 200, 50)), "perf counts them"
+    assert "GHz, IPC" not in text_of(sections_of(simulated()[-1], 200, 50)), "perf counts them"
 
 
 def test_a_server_of_another_host_has_reported_nothing_here(snapshot: SnapshotAssertion) -> None:
     one = table()
     here = topology_of(replace(one, packages=one.packages * 0))
     (frame,) = fold(FoldState(HOST, here), sample(S, pcm=one))
-    text = flat(text_of(parts_of(frame, 200, 50)))
+    text = flat(text_of(sections_of(frame, 200, 50)))
     assert text == snapshot
 
 
@@ -167,7 +167,7 @@ def test_hostile_words_of_a_server_are_printable() -> None:
     for word in HOSTILE:
         state = SourceState(Reason.ERROR, word, 0.0, 0.0)
         frame = replace(base, apart=word, sources={**base.sources, "pcm": state})
-        assert all(token.isprintable() for token in text_of(parts_of(frame, 80, 40)).split("\n"))
+        assert all(token.isprintable() for token in text_of(sections_of(frame, 80, 40)).split("\n"))
 
 
 def test_explained_are_the_packages_numbers_and_that_of_the_selected_cpu() -> None:
@@ -198,7 +198,7 @@ def test_requests_that_a_server_samples_are_explained_with_how_and_by_which_sour
     assert "from pcm, at" in plain
 
 
-def test_columns_are_present_whether_or_not_a_server_tells_them() -> None:
+def test_columns_are_present_whether_or_not_a_server_reports_them() -> None:
     reports_by_cpufreq = {"base_frequency_hz"}
     for frame in (captured()[-1], serverless()):
         keys = [col.key for col in columns_for(200, frame.cpus, "power")]

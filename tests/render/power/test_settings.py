@@ -96,7 +96,7 @@ def test_reason_for_no_numbers(snapshot: SnapshotAssertion) -> None:
     assert message(remote) == "", "a server of another host has no word for it"
 
 
-def test_base_frequencies_that_nobody_tells_have_their_reason_on_the_line() -> None:
+def test_unreported_base_frequencies_have_their_reason_on_the_line() -> None:
     base = reported()
     none = Missing(Reason.HARDWARE, "acpi-cpufreq tells no base frequency")
     columns = {**base.cpus.columns, "base_frequency_hz": missing(8, none)}

@@ -137,7 +137,7 @@ def test_list_is_scrolled() -> None:
     assert "◆" in text(lines) and "coffee" not in text(lines)
 
 
-def test_lane_goes_from_begin_to_end_and_a_graph_that_does_not_start_at_zero_says_so() -> None:
+def test_lane_goes_from_begin_to_end_and_a_graph_that_does_not_start_at_zero_reports_it() -> None:
     lines = timeline_lines(data(), 120, 31, ascii_only=False)
     lane = next(line for line in lines if line.text.startswith(" ▲"))
     begin = lane.text.index("▲", 3)

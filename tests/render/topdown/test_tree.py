@@ -50,7 +50,7 @@ def test_a_core_in_focus(width: int, snapshot: SnapshotAssertion) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_a_core_that_nobody_looks_at_yet(width: int, snapshot: SnapshotAssertion) -> None:
+def test_a_core_without_a_focus_yet(width: int, snapshot: SnapshotAssertion) -> None:
     assert text(HOST, width=width) == snapshot
 
 
@@ -84,7 +84,7 @@ def test_a_cost_is_the_bound_that_the_cores_screen_shows() -> None:
         assert f"CPP {cost}" in facts.splitlines()[1]
 
 
-def test_what_waits_for_persistent_memory_says_so_on_cpus_without_cxl_too() -> None:
+def test_what_waits_for_persistent_memory_reports_it_on_cpus_without_cxl_too() -> None:
     assert words_of("cxl_mem_bound") == "persistent mem bound"
     of = {"backend_bound": 0.5, "memory_bound": 0.4, "cxl_mem_bound": 0.1}
     topdown = load("CLX").topdown
@@ -158,7 +158,7 @@ def test_the_colour_is_that_of_the_branch() -> None:
     assert tones["fetch latency"] == {Tone.FRONTEND}
 
 
-def test_estimates_say_how_much_was_counted(snapshot: SnapshotAssertion) -> None:
+def test_estimates_report_how_much_was_counted(snapshot: SnapshotAssertion) -> None:
     assert words(FOCUSED) == snapshot
     # Nine tenths of the time are no estimate, whatever the levels below had.
     marked = {line for line in text(FOCUSED).splitlines() if "%~" in line}

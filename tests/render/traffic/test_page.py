@@ -216,7 +216,7 @@ def test_why_numbers_are_absent_is_reported_below_with_where() -> None:
     assert "[p]" in text
 
 
-def test_a_frame_without_packages_says_so() -> None:
+def test_a_frame_without_packages_reports_it() -> None:
     assert "names no package" in text_of(drawn(replace(host(1), packages=()), 80))
 
 

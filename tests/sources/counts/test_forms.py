@@ -169,7 +169,7 @@ PERF_ROW = JSON % ("", "")
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "it is empty"),
         ("# started on Mon\n\n", "it is empty"),
@@ -206,10 +206,10 @@ PERF_ROW = JSON % ("", "")
         ('{"counter-value" : true, "event" : "x"}', "line 1: True is no count"),
     ],
 )
-def test_bad_files_say_where_and_why(text: str, says: str) -> None:
+def test_bad_files_report_where_and_why(text: str, message: str) -> None:
     with pytest.raises(BadCountsError) as raised:
         read_rows(text)
-    assert says in str(raised.value)
+    assert message in str(raised.value)
     assert len(str(raised.value)) < 400
 
 
@@ -244,7 +244,7 @@ SEPARATORS = st.sampled_from([",", ";", "|", "\t", "::", "#", "!", "~", ", "])
 
 
 @given(COUNTS, SEPARATORS, st.sampled_from(["", "CPU0", "S0-D0-C0", "S1"]), st.booleans())
-def test_all_forms_say_the_same(
+def test_all_forms_report_the_same(
     counts: dict[str, int], separator: str, owner: str, interval: bool
 ) -> None:
     before = ["1.5"] * interval + [owner] * bool(owner) + ["2"] * owner.startswith("S")

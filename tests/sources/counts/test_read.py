@@ -31,7 +31,7 @@ def sentence(reading: Reading) -> str:
     return reading.message
 
 
-def test_parts_are_added_up(snapshot: SnapshotAssertion) -> None:
+def test_sub_nodes_are_added_up(snapshot: SnapshotAssertion) -> None:
     text = "".join(
         f"{time},{cpu},{count},,{event},500,100.00,,\n"
         for time in (1, 2)
@@ -128,7 +128,7 @@ def test_code_left_out_is_reported_and_never_mixed(snapshot: SnapshotAssertion) 
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ('{"context-switches": 1}', "no event of it is one of SKX's table: context-switches"),
         ('{"cycles": 1, "cpu-cycles": 2}', "cycles and cpu-cycles are the same event"),
@@ -136,8 +136,8 @@ def test_code_left_out_is_reported_and_never_mixed(snapshot: SnapshotAssertion) 
         ("{}", "it has no counts"),
     ],
 )
-def test_counts_of_nothing_are_refused(text: str, says: str) -> None:
-    with pytest.raises(BadCountsError, match=says):
+def test_counts_of_nothing_are_refused(text: str, message: str) -> None:
+    with pytest.raises(BadCountsError, match=message):
         counts(text)
 
 
@@ -171,12 +171,12 @@ def test_an_event_not_counted_is_named_as_the_vendor_does(snapshot: SnapshotAsse
 
 def stream(file: str) -> dict[str, str]:
     """The lines of each interval and cgroup."""
-    parts: dict[str, str] = {}
+    components: dict[str, str] = {}
     for line in (STREAMS / file).read_text().splitlines(keepends=True):
         row = json.loads(line) if line.startswith("{") else {"interval": line.split(",")[0]}
         key = f"{row['interval']} {row.get('cgroup', '')}"
-        parts[key] = parts.get(key, "") + line
-    return parts
+        components[key] = components.get(key, "") + line
+    return components
 
 
 def first_counts(lines: str) -> dict[str, tuple[float, float]]:
@@ -241,7 +241,7 @@ LEVEL_1 = ("FRONTEND_BOUND", "BAD_SPECULATION", "BACKEND_BOUND", "RETIRING")
 
 
 @pytest.mark.parametrize(
-    ("file", "uarch", "parts"),
+    ("file", "uarch", "components"),
     [
         ("svrinfo-emr.jsonl", "EMR", 3),
         ("svrinfo-cgroups.jsonl", "EMR", 2),
@@ -249,9 +249,9 @@ LEVEL_1 = ("FRONTEND_BOUND", "BAD_SPECULATION", "BACKEND_BOUND", "RETIRING")
     ],
 )
 def test_real_streams_give_what_the_vendor_s_formulas_give(
-    file: str, uarch: str, parts: int
+    file: str, uarch: str, components: int
 ) -> None:
-    assert len(stream(file)) == parts
+    assert len(stream(file)) == components
     for lines in stream(file).values():
         got = tma_of_counts(loaded(uarch), counts(lines, uarch).events, smt=True)
         raw = first_counts(lines)
@@ -283,17 +283,17 @@ def test_an_event_is_a_share_of_the_cycles_it_was_counted_with(file: str, uarch:
 
 
 @pytest.mark.parametrize("file", ["svrinfo-emr.jsonl", "svrinfo-cgroups.jsonl"])
-def test_a_whole_stream_lies_between_its_parts(file: str) -> None:
+def test_a_whole_stream_is_between_its_halves(file: str) -> None:
     whole = tma_of_counts(
         loaded("EMR"), counts((STREAMS / file).read_text(), "EMR").events, smt=True
     )
-    parts = [
+    components = [
         tma_of_counts(loaded("EMR"), counts(lines, "EMR").events, smt=True)
         for lines in stream(file).values()
     ]
     for node in ("frontend_bound", "backend_bound", "retiring", "memory_bound"):
-        of_parts = [component[node] for component in parts]
-        low, high = (item(n for n in of_parts if isinstance(n, float)) for item in (min, max))
+        of_components = [component[node] for component in components]
+        low, high = (item(n for n in of_components if isinstance(n, float)) for item in (min, max))
         value = whole[node]
         assert isinstance(value, float)
         assert low <= value <= high

@@ -37,7 +37,7 @@ LEVEL = {
         "tjunction-temperature(C)": "105",
     },
 }
-PLACES = ("package-0:die-0:cpu-0", "package-1:die-0:cpu-48")
+LOCATIONS = ("package-0:die-0:cpu-0", "package-1:die-0:cpu-48")
 
 
 def answers(
@@ -75,7 +75,7 @@ def unclosed(text: str) -> str:
     return text.replace("},", "").replace("}", "")
 
 
-INFO = {location: {"perf-profile-level-0": LEVEL} for location in PLACES}
+INFO = {location: {"perf-profile-level-0": LEVEL} for location in LOCATIONS}
 ASSOC = {
     f"package-0:die-0:cpu-{cpu}": {"get-assoc": {"clos": str(number)}}
     for cpu, number in ((0, 3), (4, 0), (5, 0), (6, 9))
@@ -83,7 +83,7 @@ ASSOC = {
 
 
 @pytest.mark.parametrize("form", [as_json, as_text, lambda value: unclosed(as_json(value))])
-def test_all_layouts_say_the_same(form) -> None:  # type: ignore[no-untyped-def]
+def test_all_layouts_report_the_same(form) -> None:  # type: ignore[no-untyped-def]
     state = answers(form(INFO), assoc=form(ASSOC))
     assert isinstance(state, SstState)
     first, second = state.packages
@@ -98,8 +98,8 @@ def test_all_layouts_say_the_same(form) -> None:  # type: ignore[no-untyped-def]
 
 def test_of_several_levels_the_one_in_use_counts() -> None:
     off = {**LEVEL, "speed-select-base-freq": "disabled"}
-    info = {PLACES[0]: {"perf-profile-level-0": LEVEL, "perf-profile-level-3": off}}
-    current = as_json({PLACES[0]: {"get-config-current_level": "3"}})
+    info = {LOCATIONS[0]: {"perf-profile-level-0": LEVEL, "perf-profile-level-3": off}}
+    current = as_json({LOCATIONS[0]: {"get-config-current_level": "3"}})
     state = answers(as_json(info), current)
     assert isinstance(state, SstState)
     (row,) = state.packages
@@ -111,7 +111,7 @@ def test_of_several_levels_the_one_in_use_counts() -> None:
 def test_classes_are_requested_in_batches() -> None:
     requests: list[Sequence[str]] = []
     off = {**LEVEL, "speed-select-core-power": "disabled"}
-    info = as_json({PLACES[0]: {"perf-profile-level-0": off}})
+    info = as_json({LOCATIONS[0]: {"perf-profile-level-0": off}})
     assert isinstance(answers(info, requests=requests), SstState)
     assert not any("get-assoc" in words for words in requests)
     requests.clear()
@@ -127,7 +127,7 @@ def test_a_cascade_lake_n_of_the_first_version_gives_khz() -> None:
         "low-priority-base-frequency(MHz)": "2100000",
     }
     level = {"speed-select-base-freq": "enabled", "speed-select-base-freq-properties": properties}
-    state = answers(as_json({PLACES[0]: {"perf-profile-level-0": level}}))
+    state = answers(as_json({LOCATIONS[0]: {"perf-profile-level-0": level}}))
     assert isinstance(state, SstState)
     (row,) = state.packages
     assert (row.bf_high_hz, row.bf_low_hz) == (2700 * MHZ, 2100 * MHZ)
@@ -151,7 +151,7 @@ def test_what_is_no_answer_is_none_with_its_words(printed: str) -> None:
 
 
 @given(st.text(alphabet='package-01:{}",\n level speed-select:enabled'), st.text())
-def test_nothing_it_says_can_raise(info: str, level: str) -> None:
+def test_no_reply_can_raise(info: str, level: str) -> None:
     state = answers(info, level, info)
     assert isinstance(state, SstState | Missing)
 
@@ -201,7 +201,7 @@ def test_one_that_never_stops_talking_is_cut_off(
     assert isinstance(printed, Missing), "it had to be ended"
 
 
-def test_what_it_says_and_how_it_ends(tmp_path: Path) -> None:
+def test_what_it_reports_and_how_it_ends(tmp_path: Path) -> None:
     printed = run(script(tmp_path, 'echo "$1 $HOME"\necho two >&2\nexit 3'), ("one",), 5.0)
     assert printed == ProgramOutput(3, "one \n", "two\n")
     gone = run(tmp_path / "nobody", (), 1.0)

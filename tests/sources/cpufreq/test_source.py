@@ -57,7 +57,7 @@ def bases(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return read
 
 
-def test_what_a_policy_says(tmp_path: Path) -> None:
+def test_what_a_policy_reports(tmp_path: Path) -> None:
     table = Clocked(host(tmp_path, base_khz={1: 2_700_000})).read()
     row = table.row_of[1]
     assert (row.policy, row.together, row.driver) == (1, (1,), "intel_pstate")
@@ -238,7 +238,7 @@ def test_sst_is_queried_again_when_nftop_changed_something_and_when_its_time_has
     assert len(clocked.requested) == 4
 
 
-def test_lies_are_no_numbers(tmp_path: Path) -> None:
+def test_invalid_values_are_no_numbers(tmp_path: Path) -> None:
     host(tmp_path)
     set_to(tmp_path, 0, base_frequency="fast", scaling_max_freq="-1", scaling_governor="x" * 5000)
     set_to(tmp_path, 1, base_frequency="9" * 40, affected_cpus="one two")
@@ -251,7 +251,7 @@ def test_lies_are_no_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("online", ["0-3", "", None])
-def test_a_host_without_cpufreq_says_so(tmp_path: Path, online: str | None) -> None:
+def test_a_host_without_cpufreq_reports_it(tmp_path: Path, online: str | None) -> None:
     if online is not None:
         put(tmp_path, {f"{CPU}/online": online})
     (tmp_path / CPU / "cpufreq").mkdir(parents=True)
@@ -271,9 +271,9 @@ def test_acpi_cpufreq_has_policies_of_several_cpus(tmp_path: Path) -> None:
             (folder / f"policy{cpu}" / name).unlink()
         (folder / f"policy{cpu}/energy_performance_available_preferences").unlink()
         set_to(tmp_path, cpu, scaling_driver="acpi-cpufreq", affected_cpus=f"{cpu} {cpu + 2}")
-        twin = tmp_path / CPU / f"cpu{cpu + 2}/cpufreq"
-        twin.unlink()
-        twin.symlink_to(f"../cpufreq/policy{cpu}")
+        sibling = tmp_path / CPU / f"cpu{cpu + 2}/cpufreq"
+        sibling.unlink()
+        sibling.symlink_to(f"../cpufreq/policy{cpu}")
     table = Clocked(tmp_path).read()
     row = table.row_of[3]
     assert (row.policy, row.together, row.base_hz, row.epp) == (1, (1, 3), None, None)

@@ -115,7 +115,7 @@ def test_a_listening_socket_is_detected_wherever_it_is(host: Host, tmp_path: Pat
     assert sorted(host.result().values()) == ["known", "odd"]
 
 
-def test_surveys_are_seldom_but_known_places_are_observed_every_time(host: Host) -> None:
+def test_surveys_are_seldom_but_known_folders_are_observed_every_time(host: Host) -> None:
     now_ns = 0
     views = Views(host.root, host.proc, lambda: now_ns)
     finder = SocketFinder(TelemetrySearch({}), host.root, views, clock=lambda: now_ns)
@@ -161,7 +161,7 @@ def test_namespaces_of_known_processes_are_seldom_read(
     for survey in range(8):
         readlink.reset_mock()
         now_ns = survey * SURVEY_NS
-        assert len(views.look()[0]) == 2
+        assert len(views.latest()[0]) == 2
         paths = [str(call.args[0]) for call in readlink.call_args_list]
         read.append(sum(path.endswith("ns/mnt") and "/1" in path for path in paths))
     # Twice until they are known, and all again in every sixth survey.
@@ -202,7 +202,7 @@ def as_nobody() -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_closed_places_are_reported_with_path_and_remedy(snapshot: SnapshotAssertion) -> None:
+def test_closed_folders_are_reported_with_path_and_remedy(snapshot: SnapshotAssertion) -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)

@@ -48,7 +48,7 @@ def _heard(stood: Bench) -> bool:
     return not isinstance(latency, Missing) or latency.reason is not Reason.WARMING
 
 
-def test_the_latency_is_what_latencystats_says_and_when(stood: Bench) -> None:
+def test_the_latency_is_what_latencystats_reports_and_when(stood: Bench) -> None:
     peer = stood.peer()
     peer.behave(f"legacy {reply(_NS)}")
     assert value_of(stood, peer) == DpdkLatency(128, 40, 16833664, 26, stood.clock())

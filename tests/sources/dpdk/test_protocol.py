@@ -99,7 +99,7 @@ def test_whatever_is_answered_gives_facts_or_a_sentence(data: st.DataObject) -> 
 
 
 @given(documents, st.booleans())
-def test_whatever_latencystats_say_is_four_numbers_or_a_reason(
+def test_whatever_latencystats_report_is_four_numbers_or_a_reason(
     document: object, whole: bool
 ) -> None:
     data = document if whole else [{"port": -1, "stats": document}]
@@ -274,7 +274,7 @@ def test_a_boastful_greeting_is_capped() -> None:
     [(None, None), (66, False), (70, True), ("0x40", False), ("0x44", True)],
     ids=str,
 )
-def test_a_port_tells_whether_it_is_a_bonds(flags: object, reported: bool | None) -> None:
+def test_a_port_reports_whether_it_is_a_bonds(flags: object, reported: bool | None) -> None:
     """A number in 22.11, a hexadecimal text in 24.11; 0x4 is RTE_ETH_DEV_BONDING_MEMBER."""
 
     def reply(question: str) -> bytes:

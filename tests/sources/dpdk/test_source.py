@@ -115,7 +115,7 @@ def test_the_first_read_has_everything(bench: Bench) -> None:
     assert 0 < app.took_ns < after - before
 
 
-def test_a_tick_asks_for_counters_only_and_for_nothing_that_is_not_listed(bench: Bench) -> None:
+def test_a_tick_requests_counters_only_and_nothing_that_is_not_listed(bench: Bench) -> None:
     peer = bench.peer(capture="testpmd-22.11")
     first = bench.app()
     reports = len(peer.requested())
@@ -426,7 +426,7 @@ def test_sockets_of_other_kinds_and_files_are_no_applications(bench: Bench) -> N
         assert bench.apps() == ()
 
 
-def test_check_tells_of_an_application_and_what_would_make_it_better(bench: Bench) -> None:
+def test_check_reports_of_an_application_and_what_would_make_it_better(bench: Bench) -> None:
     bench.peer(capture="testpmd-22.11", prefix="old")
     bench.peer(prefix="new")
     by_name = {check.name: check for check in bench.source.check()}

@@ -22,7 +22,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.nf.netdev import NetdevTable
 from nftop.sources.netdev import source
 from nftop.sources.netdev.source import (
-    LOOK_AGAIN_NS,
+    REFRESH_EVERY_NS,
     NetdevSource,
     parse_dev,
     parse_forwarded,
@@ -164,7 +164,7 @@ def test_interfaces_are_observed_when_they_change_and_now_and_then(tmp_path: Pat
         return next(interface.kind for interface in table.interfaces if interface.name == "vm1")
 
     assert kind() == "tap"
-    now[0] += LOOK_AGAIN_NS
+    now[0] += REFRESH_EVERY_NS
     assert kind() == "upper"
     dev = root / "proc/net/dev"
     dev.write_text(dev.read_text().replace("veth0", "veth1"))
@@ -228,9 +228,9 @@ def test_no_answer_of_the_kernel_s_can_raise(data: bytes) -> None:
 def test_kinds_of_real_links() -> None:
     """Both ends of a veth may have the same number, each in its own namespace."""
     make = "ip link add one type veth peer name two; ip link add switch type bridge"
-    tell = "import sys; from nftop.sources.netdev.source import link_kinds as k; print(k())"
+    program = "import sys; from nftop.sources.netdev.source import link_kinds as k; print(k())"
     done = subprocess.run(
-        ["unshare", "--net", "sh", "-ec", f'{make}; exec {sys.executable} -c "{tell}"'],
+        ["unshare", "--net", "sh", "-ec", f'{make}; exec {sys.executable} -c "{program}"'],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     if "Operation not permitted" in done.stderr or "Unknown device type" in done.stderr:

@@ -113,7 +113,7 @@ def test_a_listening_socket_is_detected_wherever_it_is(host: Host, tmp_path: Pat
     assert {Path(path).parent.name for path in host.result()} == {"my ovs", "tenant"}
 
 
-def test_surveys_are_seldom_but_known_places_are_observed_every_time(host: Host) -> None:
+def test_surveys_are_seldom_but_known_folders_are_observed_every_time(host: Host) -> None:
     now_ns = 0
     views = Views(host.root, host.proc, lambda: now_ns)
     finder = SocketFinder(ControlSearch({}), host.root, views, clock=lambda: now_ns)
@@ -147,7 +147,7 @@ def as_nobody() -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_closed_places_are_reported_with_path_and_remedy(snapshot: SnapshotAssertion) -> None:
+def test_closed_folders_are_reported_with_path_and_remedy(snapshot: SnapshotAssertion) -> None:
     with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         folder.chmod(0o755)

@@ -254,7 +254,7 @@ LINES = st.sampled_from(
                *texts("ovs-3.5.0-dpdk24.11-1pmd", STATS)[:1])).split("\n")
 )  # fmt: skip
 SPOILT = st.tuples(LINES, st.integers(0, 60), st.text(max_size=4)).map(
-    lambda parts: parts[0][: parts[1]] + parts[2] + parts[0][parts[1] :]
+    lambda items: items[0][: items[1]] + items[2] + items[0][items[1] :]
 )
 
 

@@ -79,14 +79,14 @@ def test_links_and_requests_are_those_of_their_socket(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_text_says_the_same_as_json(name: str) -> None:
+def test_text_reports_the_same_as_json(name: str) -> None:
     """Of the last second; of totals nearly, which were asked for one after the other."""
     text = read(name)
     other = name.replace("_persecond1.prom", "_persecond1.json").replace(
         "_metrics.txt", "_root.json"
     )
     document = read(other)
-    assert text.same_places(document)
+    assert text.same_layout(document)
     exact = name.endswith(".prom")
     for ours, theirs in (
         (text.of_cpus, document.of_cpus),

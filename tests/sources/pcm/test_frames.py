@@ -20,7 +20,7 @@ Seconds = Callable[[int], list[Frame]]
 def seconds_of(peer: PcmPeer) -> Seconds:
     """Frames of the next so many seconds of the server, read once in each."""
     pcm = source(peer)
-    places = PcmTopologySource(pcm)
+    topology_source = PcmTopologySource(pcm)
     state = FoldState(HOST, topology_of(table(pcm.read())))
 
     def go_on(count: int) -> list[Frame]:
@@ -30,7 +30,7 @@ def seconds_of(peer: PcmPeer) -> Seconds:
             peer.second += 1
             value = pcm.read()
             at_ns = (peer.second + 1) * S
-            state, frame = step(state, sample(at_ns, pcm=value, topology=places.read()))
+            state, frame = step(state, sample(at_ns, pcm=value, topology=topology_source.read()))
             frames.append(frame)
         return frames
 

@@ -220,18 +220,18 @@ def test_frames_go_on_while_the_server_hangs_and_one_request_is_under_way(
 
 def test_the_topology_is_the_servers(peer: PcmPeer) -> None:
     pcm = source(peer)
-    places = PcmTopologySource(pcm)
-    assert isinstance(places.read(), Missing)
+    topology_source = PcmTopologySource(pcm)
+    assert isinstance(topology_source.read(), Missing)
     topology = topology_of(table(pcm.read()))
     consistent(topology)
     assert (len(topology.packages), topology.core_count, len(topology.cpus)) == (2, 8, 16)
     assert topology.cpus[4].package == 1 and topology.cpus[4].siblings == (12,)
-    first = places.read()
+    first = topology_source.read()
     pcm.read()
-    assert places.read() is first
+    assert topology_source.read() is first
     peer.renumbered = True
     pcm.read()
-    moved = places.read()
+    moved = topology_source.read()
     assert moved is not first and not isinstance(moved, Missing)
     assert moved.cpus[4].package == 0
 

@@ -195,7 +195,7 @@ def test_a_cpu_that_goes_during_its_trial_leaves_nothing_open(tmp_path: Path, go
         host.tick()
     if gone == "offline":
         host.fake.take_offline(2)
-        host.fake.tell()
+        host.fake.write_online()
     else:
         host.fake.read_errno[2] = errno.EIO
     table = host.bench.tick()
@@ -207,7 +207,7 @@ def test_a_cpu_that_goes_during_its_trial_leaves_nothing_open(tmp_path: Path, go
 
 
 @given(st.lists(st.integers(0, 40 * SECOND), min_size=1, max_size=200))
-def test_the_pace_is_never_faster_than_it_says(steps: list[int]) -> None:
+def test_the_pace_is_never_faster_than_it_reports(steps: list[int]) -> None:
     pace, now, wait, last = RetryPace(), 0, RETRY_MIN_NS, 0
     assert not pace.is_due(0, LOST)
     for step in steps:

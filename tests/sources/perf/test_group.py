@@ -286,7 +286,7 @@ def test_a_cpu_that_leaves_while_another_group_runs_is_followed(tmp_path: Path) 
     bench.tick()
     bench.source.turn()
     bench.fake.take_offline(3)
-    bench.fake.tell()
+    bench.fake.write_online()
     table = bench.source.read()
     assert isinstance(table, CounterTable)
     assert table.cpus.tolist() == [0, 1, 2]
@@ -317,19 +317,19 @@ def test_a_core_that_is_observed_is_counted_in_more_groups(tmp_path: Path) -> No
     assert (first.focus.values[:, 0] == first.values[[1, 3], 0]).all()
     assert len(bench.fake.fds) == opened + 2 * 4
     tables = [bench.tick() for _ in range(6)]
-    looks = [table.focus for table in tables]
-    assert all(look is not None and look.cpus.tolist() == [1, 3] for look in looks)
-    assert all(look is not None and look.events == FOCUS_COLUMNS for look in looks)
-    pairs = [(a, b) for a, b in pairwise(looks) if a and b]
+    focuses = [table.focus for table in tables]
+    assert all(focus is not None and focus.cpus.tolist() == [1, 3] for focus in focuses)
+    assert all(focus is not None and focus.events == FOCUS_COLUMNS for focus in focuses)
+    pairs = [(a, b) for a, b in pairwise(focuses) if a and b]
     order = [ran(before, after).index(100) for before, after in pairs]
     # Everybody's turns and those of its own alternate, and the main group has the rest.
     assert sorted(order[:4]) == [1, 2, 3, 4]
     assert {order[0] > 2, order[1] > 2} == {True, False}
     assert order[4] == order[0]
     assert all(ran(before, after)[0] == 900 for before, after in pairs)
-    assert looks[0] is not None and looks[0].turns == 4
+    assert focuses[0] is not None and focuses[0].turns == 4
     assert {table.turns for table in tables} == {2}  # nobody else's round is longer for it
-    assert looks[-1] is not None and looks[-1].gaps == ""
+    assert focuses[-1] is not None and focuses[-1].gaps == ""
     # Nobody else's has changed.
     assert ran(tables[0], tables[1]) in ([900, 100, 0], [900, 0, 100])
     bench.source.focus(None)
@@ -340,15 +340,15 @@ def test_a_core_that_is_observed_is_counted_in_more_groups(tmp_path: Path) -> No
     assert (after.enabled_ns - tables[-1].enabled_ns >= 2 * SECOND).all()
 
 
-def test_looking_elsewhere_closes_what_was_open_present(tmp_path: Path) -> None:
+def test_another_focus_closes_what_was_open(tmp_path: Path) -> None:
     bench = Bench(FakeKernel(tmp_path))
     bench.source.focus(Cpu(0))
     bench.tick()
     opened = len(bench.fake.fds)
     bench.source.focus(Cpu(1))
-    look = bench.tick().focus
+    focus = bench.tick().focus
     assert len(bench.fake.fds) == opened
-    assert look is not None and look.cpus.tolist() == [1, 3]
+    assert focus is not None and focus.cpus.tolist() == [1, 3]
     bench.source.close()
     assert bench.fake.fds == {}
 
@@ -375,11 +375,11 @@ def test_nothing_is_opened_on_a_quiet_cpu_that_is_observed(
     bench = Bench(FakeKernel(tmp_path), quiet=(1, 3))
     bench.source.focus(Cpu(1))
     bench.tick()
-    look = bench.tick().focus
-    assert look is not None and look.cpus.tolist() == [1, 3]
-    assert reason(look, "c") is Reason.SOURCE
-    assert set(look.details["c"]) == {Reason.SOURCE}
-    assert look.details["c"][Reason.SOURCE] == snapshot
+    focus = bench.tick().focus
+    assert focus is not None and focus.cpus.tolist() == [1, 3]
+    assert reason(focus, "c") is Reason.SOURCE
+    assert set(focus.details["c"]) == {Reason.SOURCE}
+    assert focus.details["c"][Reason.SOURCE] == snapshot
     assert not {1, 3} & {fd.cpu for fd in bench.fake.fds.values()}
 
 
@@ -454,7 +454,7 @@ def test_whatever_happens_numbers_are_true_and_one_group_runs(
                 fake.pass_ns(RETRY_MIN_NS)
             if what in ("on", "blink"):
                 fake.online.add(cpu)
-            fake.tell()
+            fake.write_online()
             bench.tick(turn=what != "late")
         bench.source.close()
         assert fake.fds == {}

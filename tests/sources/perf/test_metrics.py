@@ -94,7 +94,7 @@ def test_level_1_is_counted_with_and_without_the_register(
     assert "topdown_slots" not in last.gaps  # other events tell the same
 
 
-def test_a_guest_with_four_counters_has_no_topdown_and_says_why(
+def test_a_guest_with_four_counters_has_no_topdown_and_reports_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = emulate(tmp_path, monkeypatch, metrics=False, watchdog=False, counters=4)

@@ -71,7 +71,7 @@ def test_terms_become_the_words_the_kernel_takes(
 
 
 @pytest.mark.parametrize(
-    ("name", "terms", "says"),
+    ("name", "terms", "message"),
     [
         ("msr", "aperf", "msr has no event or term 'aperf'"),
         ("cpu", "event=0x100", "does not fit 8 bits"),
@@ -85,8 +85,10 @@ def test_terms_become_the_words_the_kernel_takes(
         ("cpu", "", "no event or term ''"),
     ],
 )
-def test_terms_that_mean_nothing_are_reported(root: Path, name: str, terms: str, says: str) -> None:
-    with pytest.raises(pmu.PmuError, match=says):
+def test_terms_that_mean_nothing_are_reported(
+    root: Path, name: str, terms: str, message: str
+) -> None:
+    with pytest.raises(pmu.PmuError, match=message):
         pmu.encode(pmu.read_pmu(name, root), terms)
 
 

@@ -170,7 +170,7 @@ def test_context_switches_are_those_created(source: PerfSource) -> None:
     assert rounds <= created < 100 * rounds
 
 
-def test_hardware_events_count_or_say_why(source: PerfSource) -> None:
+def test_hardware_events_count_or_report_why(source: PerfSource) -> None:
     counted(source)
     time.sleep(0.1)
     table = counted(source)
@@ -240,7 +240,7 @@ def test_a_real_cpu_leaves_and_returns(switch: Path, plans: slice) -> None:
         source.close()
 
 
-def test_without_privilege_it_says_which_one_is_missing() -> None:
+def test_without_privilege_it_reports_which_one_is_missing() -> None:
     paranoid = Path("/proc/sys/kernel/perf_event_paranoid").read_text().strip()
     if os.geteuid() != 0 or int(paranoid) <= 0:
         pytest.skip("needs root, to give it up, and perf_event_paranoid above 0")

@@ -124,10 +124,10 @@ def test_hyper_threading_gives_both_levels_next_to_the_watchdog_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watchdog: bool
 ) -> None:
     fake = emulate(tmp_path, monkeypatch, counters=4, watchdog=watchdog)
-    last, parts = topdown(fake, SKX, smt=True, levels=2)
+    last, components = topdown(fake, SKX, smt=True, levels=2)
     assert ("cycles" in counted(last), "aperf" in counted(last)) == (not watchdog, watchdog)
-    assert {name: parts[name] for name in LEVEL_1_SMT} == pytest.approx(LEVEL_1_SMT)
-    assert parts == pytest.approx(level_2(smt=True))
+    assert {name: components[name] for name in LEVEL_1_SMT} == pytest.approx(LEVEL_1_SMT)
+    assert components == pytest.approx(level_2(smt=True))
     assert "llc_misses" in counted(last)
     assert "llc_misses" not in counted(last, group=0)
     assert last.turns == 3
@@ -156,10 +156,10 @@ def test_one_thread_a_core_gives_level_1_and_with_eight_counters_llc_misses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counters: int, watchdog: bool
 ) -> None:
     fake = emulate(tmp_path, monkeypatch, counters=counters, watchdog=watchdog)
-    last, parts = topdown(fake, SKX, smt=False, levels=2)
-    assert parts["retiring"] == pytest.approx(3120 / 9600)
-    assert parts["frontend_bound"] == pytest.approx(480 / 9600)
-    assert parts == pytest.approx(level_2(smt=False))
+    last, components = topdown(fake, SKX, smt=False, levels=2)
+    assert components["retiring"] == pytest.approx(3120 / 9600)
+    assert components["frontend_bound"] == pytest.approx(480 / 9600)
+    assert components == pytest.approx(level_2(smt=False))
     assert ("llc_misses" in counted(last, group=0)) == (counters == 8)
     assert "llc_misses" in counted(last)
     assert last.turns == (2 if counters == 8 else 3)
@@ -170,11 +170,11 @@ def test_without_the_any_bit_no_top_down_and_ipc_stays(
 ) -> None:
     """Elsewhere the kernel takes bit 21 and it means nothing: half of a wrong number."""
     fake = emulate(tmp_path, monkeypatch, counters=4, watchdog=False, has_any=False)
-    last, parts = topdown(fake, SKX, smt=True, levels=2)
+    last, components = topdown(fake, SKX, smt=True, levels=2)
     assert {"cycles", "instructions", "ref_cycles", "llc_misses"} <= set(counted(last))
     assert "int_misc_recovery_cycles_any" in last.events
     assert "".join(last.details["int_misc_recovery_cycles_any"].values()) == snapshot
-    assert all(isinstance(component, Missing) for component in parts.values())
+    assert all(isinstance(component, Missing) for component in components.values())
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_a_group_that_never_runs_gives_way_where_it_does_not(tmp_path: Path) -> 
     assert len(fake.fds) == 2 * 4 + 2 * 5
 
 
-def test_a_group_that_nothing_helps_says_taken_and_is_tried_again(tmp_path: Path) -> None:
+def test_a_group_that_nothing_helps_reports_taken_and_is_tried_again(tmp_path: Path) -> None:
     fake = FakeKernel(tmp_path, cpus=2, eof=frozenset({1}))
     bench = Bench(fake)
     for _ in range(6):
@@ -270,11 +270,11 @@ def test_cpus_come_and_go(tmp_path: Path) -> None:
     bench = Bench(fake)
     bench.tick()
     fake.take_offline(2)
-    fake.tell()
+    fake.write_online()
     assert bench.tick().cpus.tolist() == [0, 1, 3]
     assert {fd.cpu for fd in fake.fds.values()} == {0, 1, 3}
     fake.online.add(2)
-    fake.tell()
+    fake.write_online()
     assert bench.tick().cpus.tolist() == [0, 1, 2, 3]
     table = bench.tick()
     assert set(reasons(table, "cycles")) == {Reason.PRESENT}
@@ -311,7 +311,7 @@ def test_a_cpu_that_goes_while_it_is_opened_is_no_row(tmp_path: Path) -> None:
     def vanish(cpu: int, group: tuple[Event, ...], event: Event) -> int:
         if cpu == 2:
             fake.take_offline(2)
-            fake.tell()
+            fake.write_online()
             return errno.ENODEV
         return 0
 
@@ -325,7 +325,7 @@ def test_a_cpu_that_goes_while_it_is_surveyed_is_not_believed(tmp_path: Path) ->
     def vanish(cpu: int, group: tuple[Event, ...], event: Event) -> int:
         if cpu == 0:
             fake.take_offline(0)
-            fake.tell()
+            fake.write_online()
             return errno.ENODEV
         return 0
 
@@ -385,7 +385,7 @@ def test_all_quiet_until_another_cpu_comes(tmp_path: Path) -> None:
     assert set(reasons(bench.tick(), "tsc")) == {Reason.SOURCE}
     assert fake.opens == 0
     fake.online.add(2)
-    fake.tell()
+    fake.write_online()
     assert reasons(bench.tick(), "tsc") == [Reason.SOURCE] * 2 + [Reason.PRESENT]
 
 
@@ -398,7 +398,7 @@ def test_only_the_cpus_requested(tmp_path: Path, snapshot: SnapshotAssertion) ->
 
 
 @pytest.mark.parametrize("text", ["", "0-", "x", None])
-def test_an_online_file_that_says_nothing_is_a_reason(tmp_path: Path, text: str | None) -> None:
+def test_an_empty_online_file_is_a_reason(tmp_path: Path, text: str | None) -> None:
     fake = FakeKernel(tmp_path)
     online = tmp_path / "sys/devices/system/cpu/online"
     online.unlink() if text is None else online.write_text(text)
@@ -530,7 +530,7 @@ def test_whatever_happens_numbers_are_true_and_descriptors_kept_in_hand(
                 reports &= kind != Trouble.LATE
                 happen(fake, stalled, kind, cpu)
             if reports:
-                fake.tell()
+                fake.write_online()
             before = list(fake.reads)
             counted = bench.source.counter_reads
             table = bench.try_tick(duration_ns)
@@ -545,7 +545,7 @@ def test_whatever_happens_numbers_are_true_and_descriptors_kept_in_hand(
         for cpu in range(4):
             for kind in (Trouble.ON, Trouble.RUN, Trouble.NO_EOF, Trouble.WORK):
                 happen(fake, stalled, kind, cpu)
-        fake.tell()
+        fake.write_online()
         fake.fd_limit = 1000
         for _ in range(2):
             bench.tick(RETRY_AFTER_NS)

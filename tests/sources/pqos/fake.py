@@ -89,7 +89,7 @@ class Fake:
     def mba_id(self, cache: int) -> int:
         return {0: 20, 2: 21}[cache]
 
-    def look(self, quiet: Iterable[int] = ()) -> MsrState:
+    def read_classes(self, quiet: Iterable[int] = ()) -> MsrState:
         whole = [0x7FF, 0x7FF] if self.apart else [0x7FF]
         rows = {c: [self.mask.get((c, clos), whole) for clos in range(4)] for c in CPUS}
         return MsrState(

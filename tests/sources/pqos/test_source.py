@@ -32,13 +32,13 @@ class Requested:
     closed: int = 0
 
     def ask(
-        self, quiet: Collection[int], *, look: bool = True, meter: bool = False
+        self, quiet: Collection[int], *, read_classes: bool = True, meter: bool = False
     ) -> tuple[MsrState, tuple[MsrMetered, ...]] | Missing:
-        self.printed.append((tuple(sorted(quiet)), look, meter))
+        self.printed.append((tuple(sorted(quiet)), read_classes, meter))
         if self.fails is not None:
             return self.fails
         rows = (MsrMetered(0, 0, {"llc_occupancy": 7, "mbm_total_bytes": 9}, 5),) if meter else ()
-        return self.fake.look(quiet), rows
+        return self.fake.read_classes(quiet), rows
 
     def close(self) -> None:
         self.closed += 1
@@ -117,7 +117,7 @@ def test_classes_are_observed_every_ten_seconds_and_monitors_every_second(bench:
     assert bench.worker.printed == [((), True, False)] * 2
 
 
-def test_what_monitors_say_is_in_the_table_and_why_others_say_nothing(bench: Bench) -> None:
+def test_what_monitors_report_is_in_the_table_and_why_others_report_nothing(bench: Bench) -> None:
     bench.worker.fake.class_of[1] = 1
     table = bench.source("monitor").read()
     assert isinstance(table, ResctrlTable)
@@ -139,7 +139,7 @@ def test_what_monitors_say_is_in_the_table_and_why_others_say_nothing(bench: Ben
 
 def test_why_a_class_is_not_metered_is_reported(snapshot: SnapshotAssertion) -> None:
     row = MsrMetered(0, 0, why=("TAKEN", "another program meters CPU 1"))
-    table = table_of(Fake().look(), (row,), TOPOLOGY, metering=True)
+    table = table_of(Fake().read_classes(), (row,), TOPOLOGY, metering=True)
     value = table.groups[0].caches[0].values["llc_occupancy"]
     assert isinstance(value, Missing) and value.reason is Reason.TAKEN
     assert value.message == snapshot
@@ -174,7 +174,7 @@ def test_it_is_offered_where_the_cpu_has_rdt_and_the_kernel_no_resctrl(bench: Be
     assert not offered(bench.root)
 
 
-def test_without_the_binding_it_says_how_to_get_it(
+def test_without_the_binding_it_reports_how_to_get_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source, "binding_version", lambda: None)
@@ -228,7 +228,7 @@ def test_quiet_cpus_are_not_queried_nor_a_cache_read_on_one(bench: Bench) -> Non
 
 
 def test_a_table_of_msrs_counts_only_without_one_of_resctrl() -> None:
-    table = table_of(Fake().look(), (), TOPOLOGY, metering=False)
+    table = table_of(Fake().read_classes(), (), TOPOLOGY, metering=False)
     mine: SourceReading[ResctrlTable] = SourceReading(table, 1, 1)
     none = replace(mine, value=Missing(Reason.HARDWARE))
     other = replace(mine, read_at_ns=2)

@@ -11,7 +11,7 @@ from tests.sources.pqos.fake import Fake
 
 
 def read(meters: Meters, fake: Fake) -> dict[tuple[int, int], MsrMetered]:
-    return {(item.clos, item.cache): item for item in meters.read(fake.look())}
+    return {(item.clos, item.cache): item for item in meters.read(fake.read_classes())}
 
 
 def test_every_class_has_a_monitor_in_every_cache_and_counts_from_its_start() -> None:
@@ -71,16 +71,16 @@ def test_without_a_free_rmid_nothing_is_begun(snapshot: SnapshotAssertion) -> No
     assert fake.starts == 3
 
 
-def test_what_could_not_begin_is_tried_again_with_the_next_look_only() -> None:
+def test_what_could_not_begin_is_tried_again_with_the_next_focus_only() -> None:
     """Each try asks every CPU beside the cache."""
     fake = Fake(fails=True)
-    meters, read_paths = Meters(fake), fake.look()
+    meters, read_paths = Meters(fake), fake.read_classes()
     first = meters.read(read_paths)
     assert meters.read(read_paths) == first
     assert fake.starts == 2
     fake.fails = False
     assert meters.read(read_paths) == first
-    assert [item.why for item in meters.read(fake.look())] == [None, None]
+    assert [item.why for item in meters.read(fake.read_classes())] == [None, None]
 
 
 def test_a_start_that_fails_leaves_every_cpu_in_its_class(snapshot: SnapshotAssertion) -> None:
@@ -111,5 +111,5 @@ def test_a_monitor_that_fails_is_begun_anew() -> None:
 
 def test_quiet_cpus_are_not_metered() -> None:
     fake = Fake()
-    Meters(fake).read(fake.look(quiet=(2, 3)))
+    Meters(fake).read(fake.read_classes(quiet=(2, 3)))
     assert [cpu for cpu, rmid in fake.rmid_of.items() if not rmid] == [2, 3]

@@ -100,14 +100,14 @@ def test_a_busy_process_with_very_many_threads_is_examined_now_and_then(
     host: FakeHost, opened: list[str]
 ) -> None:
     _several(host, 2000)
-    looks = 0
+    scans = 0
     for tick in range(1, 19):  # 90 s
         host.process(200, 2000, 100 + 500 * tick)
         opened.clear()
         for _ in range(3):  # a pass is spread over these
             host.read(after_s=5 / 3)
-        looks += f"{host.root}/proc/200/task/200/stat" in opened
-    assert 3 <= looks <= 6
+        scans += f"{host.root}/proc/200/task/200/stat" in opened
+    assert 3 <= scans <= 6
 
 
 @pytest.mark.parametrize("interval_s", [0.5, 1.0, 5.0, 60.0])

@@ -91,9 +91,9 @@ class FakePerf:
         self.online = set(range(self.cpus))
         self.born = dict.fromkeys(self.online, 0)
         put(self.root / PMUS / "msr/events", {"tsc": "event=0", "mperf": "event=0"})
-        self.tell()
+        self.write_online()
 
-    def tell(self) -> None:
+    def write_online(self) -> None:
         """Write which CPUs are online; until then sysfs lags behind."""
         put(self.root, {ONLINE: ",".join(map(str, sorted(self.online)))})
 

@@ -51,7 +51,7 @@ def test_one_for_another_python_is_named_and_not_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", [DEBIAN, "usr/lib64/python{}/site-packages"])
-def test_what_can_t_be_loaded_says_so(tmp_path: Path, folder: str) -> None:
+def test_what_can_t_be_loaded_reports_it(tmp_path: Path, folder: str) -> None:
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     path = put(tmp_path, f"perf{SUFFIX}", folder.format(version))
     problem = refused(tmp_path)

@@ -211,7 +211,7 @@ def test_without_the_pmu_msr_reference_cycles_take_a_counter(tmp_path: Path) -> 
     assert rate(first, second, "ref_cycles", 0) == pytest.approx(RATES["ref-cycles"])
 
 
-def test_without_the_right_it_says_so_and_tries_again_later(tmp_path: Path) -> None:
+def test_without_the_right_it_reports_it_and_tries_again_later(tmp_path: Path) -> None:
     fake = FakePerf(tmp_path, refuse=lambda names, cpu: errno.EACCES)
     bench = Bench(fake)
     assert bench.why().reason is Reason.PERMISSION
@@ -223,7 +223,7 @@ def test_without_the_right_it_says_so_and_tries_again_later(tmp_path: Path) -> N
 def test_a_cpu_that_goes_offline_leaves_and_the_others_go_on(bench: Bench) -> None:
     tables = [bench.tick(), bench.tick()]
     bench.fake.online.remove(2)
-    bench.fake.tell()
+    bench.fake.write_online()
     tables += [bench.tick(), bench.tick()]
     assert tables[-1].cpus.tolist() == [0, 1, 3]
     for before, after in pairwise(tables):
@@ -237,10 +237,10 @@ def test_a_cpu_that_goes_offline_leaves_and_the_others_go_on(bench: Bench) -> No
 
 def test_a_cpu_that_comes_online_is_counted(bench: Bench) -> None:
     bench.fake.online.remove(0)
-    bench.fake.tell()
+    bench.fake.write_online()
     bench.tick()
     bench.fake.online.add(0)
-    bench.fake.tell()
+    bench.fake.write_online()
     first, second = bench.tick(), bench.tick()
     assert second.cpus.tolist() == [0, 1, 2, 3]
     assert rate(first, second, "cycles", 0) == pytest.approx(RATES["cycles"])
@@ -263,7 +263,7 @@ def test_a_cpu_that_was_offline_between_two_ticks_starts_again(bench: Bench) -> 
     assert frames[4].cpus.columns["ipc"][1] == pytest.approx(1.5)
 
 
-def test_a_group_that_never_runs_is_counted_in_parts(tmp_path: Path) -> None:
+def test_a_group_that_never_runs_is_split(tmp_path: Path) -> None:
     # Six events want counters, the watchdog has left five.
     def share(names: tuple[str, ...], cpu: int) -> float:
         return 0.0 if len(names) > 5 else 0.5
@@ -298,7 +298,7 @@ def test_everything_is_closed_and_nothing_read_afterwards(
 ) -> None:
     bench.tick()
     bench.fake.online.remove(3)
-    bench.fake.tell()
+    bench.fake.write_online()
     bench.tick()
     assert bench.fake.live == 3 * len(bench.source.read().events)  # type: ignore[union-attr]
     bench.source.close()
@@ -386,7 +386,7 @@ def test_what_perf_complains_of_is_not_on_the_screen(
     result = choose("python-perf", PerfSource(), load(), quiet_cpus=(), root=tmp_path, module=fake)
     result.source.read()
     fake.online.discard(3)
-    fake.tell()
+    fake.write_online()
     assert isinstance(result.source.read(), CounterTable)
     result.source.close()
     assert capfd.readouterr().err == ""

@@ -56,7 +56,7 @@ def test_it_is_not_even_loaded_where_it_is_not_used(
     assert type(choose(way, OWN, load(uarch), quiet_cpus=(), root=tmp_path).source) is PerfSource
 
 
-def test_without_the_module_unknown_cpus_are_counted_as_ever_and_doctor_says_why(
+def test_without_the_module_unknown_cpus_are_counted_as_ever_and_doctor_reports_why(
     tmp_path: Path,
 ) -> None:
     result = choose("auto", OWN, load(), quiet_cpus=(), root=tmp_path, module=GONE)

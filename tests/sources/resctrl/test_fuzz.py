@@ -37,7 +37,7 @@ texts = (
 
 @settings(max_examples=60)
 @given(message=st.dictionaries(st.sampled_from(NAMES), texts | st.none(), max_size=8))
-def test_whatever_the_files_say(message: Mapping[str, str | None]) -> None:
+def test_whatever_the_files_report(message: Mapping[str, str | None]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = write(Path(folder), FILES)
         for name, text in message.items():

@@ -59,5 +59,5 @@ def test_the_kernels_release(tmp_path: Path, release: str, expected: bool) -> No
     assert queues(tmp_path) is expected
 
 
-def test_a_kernel_that_tells_no_release(tmp_path: Path) -> None:
+def test_a_kernel_that_reports_no_release(tmp_path: Path) -> None:
     assert queues(tmp_path)

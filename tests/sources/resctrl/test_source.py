@@ -207,7 +207,7 @@ def test_schemata_that_makes_no_sense_is_an_error_of_that_group_only(
     assert sentence(cache(wide, "vpp").cbm) == snapshot
 
 
-def test_what_info_says_wrong_is_noted(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_what_info_reports_wrong_is_noted(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
     table = read(write(tmp_path, plain() | {"info/L3/bit_usage": "0=??"}))
     assert wording(table.gaps, tmp_path) == snapshot
     assert table.domains[0].usage == ""
@@ -251,11 +251,11 @@ def test_the_register_is_queried_on_a_cpu_nftop_runs_on(
 
 
 def test_nodes_of_a_divided_cache(tmp_path: Path) -> None:
-    parts = {
+    nodes = {
         f"mon_data/mon_L3_0{l3}/mon_sub_L3_0{node}/llc_occupancy": "1"
         for l3, node in ((0, 0), (0, 1), (1, 2), (1, 3))
     }
-    table = read(write(tmp_path, plain() | parts))
+    table = read(write(tmp_path, plain() | nodes))
     assert [domain.parts for domain in table.domains] == [(0, 1), (2, 3)]
     assert cache(table, ROOT).values["llc_occupancy"] == 1 << 20, "of all nodes, in one read"
 

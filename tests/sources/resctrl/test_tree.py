@@ -95,17 +95,17 @@ def test_what_is_no_bit_usage_is_refused(text: str) -> None:
 
 
 @given(st.integers(0, 2**64 - 1))
-def test_a_monitor_says_a_number(count: int) -> None:
+def test_a_monitor_reports_a_number(count: int) -> None:
     assert tree.parse_value(f"{count}\n") == count
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_a_monitor_says_why_it_has_none(word: str) -> None:
+def test_a_monitor_reports_why_it_has_none(word: str) -> None:
     assert tree.parse_value(f"{word}\n") == WORDS[word]
 
 
 @pytest.mark.parametrize("text", ["", "\n", "-1", "1.0", "1e3", "unavailable", "0x1", str(2**64)])
-def test_what_no_monitor_says_is_refused(text: str) -> None:
+def test_what_no_monitor_reports_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no number of bytes"):
         tree.parse_value(text)
 

@@ -71,6 +71,6 @@ def test_host_names(host: str) -> None:
 
 
 @given(st.text(alphabet="a.-:x%_", max_size=80))
-def test_a_look_up_takes_every_host_name(host: str) -> None:
+def test_a_resolution_takes_every_host_name(host: str) -> None:
     if is_host_name(host):
         host.encode("idna")  # as getaddrinfo does; it raises for others

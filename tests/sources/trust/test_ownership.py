@@ -45,7 +45,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files
         (SocketFacts(None, None, None), 0, -1, False, UNKNOWN),
     ],
 )
-def test_the_least_privileged_user_with_a_say_is_the_owner(
+def test_the_least_privileged_user_is_the_owner(
     facts: SocketFacts, own_uid: int, uid: int, privileged: bool, reason: str
 ) -> None:
     owner = judge(facts, own_uid)
@@ -67,7 +67,7 @@ def bound(path: Path) -> str:
 
 
 @as_root
-def test_every_folder_and_link_on_the_way_has_a_say(folder: Path) -> None:
+def test_every_folder_and_link_on_the_way_counts(folder: Path) -> None:
     path = bound(folder / "a/b/s")
     assert ownership.file_facts(path, 0) == SocketFacts(None, 0, 0)
     os.chown(folder / "a", NOBODY, NOBODY)
@@ -88,7 +88,7 @@ def test_every_folder_and_link_on_the_way_has_a_say(folder: Path) -> None:
 
 
 @as_root
-def test_the_folders_that_a_link_leads_through_have_a_say(folder: Path) -> None:
+def test_the_folders_that_a_link_leads_through_count(folder: Path) -> None:
     path = bound(folder / "theirs/b/s")
     (folder / "folder").symlink_to("theirs/b")
     (folder / "file").symlink_to(folder / "theirs/./b/../b/s")
@@ -104,7 +104,7 @@ def test_the_folders_that_a_link_leads_through_have_a_say(folder: Path) -> None:
 
 
 @as_root
-def test_a_folder_reached_through_a_process_has_a_say(folder: Path) -> None:
+def test_a_folder_reached_through_a_process_counts(folder: Path) -> None:
     bound(folder / "a/s")
     handle = os.open(folder / "a", os.O_PATH)
     try:

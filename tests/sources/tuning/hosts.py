@@ -31,8 +31,8 @@ def host(root: Path, files: Mapping[str, str] | None = None) -> Path:
     put(root, {f"{CPUS}/present": "0-7", f"{CPUS}/online": "0-7"})
     for cpu in range(8):
         at = f"{CPUS}/cpu{cpu}/topology"
-        places = {f"{at}/physical_package_id": str(cpu // 4), f"{at}/core_id": str(cpu % 4)}
-        put(root, places | {f"{at}/core_cpus_list": str(cpu)})
+        locations = {f"{at}/physical_package_id": str(cpu // 4), f"{at}/core_id": str(cpu % 4)}
+        put(root, locations | {f"{at}/core_cpus_list": str(cpu)})
     put(root, {f"{NODES}/node0/cpulist": "0-3", f"{NODES}/node1/cpulist": "4-7"})
     put(root, files or {})
     return root

@@ -28,7 +28,7 @@ def test_names_and_reasons_are_every_row_s_own() -> None:
     assert all("paper" in row.why or ".rst" in row.why for row in ROWS)
 
 
-def test_a_host_that_tells_nothing_is_a_reason_everywhere(tmp_path: Path) -> None:
+def test_a_host_that_reports_nothing_is_a_reason_everywhere(tmp_path: Path) -> None:
     result = host_checks(tmp_path, read_topology(tmp_path))
     assert {check.name for check in result} == {f"host {row.name}" for row in ROWS}
     assert all(check.reason is not Reason.PRESENT for check in result)

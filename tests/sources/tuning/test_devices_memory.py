@@ -100,7 +100,7 @@ def memory_device(megabytes: int, *, flash: bool = False) -> bytes:
         (b"\x10" + memory_device(16384)[1:], None),
     ],
 )
-def test_a_slot_as_firmware_tells_it(raw: bytes, expected: int | None) -> None:
+def test_a_slot_as_firmware_reports_it(raw: bytes, expected: int | None) -> None:
     assert size_mb(raw) == expected
 
 
@@ -121,7 +121,7 @@ def test_without_edac_slots_are_reported_and_channels_are_not(
     assert checks(tmp_path)["memory channels"].fix == "sudo modprobe skx_edac"
 
 
-def test_nothing_tells_of_memory(tmp_path: Path) -> None:
+def test_nothing_reports_memory(tmp_path: Path) -> None:
     check = checks(host(tmp_path))["memory channels"]
     assert (check.reason, check.fix) == (Reason.SOURCE, "")
 

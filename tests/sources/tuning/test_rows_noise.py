@@ -47,7 +47,7 @@ def test_interrupts_on_cores_that_poll(tmp_path: Path, snapshot: SnapshotAsserti
     assert checks(tmp_path)["interrupts"].reason is Reason.IDLE
 
 
-def test_older_kernels_say_only_where_an_interrupt_may_go(tmp_path: Path) -> None:
+def test_older_kernels_report_only_where_an_interrupt_may_go(tmp_path: Path) -> None:
     host(tmp_path, irq(25, "0-7", "eth0-rx", effective=False))
     assert checks(tmp_path, poller(5))["interrupts"].state == "tune"
 

@@ -89,7 +89,7 @@ class FakeUncore:
             files[f"cpu/cpu{cpu}/topology/physical_package_id"] = str(package)
             files[f"cpu/cpu{cpu}/topology/core_id"] = str(cpu)
         write_tree(self.root, files)
-        self.tell()
+        self.write_online()
 
     @property
     def kernel(self) -> Kernel:
@@ -104,7 +104,7 @@ class FakeUncore:
         mine = [cpu for cpu in sorted(self.online) if PACKAGE_OF[cpu] == package]
         return mine[0] if mine else None
 
-    def tell(self) -> None:
+    def write_online(self) -> None:
         """Write the online CPUs and the cpumasks; take events of packages that are gone apart."""
         put(self.root, {ONLINE: ",".join(map(str, sorted(self.online)))})
         mask = ",".join(str(c) for p in (0, 1) if (c := self.counts_on(p)) is not None)

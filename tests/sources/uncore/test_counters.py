@@ -76,7 +76,9 @@ def test_free_running_counters_are_no_boxes(tmp_path: Path) -> None:
     assert (read.event == read.events.index("cas_read")).sum() == 4
 
 
-def test_a_kernel_too_old_for_the_cpu_says_so(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
+def test_a_kernel_too_old_for_the_cpu_reports_it(
+    tmp_path: Path, snapshot: SnapshotAssertion
+) -> None:
     """Its umask of 8 bits can't hold an opcode; memory needs none."""
     bench = Bench(FakeUncore(tmp_path, ICX, umask_8_bits=True))
     read = bench.tick()
@@ -110,7 +112,7 @@ def test_one_package_needs_no_links(tmp_path: Path) -> None:
     fake = FakeUncore(tmp_path, SKX, boxes={"cha": 1, "imc": 1})
     write_tree(tmp_path, {f"cpu/cpu{cpu}/topology/physical_package_id": "0" for cpu in (2, 3)})
     fake.online -= {2, 3}
-    fake.tell()
+    fake.write_online()
     read = Bench(fake).tick()
     assert read.gaps == ""
     assert set(read.packages) == {0}

@@ -34,19 +34,19 @@ BDX = table.load("BDX")
 def test_lines_read_and_written_have_half_of_the_time_where_four_opcodes_fit() -> None:
     cha = next(unit for unit in ICX.uncore if unit.name == "cha")
     for detailed in (True, False):
-        parts = shares(cha, detailed=detailed)
-        assert parts[0] == 0.5 and sum(parts) == pytest.approx(1.0)
+        ratios = shares(cha, detailed=detailed)
+        assert ratios[0] == 0.5 and sum(ratios) == pytest.approx(1.0)
     assert set(cha.turns[0]) == {"itom_hit", "itom_miss", "pcirdcur_hit", "pcirdcur_miss"}
 
 
 @given(
-    parts=st.lists(st.integers(1, 9), min_size=2, max_size=9),
+    ratios=st.lists(st.integers(1, 9), min_size=2, max_size=9),
     interval_ns=st.integers(0, 100 * SECOND),
 )
 def test_rounds_fill_the_interval_and_are_the_same_backwards(
-    parts: list[int], interval_ns: int
+    ratios: list[int], interval_ns: int
 ) -> None:
-    wanted = [component / sum(parts) for component in parts]
+    wanted = [component / sum(ratios) for component in ratios]
     slices = round_of(wanted, interval_ns)
     round_ns = sum(item.duration_ns for item in slices)
     assert slices == slices[::-1]
@@ -72,7 +72,7 @@ def test_the_pace_is_learned_and_kept_through_a_late_tick(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("late_ns", [-SECOND // 10, 0, SECOND // 10])
-def test_traffic_that_grows_steadily_looks_the_same_to_every_turn(
+def test_traffic_that_grows_steadily_is_the_same_for_every_turn(
     tmp_path: Path, late_ns: int
 ) -> None:
     """Whole rounds go from reading to reading: all turns have the same mean moment."""
@@ -128,7 +128,7 @@ def test_where_turns_change_slowly_rounds_are_longer_and_no_number_is_lost(
 
 
 @pytest.mark.parametrize(("uarch", "switches"), [(SKX, 4), (ICX, 2), (BDX, 4)])
-def test_what_nobody_looks_at_costs_nothing(tmp_path: Path, uarch: Uarch, switches: int) -> None:
+def test_what_is_not_shown_costs_nothing(tmp_path: Path, uarch: Uarch, switches: int) -> None:
     bench = Bench(FakeUncore(tmp_path, uarch), detailed=False)
     bench.tick()
     bench.tick()
@@ -153,9 +153,7 @@ def test_what_nobody_looks_at_costs_nothing(tmp_path: Path, uarch: Uarch, switch
 
 @pytest.mark.parametrize("uarch", [SKX, ICX, BDX], ids=lambda uarch: uarch.name)
 @pytest.mark.parametrize("ns", [SECOND, SECOND // 10])
-def test_to_look_and_to_look_away_disturbs_no_other_number(
-    tmp_path: Path, uarch: Uarch, ns: int
-) -> None:
+def test_focus_and_its_end_disturb_no_other_number(tmp_path: Path, uarch: Uarch, ns: int) -> None:
     bench = Bench(FakeUncore(tmp_path, uarch), detailed=False)
     names = ("pcie.write_bytes_per_s", "memory.read_bytes_per_s", "mmio.write_per_s")
     exact = [{name: rate_of(bench.fake, uarch, name, at) for name in names} for at in (0, 1)]
@@ -179,8 +177,8 @@ def test_to_look_and_to_look_away_disturbs_no_other_number(
         if isinstance(mmio, float):
             assert mmio == pytest.approx(exact[0]["mmio.write_per_s"])
         else:
-            looking = tick // 20 % 2 == 0
-            assert mmio.reason is (Reason.WARMING if looking else Reason.SOURCE), (tick, mmio)
+            focused = tick // 20 % 2 == 0
+            assert mmio.reason is (Reason.WARMING if focused else Reason.SOURCE), (tick, mmio)
     # The last number is held for a while, with its age; readings are folded a second apart.
     assert all(numbers[2 if ns == SECOND else 8 : 20]) and all(numbers[50:])
     assert numbers[20:40] == [age_s > 0 or at == 0 for at, age_s in enumerate(ages_s[20:40])]
@@ -236,7 +234,7 @@ def test_multiplexing_with_another_program_is_handed_over_not_corrected(tmp_path
         assert row.readings["memory.read_bytes_per_s"] == pytest.approx(exact)
 
 
-def test_a_group_that_another_program_keeps_off_says_so(tmp_path: Path) -> None:
+def test_a_group_that_another_program_keeps_off_reports_it(tmp_path: Path) -> None:
     fake = FakeUncore(tmp_path, SKX, share=lambda pmu: 0.0 if "imc" in pmu else 1.0)
     bench = Bench(fake)
     for row in rates(fake, *(bench.tick() for _ in range(4))):

@@ -129,7 +129,7 @@ def test_doctor_counts_for_a_moment(
     assert "no PMU uncore_cha_0" in boxes.text and "package 0-1" in boxes.text
 
 
-def test_doctor_without_the_privilege_says_the_fix(tmp_path: Path) -> None:
+def test_doctor_without_the_privilege_reports_the_fix(tmp_path: Path) -> None:
     fake = FakeUncore(tmp_path, SKX, refuse=lambda pmu, package: errno.EACCES)
     source = UncoreSource(SKX, root=tmp_path, kernel=fake.kernel)
     (check,) = source.check()
@@ -144,7 +144,7 @@ def checks(bench: Bench) -> dict[str, Check]:
     return {check.name: check for check in result}
 
 
-def test_doctor_says_which_turn_has_how_much_of_the_time(
+def test_doctor_reports_which_turn_has_how_much_of_the_time(
     tmp_path: Path, snapshot: SnapshotAssertion
 ) -> None:
     result = checks(Bench(FakeUncore(tmp_path, ICX)))
@@ -155,14 +155,14 @@ def test_doctor_says_which_turn_has_how_much_of_the_time(
     assert "takes 6.0 ms" in checks(Bench(slow))["uncore cha"].text
 
 
-def test_doctor_says_what_an_older_kernel_can_t(tmp_path: Path) -> None:
+def test_doctor_reports_what_an_older_kernel_can_t(tmp_path: Path) -> None:
     result = checks(Bench(FakeUncore(tmp_path, ICX, umask_8_bits=True)))
     assert "uncore cha" not in result
     assert result["uncore cha itom_hit"].reason is Reason.HARDWARE
     assert result["uncore imc"].reason is Reason.PRESENT
 
 
-def test_doctor_says_that_another_program_has_the_counters(tmp_path: Path) -> None:
+def test_doctor_reports_that_another_program_has_the_counters(tmp_path: Path) -> None:
     fake = FakeUncore(tmp_path, SKX, share=lambda pmu: 0.0 if pmu == "uncore_imc_1" else 1.0)
     result = checks(Bench(fake))
     taken = result["uncore imc cas_read"]

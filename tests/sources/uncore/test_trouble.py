@@ -104,7 +104,7 @@ def test_counting_goes_on_when_the_cpu_of_the_mask_goes_offline(tmp_path: Path) 
     bench = Bench(FakeUncore(tmp_path, SKX))
     before, opens = bench.tick(), bench.fake.opens
     bench.fake.online.discard(2)
-    bench.fake.tell()
+    bench.fake.write_online()
     after = bench.tick()
     assert bench.fake.opens == opens and after.gaps == ""
     assert np.array_equal(before.boxes, after.boxes)
@@ -115,12 +115,12 @@ def test_a_package_that_goes_and_comes_back_is_followed(tmp_path: Path) -> None:
     bench = Bench(FakeUncore(tmp_path, SKX))
     whole = len(bench.tick().values)
     bench.fake.online -= {2, 3}
-    bench.fake.tell()
+    bench.fake.write_online()
     half = bench.tick()
     assert set(half.packages[half.reasons == 0]) == {0}
     assert all(bench.fake.fds[fd].cpu == 0 for fd in bench.fake.fds)
     bench.fake.online |= {2, 3}
-    bench.fake.tell()
+    bench.fake.write_online()
     read = bench.tick()
     assert len(read.values) == whole and read.gaps == ""
 
@@ -179,7 +179,7 @@ def test_dies_of_one_package_are_added_up_or_left_out_together(tmp_path: Path) -
     assert row.readings["memory.read_bytes_per_s"] == pytest.approx(whole)
     assert [channel.number for channel in row.channels] == [0, 1]
     fake.online.discard(0)
-    fake.tell()
+    fake.write_online()
     opens = fake.opens
     counters.read()
     assert fake.opens == opens

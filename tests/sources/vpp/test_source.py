@@ -29,7 +29,7 @@ PATIENT_S = 120.0
 SECOND_NS = 1_000_000_000
 
 
-class Desk:
+class VppHost:
     """A root with one VPP, the source that looks at it, and that one's clock."""
 
     def __init__(self, root: Path, peer: Peer) -> None:
@@ -55,9 +55,9 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Iterator[Desk]:
+def host(tmp_path: Path) -> Iterator[VppHost]:
     with vpp_peer(tmp_path / "run/vpp") as peer:
-        created = Desk(tmp_path, peer)
+        created = VppHost(tmp_path, peer)
         with closing(created.source):
             yield created
 
@@ -67,11 +67,11 @@ def why(vpp: VppInstance) -> Missing:
     return vpp.problem
 
 
-def test_the_counters_are_those_of_the_capture(desk: Desk) -> None:
+def test_the_counters_are_those_of_the_capture(host: VppHost) -> None:
     """As vpp-papi told them beside VPP itself: thread 1 forwards from one interface to another."""
-    first = desk.fine()
-    assert (first.pid, first.name, first.version) == (desk.peer.pid, "vpp", "")
-    assert first.socket == str(desk.peer.socket)
+    first = host.fine()
+    assert (first.pid, first.name, first.version) == (host.peer.pid, "vpp", "")
+    assert first.socket == str(host.peer.socket)
     assert first.heartbeat == 238
     reported = first.interfaces
     assert reported.names == ("local0", "loop0", "host-h4a1", "host-h4b1")
@@ -83,19 +83,19 @@ def test_the_counters_are_those_of_the_capture(desk: Desk) -> None:
         (0, 2371738.0, 0.0),
         (1, 9564484.0, 51.0),
     ]
-    desk.peer.do("second")
-    second = desk.fine()
+    host.peer.do("second")
+    second = host.fine()
     assert second.heartbeat == 240
     assert second.interfaces.rx_packets.tolist() == [[0] * 4, [0, 0, 643411, 19]]
     assert second.threads[1].vector_rate == 50.0
     assert second.read_at_ns > first.read_at_ns > 0 and second.took_ns > 0
 
 
-def test_the_nodes_are_those_of_the_capture(desk: Desk) -> None:
-    first = desk.fine()
-    assert desk.fine().nodes is first.nodes  # the heartbeat has not advanced
-    desk.peer.do("second")
-    second = desk.fine()
+def test_the_nodes_are_those_of_the_capture(host: VppHost) -> None:
+    first = host.fine()
+    assert host.fine().nodes is first.nodes  # the heartbeat has not advanced
+    host.peer.do("second")
+    second = host.fine()
     assert first.nodes is not None and second.nodes is not None
     assert len(first.nodes.names) == 37  # of 416, those that have ever run
     forwards = [
@@ -134,45 +134,45 @@ def test_threads_are_on_the_cpus_they_are_bound_to(
         assert "4 interfaces" in check.text and "nodes counted" in check.text
 
 
-def test_without_counters_per_node_doctor_has_the_fix(desk: Desk) -> None:
-    desk.peer.do("no nodes")
-    assert desk.fine().nodes is None
-    (check,) = desk.source.check()
+def test_without_counters_per_node_doctor_has_the_fix(host: VppHost) -> None:
+    host.peer.do("no nodes")
+    assert host.fine().nodes is None
+    (check,) = host.source.check()
     assert "nodes not counted" in check.text
     assert "per-node-counters on" in check.fix
 
 
-def test_counters_that_were_cleared_go_back(desk: Desk) -> None:
+def test_counters_that_were_cleared_go_back(host: VppHost) -> None:
     """`clear interfaces` says so nowhere; the fold sees it by a counter that went back."""
-    assert desk.fine().interfaces.rx_packets.any()
-    desk.peer.do("zero")
-    assert not desk.fine().interfaces.rx_packets.any()
+    assert host.fine().interfaces.rx_packets.any()
+    host.peer.do("zero")
+    assert not host.fine().interfaces.rx_packets.any()
 
 
-def test_a_directory_that_was_moved_is_read_again(desk: Desk) -> None:
-    before = desk.fine()
-    desk.peer.do("move")
-    desk.peer.do("beat")
-    after = desk.fine()
+def test_a_directory_that_was_moved_is_read_again(host: VppHost) -> None:
+    before = host.fine()
+    host.peer.do("move")
+    host.peer.do("beat")
+    after = host.fine()
     assert after.heartbeat == before.heartbeat + 1
     assert after.interfaces.names == before.interfaces.names
     assert after.interfaces.rx_packets.tolist() == before.interfaces.rx_packets.tolist()
 
 
 def test_a_segment_that_never_finishes_its_change_is_not_waited_for(
-    desk: Desk, snapshot: SnapshotAssertion
+    host: VppHost, snapshot: SnapshotAssertion
 ) -> None:
-    before = desk.fine()
-    desk.peer.do("lock")
-    held = desk.one()
+    before = host.fine()
+    host.peer.do("lock")
+    held = host.one()
     assert why(held).reason is Reason.STALE
     assert why(held).message == snapshot
     assert held.interfaces.rx_packets.tolist() == before.interfaces.rx_packets.tolist()
     assert held.read_at_ns == before.read_at_ns
-    desk.peer.do("unlock")
-    assert desk.one().problem == held.problem  # not at once
-    desk.later(2)
-    assert desk.fine().read_at_ns > before.read_at_ns
+    host.peer.do("unlock")
+    assert host.one().problem == held.problem  # not at once
+    host.later(2)
+    assert host.fine().read_at_ns > before.read_at_ns
 
 
 @pytest.mark.parametrize(
@@ -189,64 +189,64 @@ def test_a_segment_that_never_finishes_its_change_is_not_waited_for(
     ],
 )
 def test_a_segment_that_is_none_is_a_sentence(
-    desk: Desk, command: str, reason: Reason, words: str
+    host: VppHost, command: str, reason: Reason, words: str
 ) -> None:
-    desk.peer.do(command)
+    host.peer.do(command)
     for _ in range(2):
-        vpp = desk.one()
-        assert (vpp.pid, vpp.threads, vpp.read_at_ns) == (desk.peer.pid, (), 0)
+        vpp = host.one()
+        assert (vpp.pid, vpp.threads, vpp.read_at_ns) == (host.peer.pid, (), 0)
         assert why(vpp).reason is reason
         assert words in why(vpp).message
-        desk.later()
-    (check,) = desk.source.check()
+        host.later()
+    (check,) = host.source.check()
     assert check.reason is reason and words in check.text
 
 
 def test_one_that_shrinks_kills_its_reader_and_nothing_else(
-    desk: Desk, snapshot: SnapshotAssertion
+    host: VppHost, snapshot: SnapshotAssertion
 ) -> None:
-    before = desk.fine()
-    desk.peer.do("cut")
-    cut = desk.one()
+    before = host.fine()
+    host.peer.do("cut")
+    cut = host.one()
     assert why(cut).reason is Reason.ERROR
     assert why(cut).message == snapshot
     assert cut.interfaces is before.interfaces
-    desk.later()
-    assert "is invalid" in why(desk.one()).message  # the next one, which maps what is left
+    host.later()
+    assert "is invalid" in why(host.one()).message  # the next one, which maps what is left
 
 
-def test_one_that_is_killed_is_gone_and_another_is_another(desk: Desk) -> None:
-    old = desk.fine()
-    desk.peer.kill(reap=False)  # its pid is still there, and its segment can still be read
-    assert desk.source.read().instances == ()
-    checks = desk.source.check()
+def test_one_that_is_killed_is_gone_and_another_is_another(host: VppHost) -> None:
+    old = host.fine()
+    host.peer.kill(reap=False)  # its pid is still there, and its segment can still be read
+    assert host.source.read().instances == ()
+    checks = host.source.check()
     assert [check.name for check in checks] == ["vpp", "vpp vpp"]
-    assert f"{desk.peer.socket} is left over" in checks[1].text
-    with vpp_peer(desk.root / "run/vpp") as again:
-        new = desk.fine()
+    assert f"{host.peer.socket} is left over" in checks[1].text
+    with vpp_peer(host.root / "run/vpp") as again:
+        new = host.fine()
         assert (new.pid, new.name) == (again.pid, "vpp")
         assert (new.pid, new.start_ticks) != (old.pid, old.start_ticks)
 
 
-def test_one_that_is_stopped_is_stale(desk: Desk) -> None:
-    desk.fine()
-    with desk.peer.stopped():
-        assert why(desk.one()).reason is Reason.STALE
-        assert "is stopped" in why(desk.one()).message
-    desk.fine()
+def test_one_that_is_stopped_is_stale(host: VppHost) -> None:
+    host.fine()
+    with host.peer.stopped():
+        assert why(host.one()).reason is Reason.STALE
+        assert "is stopped" in why(host.one()).message
+    host.fine()
 
 
-def test_one_that_stands_still_is_stale(desk: Desk, snapshot: SnapshotAssertion) -> None:
+def test_one_that_stands_still_is_stale(host: VppHost, snapshot: SnapshotAssertion) -> None:
     """The peer sleeps and counts nothing, as a VPP never does for so long."""
-    desk.fine()
-    desk.later(29)
-    desk.fine()
-    desk.later(2)
-    still = why(desk.one())
+    host.fine()
+    host.later(29)
+    host.fine()
+    host.later(2)
+    still = why(host.one())
     assert still.reason is Reason.STALE
     assert still.message == snapshot
-    desk.peer.do("second")
-    desk.fine()
+    host.peer.do("second")
+    host.fine()
 
 
 def test_a_vpp_that_hands_its_segment_out_late_gets_one_request(
@@ -267,25 +267,25 @@ def test_a_vpp_that_hands_its_segment_out_late_gets_one_request(
         peer.do("asked once")
 
 
-def test_its_socket_may_go_while_it_runs(desk: Desk) -> None:
-    desk.fine()
-    desk.peer.do("unlink")
-    desk.fine()
-    desk.peer.kill()
-    assert desk.source.read().instances == ()
+def test_its_socket_may_go_while_it_runs(host: VppHost) -> None:
+    host.fine()
+    host.peer.do("unlink")
+    host.fine()
+    host.peer.kill()
+    assert host.source.read().instances == ()
 
 
-def test_several_and_one_of_them_by_two_paths(desk: Desk) -> None:
-    desk.peer.do("listen again")
-    link = desk.root / "run/vpp-link"
-    link.symlink_to(desk.root / "run/vpp")
-    with vpp_peer(desk.root / "run/vpp2") as other:
-        seen = {instance.pid: instance for instance in desk.source.read().instances}
-        assert seen.keys() == {desk.peer.pid, other.pid}
+def test_several_and_one_of_them_by_two_paths(host: VppHost) -> None:
+    host.peer.do("listen again")
+    link = host.root / "run/vpp-link"
+    link.symlink_to(host.root / "run/vpp")
+    with vpp_peer(host.root / "run/vpp2") as other:
+        seen = {instance.pid: instance for instance in host.source.read().instances}
+        assert seen.keys() == {host.peer.pid, other.pid}
         assert all(value.problem is None for value in seen.values())
         other.do("lock")
-        seen = {instance.pid: instance for instance in desk.source.read().instances}
-        assert seen[desk.peer.pid].problem is None  # each has a reader of its own
+        seen = {instance.pid: instance for instance in host.source.read().instances}
+        assert seen[host.peer.pid].problem is None  # each has a reader of its own
         assert why(seen[other.pid]).reason is Reason.STALE
 
 
@@ -293,17 +293,17 @@ def test_several_and_one_of_them_by_two_paths(desk: Desk) -> None:
     ("version", "words"), [(None, "is not installed"), ("2.4.0", "this is 2.4.0")]
 )
 def test_without_vpp_papi_the_reason_has_the_fix(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, version: str | None, words: str
+    host: VppHost, monkeypatch: pytest.MonkeyPatch, version: str | None, words: str
 ) -> None:
     monkeypatch.setattr(reader, "installed", lambda: version)
-    missing = why(desk.one())
+    missing = why(host.one())
     assert missing.reason is Reason.SOURCE
     assert words in missing.message and "pip install 'vpp-papi>=2.4.1,<3'" in missing.message
-    (check,) = desk.source.check()
+    (check,) = host.source.check()
     assert check.fix == "pip install 'vpp-papi>=2.4.1,<3'"
     monkeypatch.undo()
-    desk.later()
-    desk.fine()
+    host.later()
+    host.fine()
 
 
 @pytest.mark.parametrize(
@@ -345,10 +345,10 @@ def test_a_host_without_any_is_no_error(tmp_path: Path) -> None:
         assert source.helper_cpu_ns == 0
 
 
-def test_what_reads_for_it_counts_as_nftop(desk: Desk) -> None:
-    desk.fine()
-    spent = desk.source.helper_cpu_ns
+def test_what_reads_for_it_counts_as_nftop(host: VppHost) -> None:
+    host.fine()
+    spent = host.source.helper_cpu_ns
     assert spent > 0
-    desk.peer.kill()
-    desk.source.read()
-    assert desk.source.helper_cpu_ns >= spent
+    host.peer.kill()
+    host.source.read()
+    assert host.source.helper_cpu_ns >= spent

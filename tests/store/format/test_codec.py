@@ -201,7 +201,7 @@ def test_what_a_source_gave_once_is_what_it_gave() -> None:
     assert result[2].readings["dpdk"].value is result[0].readings["dpdk"].value
 
 
-def test_what_can_not_be_recorded_is_absent_and_says_so(snapshot: SnapshotAssertion) -> None:
+def test_what_can_not_be_recorded_is_absent_and_reports_it(snapshot: SnapshotAssertion) -> None:
     clocked = Clocked(2)
     odd = Sample(
         1, 2, 3, {"odd": reading({1, 2}), "topology": clocked.sample().readings["topology"]}

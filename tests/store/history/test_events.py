@@ -58,7 +58,10 @@ def test_changes_that_the_recordings_nftop_made_are_its_own_in_any_order() -> No
         history.mark("tenant: L3 0 000fe -> 0000f", other.wall_ns, kind="change")
         history.append(tick(6, noticed=(mine, other)))
         own = history.own_changes()
-        assert [is_own_change(item.changes[0], item, own) for item in (mine, other)] == [True, False]
+        assert [is_own_change(item.changes[0], item, own) for item in (mine, other)] == [
+            True,
+            False,
+        ]
 
 
 def test_incident_is_kept_with_its_end_and_worst_when_frames_have_forgotten_it() -> None:
@@ -115,7 +118,9 @@ def test_changes_shortly_after_one_another_are_one_event() -> None:
 def test_recorded_text_of_a_change_gives_way_to_the_change_itself() -> None:
     history = EventHistory()
     history.mark("vpp: L3 0 003 -> 0fe", WALL_NS + 3 * SECOND_NS, kind="change")
-    assert history.events(WALL_NS, WALL_NS * 2)[0].text
+    (event,) = history.events(WALL_NS, WALL_NS * 2)
+    # Whether it still is in force is not known.
+    assert event.text and (event.state, event.end_ns) == (EventState.MOMENT, event.begin_ns)
     history.append(tick(3, noticed=(noticed(3, mask("003", "0fe")),)))
     (event,) = history.events(WALL_NS, WALL_NS * 2)
     assert event.changes == mask("003", "0fe")

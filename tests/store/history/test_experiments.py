@@ -84,6 +84,24 @@ def test_it_grows_with_time() -> None:
     assert counts == [*range(len(STATE.visits) + 1), len(STATE.visits)]
 
 
+def test_a_step_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    events, details, decoded = EventHistory(), steps(), list[Mapping[str, Any]]()
+
+    def counting(
+        before: RecordedExperiment | None, detail: Mapping[str, Any]
+    ) -> RecordedExperiment | None:
+        decoded.append(detail)
+        return with_step(before, detail)
+
+    monkeypatch.setattr("nftop.store.history.events.with_step", counting)
+    for at, detail in enumerate(details):
+        events.mark("", at * S, kind=EXPERIMENT, detail=detail)
+        assert events.experiment(at * S) is events.experiment(at * S)
+    assert decoded == details
+    earlier = events.experiment(2 * S)
+    assert earlier is not None and len(earlier.visits) == 2
+
+
 def test_a_history_has_the_last_experiment_after_any_number_of_steps() -> None:
     events, details = EventHistory(), steps()
     at_ns = 0

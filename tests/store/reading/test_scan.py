@@ -259,10 +259,10 @@ def test_many_seek_points_are_bisected() -> None:
     # Frames large enough that not all of the file can be looked at.
     point = session().chunks[0].after
     frame = b"\x28\xb5\x2f\xfd\x00\x58" + FRAME_END + b"x" * 50_000
-    parts = [
+    blocks = [
         packed(replace(point, number=at, wall_ns=at * 60, end=False)) + frame for at in range(200)
     ]
-    data = Bytes(b"".join(parts))
+    data = Bytes(b"".join(blocks))
     reads = 0
     inner = data.read
 
@@ -278,7 +278,7 @@ def test_many_seek_points_are_bisected() -> None:
     assert reads / 5 < 40
 
 
-def test_a_seek_point_is_as_long_as_it_says() -> None:
+def test_a_seek_point_is_as_long_as_it_reports() -> None:
     assert len(packed(session().chunks[0].after)) == SIZE == 60
 
 

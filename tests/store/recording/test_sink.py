@@ -144,7 +144,7 @@ def test_the_recorder_goes_on_by_itself_once_room_is_left(tmp_path: Path) -> Non
     assert ended and rest is None and numbers(result)[-1] == 39
 
 
-def test_every_gap_says_what_was_lost_since_the_one_before(tmp_path: Path) -> None:
+def test_every_gap_reports_what_was_lost_since_the_one_before(tmp_path: Path) -> None:
     file = tmp_path / "a.nftop"
     now = SimpleNamespace(ns=0)
     taking = recorder()
@@ -306,7 +306,7 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_where_nothing_can_be_created_it_says_so_and_ends(tmp_path: Path) -> None:
+def test_where_nothing_can_be_created_it_reports_it_and_ends(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     taking = recorder(FlightRecorder())
     taking.start(FileSink(tmp_path / "file" / "a.nftop"))

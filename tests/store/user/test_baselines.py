@@ -94,7 +94,7 @@ def test_the_folder_is_the_users_data_folder(tmp_path: Path) -> None:
     assert file_of({"XDG_DATA_HOME": "relative"}, "good").name == "good.json"
 
 
-def test_a_book_keeps_the_last_and_says_what_went_wrong(
+def test_a_book_keeps_the_last_and_reports_what_went_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))

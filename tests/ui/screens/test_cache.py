@@ -194,7 +194,7 @@ async def test_explain_is_about_the_class_under_the_cursor(snapshot: SnapshotAss
             assert printed in text
 
 
-async def test_without_classes_it_says_why_and_no_key_fails(snapshot: SnapshotAssertion) -> None:
+async def test_without_classes_it_reports_why_and_no_key_fails(snapshot: SnapshotAssertion) -> None:
     async with running(frame(8)) as run:
         assert lines_with(await run.press("3"), "resctrl") == snapshot
         text = await run.press("j", "G", "pagedown", "D", "v", "i", "x")

@@ -105,7 +105,7 @@ async def test_an_nf_without_counters_waits_for_none() -> None:
         assert "no such counters" in text and "next tick" not in text
 
 
-async def test_a_problem_is_what_the_page_says() -> None:
+async def test_a_problem_is_what_the_page_reports() -> None:
     why = Missing(Reason.STALE, "its stats segment stays locked")
     async with running(only(demo()[-1], "vpp", problem=why), size=(100, 30)) as run:
         await run.press("2")

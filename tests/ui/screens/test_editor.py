@@ -49,7 +49,7 @@ async def test_the_preview_and_the_help(snapshot: SnapshotAssertion) -> None:
         assert "DRAFT" in await run.press("escape")
 
 
-async def test_before_the_first_tick_it_says_what_it_waits_for() -> None:
+async def test_before_the_first_tick_it_reports_what_it_waits_for() -> None:
     """The classes are read long before the counters of a large host are open."""
     gate = open_gate()
     shown = frame_at(gate.host.state())
@@ -81,7 +81,7 @@ async def test_any_size_shows_what_fits(size: tuple[int, int]) -> None:
             assert_fits(run, title)
 
 
-async def test_keys_edit_the_selected_mask_and_say_what_they_can_not() -> None:
+async def test_keys_edit_the_selected_mask_and_report_what_they_can_not() -> None:
     async with edited(open_gate()) as run:
         for key, mask in (
             ("plus", "0f0 → 1f0"),

@@ -29,7 +29,7 @@ from tests.ui.harness import Running
 from tests.waiting import until
 
 
-async def test_leaving_asks_about_the_draft() -> None:
+async def test_leaving_prompts_about_the_draft() -> None:
     async with edited(open_gate()) as run:
         assert "CAT editor" not in await run.press("escape")
         await run.press("e")
@@ -48,7 +48,7 @@ async def test_leaving_asks_about_the_draft() -> None:
 
 
 @pytest.mark.parametrize("key", ["q", "f10"])
-async def test_quitting_asks_about_the_draft(key: str, snapshot: SnapshotAssertion) -> None:
+async def test_quitting_prompts_about_the_draft(key: str, snapshot: SnapshotAssertion) -> None:
     async with edited(open_gate()) as run:
         for stays in ("n", "escape"):
             await run.press("plus", key)
@@ -74,7 +74,7 @@ async def test_a_pending_change_is_kept_during_the_draft_s_prompt(
         assert [item.outcome for item in gate.journal.history()] == ["kept"]
 
 
-async def test_quitting_without_a_changed_draft_asks_nothing() -> None:
+async def test_quitting_without_a_changed_draft_has_no_prompt() -> None:
     async with edited(open_gate()) as run:
         await run.press("q")
         assert run.app._exit
@@ -207,7 +207,7 @@ async def test_no_sequence_of_keys_is_illegal_or_applies_without_its_confirmatio
             await run.pilot.press(chance.choice(KEYS))
             screen = run.app.screen
             if isinstance(screen, EditorScreen) and screen._model is not None:
-                if screen.asking:
+                if screen.prompting:
                     await run.pilot.press(*chance.choice(["1-2", "nftop.x", "50", ""]), "enter")
                 draft = screen._model.draft
                 proposal = propose(draft.base, draft.rules, drafts.actions(draft))

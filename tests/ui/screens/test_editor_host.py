@@ -121,7 +121,7 @@ async def test_read_only_never_applies() -> None:
     assert gate.host.state() == first
 
 
-async def test_without_a_gate_e_and_u_say_why(snapshot: SnapshotAssertion) -> None:
+async def test_without_a_gate_e_and_u_report_why(snapshot: SnapshotAssertion) -> None:
     why = "changes need root: run it with sudo"
     async with running(frame(8), options=Options(no_gate=why, rw=True)) as run:
         assert why in await run.press("e")

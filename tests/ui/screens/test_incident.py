@@ -212,7 +212,7 @@ async def test_a_damaged_rules_file_is_reported_and_stays(
     assert own.read_text() == "[rules.none]\n"
 
 
-async def test_a_frame_without_incidents_says_so(
+async def test_a_frame_without_incidents_reports_it(
     noisy: tuple[Frozen, Frame], snapshot: SnapshotAssertion
 ) -> None:
     none = replace(noisy[1], incidents=(), past_incidents=(), wall_ns=WALL_NS)

@@ -88,7 +88,7 @@ async def test_any_size_without_a_network_function_shows_the_reason(size: tuple[
             assert_fits(run, "no network function", selected=None)
 
 
-async def test_without_any_it_says_why() -> None:
+async def test_without_any_it_reports_why() -> None:
     async with running(bare(), size=(80, 24)) as run:
         text = await run.press("2", "enter", "x", "w", "j", "greater_than_sign")
         assert "no network function" in " ".join(text.split())

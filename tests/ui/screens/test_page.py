@@ -97,7 +97,7 @@ async def test_search_on_a_page() -> None:
         assert pages(run) == 1
 
 
-async def test_where_nothing_can_be_explained_it_says_of_which_screen(
+async def test_where_nothing_can_be_explained_it_reports_of_which_screen(
     snapshot: SnapshotAssertion,
 ) -> None:
     async with running(bare(), size=(80, 24)) as run:

@@ -94,7 +94,7 @@ async def test_a_filter_keeps_the_rows_it_names() -> None:
         assert len(body(run)) == 16
 
 
-async def test_without_a_server_it_says_how_to_start_one(snapshot: SnapshotAssertion) -> None:
+async def test_without_a_server_it_reports_how_to_start_one(snapshot: SnapshotAssertion) -> None:
     async with running(serverless(), size=(80, 24)) as run:
         text = " ".join((await run.press("7")).split())
         assert lines_with(run.text, "pcm-sensor-server listens") == snapshot

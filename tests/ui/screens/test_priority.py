@@ -78,7 +78,7 @@ async def test_what_is_not_kept_is_taken_back() -> None:
 
 
 @pytest.mark.parametrize("why", ["this host has no cpufreq"])
-async def test_without_frequencies_it_says_why(why: str, snapshot: SnapshotAssertion) -> None:
+async def test_without_frequencies_it_reports_why(why: str, snapshot: SnapshotAssertion) -> None:
     result, options = host()
     options = Options(gate=options.gate, no_frequencies=why, rw=True)
     async with running(result.tick(S), result.tick(S), options=options) as run:

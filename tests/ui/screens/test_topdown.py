@@ -176,7 +176,7 @@ async def test_ascii_without_colour() -> None:
         assert (await run.press("t")).isascii()
 
 
-async def test_keys_that_lead_nowhere_say_so(snapshot: SnapshotAssertion) -> None:
+async def test_keys_that_lead_nowhere_report_it(snapshot: SnapshotAssertion) -> None:
     async with running(*HOST, size=(120, 36)) as run:
         assert "no screen 8" in await run.press("8")
         await run.press("z")

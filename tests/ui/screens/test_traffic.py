@@ -134,7 +134,7 @@ async def test_ascii_and_no_colour() -> None:
         assert (await run.press("4")).isascii()
 
 
-async def test_keys_of_cpus_say_that_they_are_not_for_it(snapshot: SnapshotAssertion) -> None:
+async def test_keys_of_cpus_report_that_they_are_not_for_it(snapshot: SnapshotAssertion) -> None:
     async with running(*TWO[:2]) as run:
         await run.press("4", "slash")
         assert run.footer == snapshot

@@ -18,7 +18,7 @@ from nftop.ui.widgets.lines import Ink, LastResults, LineStrip, _regions
 from tests.ui.emulator import Screen, cells
 
 WIDTH = 24
-LOOKS = ("", "bold", "dim", "red", "bold red", "reverse", "bold reverse", "on blue")
+STYLES = ("", "bold", "dim", "red", "bold red", "reverse", "bold reverse", "on blue")
 # A colour of its own for each: Textual keeps a style's codes whatever system asks for them next.
 SYSTEMS = {"standard": "color(97)", "256": "color(98)", "truecolor": "#123456"}
 
@@ -34,9 +34,10 @@ def console(system: str = "256") -> Console:
 
 
 def ink(*, plain: bool = False, to_edge: bool = True, fill: str = "", system: str = "256") -> Ink:
-    looks = (*LOOKS, SYSTEMS[system])
+    style_names = (*STYLES, SYSTEMS[system])
     styles = {
-        tone: Style.parse(f"default on default {looks[at % len(looks)]}") + Style.parse(fill)
+        tone: Style.parse(f"default on default {style_names[at % len(style_names)]}")
+        + Style.parse(fill)
         for at, tone in enumerate(Tone)
     }
     return Ink(styles.__getitem__, plain=plain, to_edge=to_edge)
@@ -71,7 +72,7 @@ def test_it_draws_what_the_segments_would(
 
 
 @given(lines, st.integers(0, WIDTH + 3), st.integers(0, WIDTH + 3))
-def test_parts_of_it_are_those_of_the_segments(drawn: Line, start: int, end: int) -> None:
+def test_its_halves_are_those_of_the_segments(drawn: Line, start: int, end: int) -> None:
     drawn = crop(drawn, WIDTH)
     strip, wanted = LineStrip(drawn, WIDTH, ink()), Strip(ink().segments(drawn, WIDTH), WIDTH)
     assert list(strip.crop(start, end)) == list(wanted.crop(start, end))

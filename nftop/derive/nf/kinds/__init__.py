@@ -14,7 +14,7 @@ from nftop.derive.nf.rates import (
     NfRates,
     with_distinct_names,
     with_seen_cores,
-    without_twins,
+    without_duplicates,
 )
 from nftop.derive.nf.registry import NF_FOLDS, NfMemory
 from nftop.model.owner import rank
@@ -40,4 +40,4 @@ def step_nfs(
             memories[source] = memory
         rates += (with_seen_cores(nf, context.threads) for nf in rated)
     rates.sort(key=lambda nf: rank(nf.owner))
-    return memories, with_distinct_names(without_twins(rates))
+    return memories, with_distinct_names(without_duplicates(rates))

@@ -205,8 +205,8 @@ def _latencies(app: DpdkApp) -> dict[str, Reading]:
     latency = app.problem or app.latency
     if isinstance(latency, Missing):
         return {metric.id: latency for metric in LATENCY_METRICS}
-    parts = latency.mean_ns, latency.least_ns, latency.most_ns, latency.jitter_ns
-    return {metric.id: float(ns) for metric, ns in zip(LATENCY_METRICS, parts, strict=True)}
+    times_ns = latency.mean_ns, latency.least_ns, latency.most_ns, latency.jitter_ns
+    return {metric.id: float(ns) for metric, ns in zip(LATENCY_METRICS, times_ns, strict=True)}
 
 
 def _latency_ages(app: DpdkApp) -> dict[str, float]:
@@ -260,8 +260,8 @@ def _port(rates: _AppRates, port: DpdkPort) -> NfPort:
 
 def _no_busy(app: DpdkApp) -> Missing:
     advice = busy_advice(app)
-    parts = (advice.why, advice.fix, "the kernel sees every poller as always busy")
-    return Missing(Reason.SOURCE, "; ".join(filter(None, parts)))
+    times_ns = (advice.why, advice.fix, "the kernel sees every poller as always busy")
+    return Missing(Reason.SOURCE, "; ".join(filter(None, times_ns)))
 
 
 def _queues(attribution: Attribution, rates: _AppRates) -> tuple[NfQueue, ...]:

@@ -258,7 +258,7 @@ def test_a_program_that_spins_is_no_network_function() -> None:
     assert polling_cpus(frame) == frozenset()
 
 
-def test_a_queue_map_that_does_not_fit_says_so(snapshot: SnapshotAssertion) -> None:
+def test_a_queue_map_that_does_not_fit_reports_it(snapshot: SnapshotAssertion) -> None:
     frame = two_worker_frame(parse_queue_map(["nfa:(0,0,1),(0,7,2)"]))
     how = frame.nfs[0].attribution
     assert how == snapshot

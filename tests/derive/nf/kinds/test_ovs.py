@@ -21,7 +21,7 @@ from tests.samples import S, app, fold, port, table
 MPPS_5 = 5_000_000
 
 
-def test_a_pmd_thread_tells_its_packets_and_its_busy_share() -> None:
+def test_a_pmd_thread_reports_its_packets_and_its_busy_share() -> None:
     frames = fold(START, *(ovs(t, working(1, t, MPPS_5, 0.7), working(2, t, MPPS_5, 1.0))
                            for t in (1, 2)))  # fmt: skip
     assert reason(cpu(frames[0], "rx_packets_per_s")) is Reason.WARMING
@@ -143,7 +143,7 @@ def test_what_came_in_is_in_one_frame_and_in_no_other(ticks: list[tuple[int, boo
     assert total == pytest.approx(int(MPPS_5 * read_at) - MPPS_5, abs=1)
 
 
-def test_right_after_a_clear_a_pmd_tells_nothing() -> None:
+def test_right_after_a_clear_a_pmd_reports_nothing() -> None:
     frames = fold(
         START,
         ovs(1, working(1, 1, MPPS_5, 0.7)),
@@ -329,7 +329,7 @@ def test_those_that_never_answered_are_not_one() -> None:
     assert {row.kind for row in frame.nfs} == {"ovs", "dpdk"}
 
 
-def test_names_tell_several_apart() -> None:
+def test_names_distinguish_several() -> None:
     one = switch(1, working(1, 1, 1, 1))
     other = replace(one, pid=PID + 1, rundir="/run/tenant/")
     frame = fold(START, host(1, ovs=OvsTable((one, other))))[-1]

@@ -200,7 +200,7 @@ def test_how_full_a_call_was_needs_its_queues() -> None:
     per_packet=st.integers(1, 2000), input_share=st.floats(0.0, 1.0),
     fill=st.integers(1, 256), queues=st.sampled_from([None, 1, 2]),
 )  # fmt: skip
-def test_the_truth_lies_between_the_bounds(
+def test_the_true_value_is_between_the_bounds(
     packets: int, polls: int, per_poll: int, per_packet: int, input_share: float, fill: int,
     queues: int | None,
 ) -> None:  # fmt: skip
@@ -280,7 +280,7 @@ def test_a_main_thread_that_receives_with_its_workers_forwards_too() -> None:
     assert nf(frame, "cpp") == pytest.approx(2 * TSC_HZ / (MPPS_10 + 1000))
 
 
-def test_a_poller_of_a_vpp_that_never_answered_says_why() -> None:
+def test_a_poller_of_a_vpp_that_never_answered_reports_why() -> None:
     denied = Missing(Reason.PERMISSION, "can't open /run/vpp/stats.sock: run as root")
     one = instance(1, {}, problem=denied, threads=())
     samples = (host(t, vpp_thread(0, t), vpp=VppTable((one,))) for t in (1, 2))
@@ -293,7 +293,7 @@ def cpus_reported(frame: Frame) -> tuple[Any, ...]:
     return frame.nfs[0].cpus, frame.cpus.thread[1], frame.cpus.thread[3]
 
 
-def test_hidden_threads_are_where_vpp_says() -> None:
+def test_hidden_threads_are_where_vpp_reports() -> None:
     def at(second: int, *cpus: int | None) -> Sample:
         one = instance(second, {1: MPPS_10 * second, 2: MPPS_10 * second})
         workers = (VppThread(n, None if cpu is None else Cpu(cpu), 1, None, None)
@@ -359,7 +359,7 @@ def test_clocks_while_the_thread_was_off_its_cpu_are_not_work() -> None:
     assert cpu(whole, "busy_ratio") == pytest.approx(1.0, abs=1e-5)
 
 
-def test_names_tell_several_apart() -> None:
+def test_names_distinguish_several() -> None:
     one = instance(1, {1: 1})
     other = replace(one, pid=PID + 1, socket="/run/edge/stats.sock")
     frame = fold(START, host(1, vpp=VppTable((one, other))))[-1]

@@ -99,21 +99,21 @@ def test_a_process_is_known_by_its_start_and_not_by_its_pid(tmp_path: Path) -> N
         (folder / "stat").write_text(f"7 ({name}) {state} {rest}\n")
 
     stat("vpp_main", "S", 99)
-    life = liveness.look_up(7, tmp_path)
+    life = liveness.life_of(7, tmp_path)
     assert life == liveness.Life(99, "vpp_main", 11, stopped=False)
     assert liveness.program(liveness.Life(99, "vpp_main", 11, stopped=False)) == "vpp"
     stat("edge) (main", "T", 99)
-    life = liveness.look_up(7, tmp_path)
+    life = liveness.life_of(7, tmp_path)
     assert life is not None
     assert life.stopped and liveness.program(life) == "edge) (main"
     for state in "ZX":
         stat("vpp_main", state, 99)
-        assert liveness.look_up(7, tmp_path) is None
-    assert liveness.look_up(8, tmp_path) is None
+        assert liveness.life_of(7, tmp_path) is None
+    assert liveness.life_of(8, tmp_path) is None
     (folder / "stat").unlink()
     (folder / "stat").mkdir()
     with pytest.raises(IsADirectoryError):
-        liveness.look_up(7, tmp_path)
+        liveness.life_of(7, tmp_path)
 
 
 def test_threads_are_known_by_their_names_and_bound_to_one_cpu_or_to_none(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_no_more_rows_are_read_than_a_recording_holds(kind: str) -> None:
                 read()
 
 
-def test_parts_that_do_not_fit_are_no_reading() -> None:
+def test_components_that_do_not_fit_are_no_reading() -> None:
     assert REPORTED.nodes is not None and isinstance(REPORTED.errors, ErrorReading)
     broken: tuple[dict[str, Any], ...] = (
         {"names": ["eth0", "eth1"]},
