@@ -79,13 +79,14 @@ def marker_before(data: Readable, wall_ns: int) -> Marker | None:
 
 def finding_begins(
     data: Readable, wall_ns: int
-) -> tuple[dict[tuple[str, str], tuple[int, int]], bool]:
+) -> tuple[dict[tuple[str, str], tuple[int, int]], frozenset[tuple[str, str]], bool]:
     """Wall time and CLOCK_MONOTONIC of the last noted begin of findings up to a time.
 
-    By rule and subject (untrusted), and whether these are all. Only the last frames with events
+    By rule and subject (untrusted); those with an earlier begin, and whether these are all. Only the last frames with events
     are read, so that a jump is not slow. Raises OSError.
     """
     begins: dict[tuple[str, str], tuple[int, int]] = {}
+    repeated = set[tuple[str, str]]()
     here = last_before(data, lambda point: point.wall_ns > wall_ns)
     positions = [] if here is None else _near(data, here)
     for _ in range(_FRAMES_BACK):
@@ -96,9 +97,10 @@ def finding_begins(
                     case {"rule": str(rule), "where": str(where), "since_ns": int(since_ns)}:
                         if 0 < since_ns <= min(item.wall_ns, wall_ns):
                             began_ns = item.monotonic_ns - (item.wall_ns - since_ns)
-                            begins.setdefault((rule, where), (since_ns, began_ns))
+                            known = begins.setdefault((rule, where), (since_ns, began_ns))
+                            repeated.update({(rule, where)} if known[0] > since_ns else ())
         positions = _earlier(data, positions)
-    return begins, not positions
+    return begins, frozenset(repeated), not positions
 
 
 def _earlier(data: Readable, positions: list[SeekPosition]) -> list[SeekPosition]:

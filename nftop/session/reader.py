@@ -10,7 +10,6 @@ from nftop.derive.compare.baseline import keep as kept_now
 from nftop.derive.cpu_filter import only_cpus
 from nftop.derive.findings.engine import FINDINGS, EarlierFindings, FindingState
 from nftop.derive.fold import FoldState, comparing, step
-from nftop.derive.incidents.lifecycle import INCIDENTS, IncidentState
 from nftop.model.baseline import Baselines
 from nftop.model.frame import Frame
 from nftop.model.recording_loss import RecordingLoss
@@ -202,14 +201,14 @@ class Tape:
             return ()
         state = self._state_at(position.at)
         if state is None or state.before is None:
-            begins, is_whole = finding_begins(self._data, wall_ns)
+            begins, repeated, is_whole = finding_begins(self._data, wall_ns)
             before_ns = _warm_from(wall_ns, [item[0] for item in begins.values()], fold_ns)
             position = last_before(self._data, lambda point: point.wall_ns > before_ns) or position
             state = self._state_at(position.at)
             self.restart(position, state)
             if self._earlier is not None:
                 known = self._earlier
-                self._earlier = replace(known, until_ns=wall_ns, begins=begins, is_whole=is_whole)
+                self._earlier = replace(known, until_ns=wall_ns, begins=begins, repeated=repeated, is_whole=is_whole)
         else:
             self.restart(position, state)
         self.reach(wall_ns, nearest=nearest)
@@ -313,10 +312,7 @@ class Tape:
             self._remarks.append(f"this nftop has no table for {header.uarch}: no top-down")
         self._state = _fresh(header)
         if self._earlier is not None:
-            stages = {
-                FINDINGS.name: FindingState(earlier=self._earlier),
-                INCIDENTS.name: IncidentState(cold_ns=self._earlier.from_ns),
-            }
+            stages = {FINDINGS.name: FindingState(earlier=self._earlier)}
             self._state, self._earlier = replace(self._state, stages=stages), None
         self._compare()
 

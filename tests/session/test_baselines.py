@@ -162,7 +162,7 @@ def test_live_frames_and_those_of_the_file_are_the_same(tmp_path: Path) -> None:
     assert all(same(live, replayed) for live, replayed in zip(seen, again, strict=True))
 
 
-def test_one_kept_with_too_few_ticks_waits_until_there_are_enough() -> None:
+def test_a_baseline_of_too_few_ticks_waits_for_enough() -> None:
     host = simulated_host("default", 4)
     topology = host.model.layout.topology
     kept: list[Baselines | None] = []

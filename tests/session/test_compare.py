@@ -54,7 +54,7 @@ def recorded(masks: Mapping[int, str]) -> Cut:
         ({15: "1"}, (0, 25), (20, 59)),  # within the interval itself
     ],
 )
-def test_a_change_ends_the_context_and_is_no_part_of_a_cycle(
+def test_a_change_ends_the_context_and_is_no_cycle(
     masks: dict[int, str], one: tuple[int, int], two: tuple[int, int]
 ) -> None:
     whole = recorded(masks)

@@ -182,7 +182,7 @@ async def test_without_a_past_keys_of_time_report_it(snapshot: SnapshotAssertion
         assert "[" not in run.text.splitlines()[-1]
 
 
-async def test_a_file_that_cannot_be_made_is_reported_with_the_next_tick(tmp_path: Path) -> None:
+async def test_a_file_that_cannot_be_created_is_reported_with_the_next_tick(tmp_path: Path) -> None:
     clocked = Clocked(2)
     recorder = Recorder(header_of(clocked), flight=FlightRecorder())
     for _ in range(5):

@@ -95,6 +95,7 @@ class EarlierFindings:
             before it may be met.
         until_ns: wall time up to which begins are known.
         begins: wall time and CLOCK_MONOTONIC of the last begin by rule and subject, as recorded.
+        repeated: those of `begins` with an earlier begin.
         is_whole: no earlier ones were left out.
     """
 
@@ -102,6 +103,7 @@ class EarlierFindings:
     to_ns: int = 0
     until_ns: int = 0
     begins: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    repeated: frozenset[tuple[str, str]] = frozenset()
     is_whole: bool = True
 
 
@@ -168,6 +170,8 @@ def _with_begin(item: Finding, earlier: EarlierFindings) -> Finding:
     if not since_ns:
         may_be_earlier = item.since_ns <= earlier.to_ns or not earlier.is_whole
         return replace(item, is_bound=True, read_from_ns=item.since_ns) if may_be_earlier else item
+    if (item.rule, item.where) in earlier.repeated and since_ns < earlier.to_ns:
+        item = replace(item, is_again=True)
     if since_ns >= item.since_ns:
         return item
     from_ns = earlier.from_ns if since_ns < earlier.from_ns else 0

@@ -107,14 +107,12 @@ class IncidentState:
 
     Attributes:
         counted_ns: by `NfRow.key`, CLOCK_MONOTONIC until which its drops are in an incident.
-        cold_ns: wall time at which a fold begins behind a jump without what was before it.
     """
 
     followed: Mapping[str, Followed] = field(default_factory=dict)
     past: tuple[Followed, ...] = ()
     counted_ns: Mapping[str, int] = field(default_factory=dict)
     monotonic_ns: int = 0
-    cold_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,7 @@ def step_incidents(
     """Fold one frame with its findings in."""
     frame = inputs.frame
     if frame.monotonic_ns < state.monotonic_ns:
-        state = IncidentState(cold_ns=state.cold_ns)
+        state = IncidentState()
     every = causes_of(CauseInputs(inputs, parties))
     causes = _worst_causes(_with_remaining_effects(state, every, inputs), state, frame)
     followed = dict(state.followed)
@@ -168,7 +166,7 @@ def step_incidents(
     here = {nf.key for nf in frame.nfs}
     counted = {key: at_ns for key, at_ns in state.counted_ns.items() if key in here}
     counted |= {key: frame.monotonic_ns for cause in causes for key in cause.priced}
-    return IncidentState(followed, kept, counted, frame.monotonic_ns, state.cold_ns), output
+    return IncidentState(followed, kept, counted, frame.monotonic_ns), output
 
 
 def _worst_causes(causes: Sequence[Cause], state: IncidentState, frame: Frame) -> list[Cause]:
@@ -356,7 +354,7 @@ def _follow(
     old = None if known is None else known.incident
     if old is not None:
         cause = _with_earlier_culprit(cause, old)
-    id_, first = _begin(known, cause, state.cold_ns)
+    id_, first = _begin(known, cause)
     began_ns = first.began_ns if known is None else known.began_ns
     nfs = {nf.key: nf for nf in frame.nfs}
     victims = [nfs[key] for key in cause.nfs if key in nfs]
@@ -475,12 +473,10 @@ def _before(
     }
 
 
-def _begin(known: Followed | None, cause: Cause, cold_ns: int) -> tuple[str, Begin]:
+def _begin(known: Followed | None, cause: Cause) -> tuple[str, Begin]:
     """Id and begin; one that may continue an incident from before a jump is a bound."""
     first = min(cause.findings, key=lambda item: item.began_ns)
-    begin = Begin(first.since_ns, first.began_ns, first.is_bound, first.read_from_ns)
-    if known is None and cold_ns and first.since_ns < cold_ns + RETURNS_S * 1e9:
-        begin = begin._replace(is_bound=True, counted_from_ns=max(begin.counted_from_ns, cold_ns))
+    begin = Begin(first.since_ns, first.began_ns, first.is_bound or first.is_again, first.read_from_ns)
     if known is None:
         digest = _digest(f"{cause.key.kind} {cause.key.subject} {first.since_ns}")
         return f"{cause.kind}-{digest:08x}", begin

@@ -108,7 +108,7 @@ Note: TypeAlias = Marker | DroppedTicks
 BASELINE = "baseline"
 EXPERIMENT = "experiment"
 # End of the text of a `change` that nftop made: in the same time as an `action` of classes.
-BESIDE_OWN = " (beside a change by this nftop)"
+OWN_SUFFIX = " (beside a change by this nftop)"
 MARKERS = ("marker", "action", "change", "finding", BASELINE, EXPERIMENT)
 
 

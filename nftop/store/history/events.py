@@ -23,7 +23,7 @@ from nftop.model.incident import Incident
 from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.struct import replace
 from nftop.model.timeline import EventKind, EventState, Strip, TimelineEvent, TimeSeries
-from nftop.store.format.records import BESIDE_OWN, EXPERIMENT
+from nftop.store.format.records import OWN_SUFFIX, EXPERIMENT
 from nftop.store.history.experiments import RecordedExperiment, with_step
 
 HOURS_KEPT = 4
@@ -141,7 +141,7 @@ class EventHistory:
                 if len(self._steps) > _MOST_STEPS:
                     plans = ["plan" in of for _, of in self._steps[:2]]
                     del self._steps[1 if plans == [True, False] else 0]
-            if kind == "change" and text.endswith(BESIDE_OWN):
+            if kind == "change" and text.endswith(OWN_SUFFIX):
                 self._own_ns.add(wall_ns)
             if (noted := _NOTED.get(kind)) is not None:
                 key = f"{kind}@{wall_ns}" + (f":{text}" if noted == "finding" else "")

@@ -20,7 +20,7 @@ from nftop.model.struct import dataclass, replace
 from nftop.store.format.encoder import Chunk, Encoder
 from nftop.store.format.records import (
     BASELINE,
-    BESIDE_OWN,
+    OWN_SUFFIX,
     EXPERIMENT,
     DroppedTicks,
     Header,
@@ -368,7 +368,7 @@ class Recorder:
         acted, self._acted = self._acted, False
         if before is None or before is reading.value:
             return ()
-        own = BESIDE_OWN if acted else ""
+        own = OWN_SUFFIX if acted else ""
         return tuple(f"{change}{own}" for change in changes(before, reading.value))
 
     def _note(self, kind: str, text: str, wall_ns: int | None) -> None:

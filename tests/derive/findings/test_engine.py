@@ -98,6 +98,7 @@ def test_it_has_to_last_and_reports_since_when() -> None:
         102 * S,
         began_ns=109 * S,
         clear=3.0,
+        excess=1.6,
         brief="8 at 10",
     )
     (result,) = bench.tick(7)
