@@ -14,17 +14,7 @@ from nftop.derive.nf.rates import NO_VECTORS
 from nftop.derive.saturation import Room, room_of_all
 from nftop.model.baseline import NO_BASELINE
 from nftop.model.column import Column, column, from_readings, missing
-from nftop.model.frame import (
-    CounterCost,
-    CpuTable,
-    Frame,
-    NfRow,
-    SelfCost,
-    SourceState,
-    Subject,
-    cpu_subject,
-    package_subject,
-)
+from nftop.model.frame import CounterCost, CpuTable, Frame, NfRow, SelfCost, SourceState
 from nftop.model.ids import Core, Cpu, L3Domain, Package, parse_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS
 from nftop.model.metrics.flow_tables import FLOW_TABLE_METRICS
@@ -46,6 +36,7 @@ from nftop.model.nf.components import (
     NfThread,
 )
 from nftop.model.sst import CpuSetting
+from nftop.model.subject import Subject, cpu_subject, package_subject
 from nftop.model.topology import CpuInfo, Host, L3Cache, Topology
 
 SECOND_NS = 1_000_000_000

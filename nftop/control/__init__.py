@@ -16,7 +16,7 @@ journal_damage        damaged files of the journal, and how to clear them by han
 change_history        directories that nftop created, and what undoes kept changes
 guard_process         the process that changes the host, and reverts unless the change is kept
 guard_client          starts it, and reads its answers
-rules                 what the hardware and the kernel accept
+rdt_limits            what the hardware and the kernel accept: masks, bandwidth, classes
 wording               messages about a change and its undo
 resctrl, pqos         cache classes by resctrl, or by MSRs where the kernel has no resctrl
 cpufreq               frequencies of cores

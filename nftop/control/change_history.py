@@ -10,8 +10,8 @@ from nftop.control.journal_entry import Entry
 from nftop.control.rdt_limits import Rules
 from nftop.control.revert import KnownChange, changes_between, numbers_of, revert_target
 from nftop.control.wording import displaced_messages, left_alone, offline_sentences
-from nftop.model.change import DIRECTORIES, Cell, Change, Outcome, Proposal, State, split_path
-from nftop.model.rdt.rdt import MASK_LINES, ROOT
+from nftop.model.change import DIRECTORIES, Cell, Change, Outcome, Proposal, State
+from nftop.model.rdt.rdt import MASK_LINES, ROOT, split_path
 from nftop.model.struct import replace
 
 _MOST_NUMBERS = 6

@@ -18,10 +18,10 @@ from nftop.control.backend import AbsentError, LockedError, RefusedError, boot_i
 from nftop.control.rdt_limits import LimitRule, MaskRule, Rules
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import ResctrlStep
-from nftop.model.change import Cell, Change, Proposal, State, split_path
+from nftop.model.change import Cell, Change, Proposal, State
 from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Missing
-from nftop.model.rdt.rdt import MB, ROOT, SHAREABLE
+from nftop.model.rdt.rdt import MB, ROOT, SHAREABLE, split_path
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 from nftop.sources.host.topology import read_cpuid, read_topology
@@ -189,7 +189,7 @@ def open_pqos(root: Path = Path("/"), *, writing: bool = False) -> PqosHost:
 
 def _lines(reading: MsrState) -> Mapping[str, Mapping[int, tuple[int, ...]]]:
     lines: dict[str, Mapping[int, tuple[int, ...]]] = {}
-    if reading.apart:
+    if reading.has_cdp:
         lines |= {"L3DATA": reading.masks, "L3CODE": reading.codes}
     elif reading.ways:
         lines["L3"] = reading.masks
@@ -207,7 +207,7 @@ def _row(
     library: Library, reading: MsrState, clos: int, cache: int, lines: Mapping[str, int]
 ) -> Any:
     """A row for libpqos: with CDP both masks, even if only one changes."""
-    if not reading.apart:
+    if not reading.has_cdp:
         return library.masks.COS(clos, lines["L3"])
     data = lines.get("L3DATA", reading.masks[cache][clos])
     code = lines.get("L3CODE", reading.codes[cache][clos])

@@ -10,16 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from nftop.control.backend import KERNEL_ASSIGNED
-from nftop.model.change import (
-    DIRECTORIES,
-    POLICY_KINDS,
-    Cell,
-    Change,
-    State,
-    difference,
-    split_path,
-)
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.change import DIRECTORIES, POLICY_KINDS, Cell, Change, State, difference
+from nftop.model.rdt.rdt import ROOT, split_path
 from nftop.model.struct import dataclass, field, replace
 
 

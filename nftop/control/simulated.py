@@ -26,20 +26,11 @@ from nftop.control.series import ALIVE, END, TRY, serve_series
 from nftop.control.speed_select.backend import ISST, NOT_SIMULATED
 from nftop.control.transaction import serve
 from nftop.control.wording import GUARD_IS_SLOW
-from nftop.model.change import (
-    POLICY_KINDS,
-    Cell,
-    Change,
-    Outcome,
-    Proposal,
-    Receipt,
-    State,
-    split_path,
-)
+from nftop.model.change import POLICY_KINDS, Cell, Change, Outcome, Proposal, Receipt, State
 from nftop.model.error_text import describe_error
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import MB, ROOT
+from nftop.model.rdt.rdt import MB, ROOT, split_path
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.topology import Topology
 from nftop.sim.classes import ALL_PERCENT, SimulatedClasses, numbered

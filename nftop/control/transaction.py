@@ -17,17 +17,9 @@ from nftop.control.journal_entry import Entry, Requester
 from nftop.control.recovery import LOCK_S, forget, recover, retry, revert, undone_text
 from nftop.control.revert import differing, is_end, offline_in
 from nftop.control.wording import differences, offline_now
-from nftop.model.change import (
-    Cell,
-    Change,
-    Outcome,
-    Proposal,
-    Receipt,
-    State,
-    difference,
-    split_path,
-)
+from nftop.model.change import Cell, Change, Outcome, Proposal, Receipt, State, difference
 from nftop.model.error_text import describe_error
+from nftop.model.rdt.rdt import split_path
 from nftop.model.struct import replace
 
 _OTHER = "{} are others than in the preview, of another boot, mount or host: nothing was written"

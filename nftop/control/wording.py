@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nftop.model.change import POLICY_KINDS, Cell, Change, State, bf_words, split_path
+from nftop.model.change import POLICY_KINDS, Cell, Change, State, bf_words
 from nftop.model.ids import format_cpu_list, mhz_text
-from nftop.model.rdt.rdt import DEFAULT, MASK_LINES, MB, ROOT, UNLIMITED_MBPS, class_name
+from nftop.model.rdt.rdt import (
+    DEFAULT,
+    MASK_LINES,
+    MB,
+    ROOT,
+    UNLIMITED_MBPS,
+    class_name,
+    split_path,
+)
 
 _MOST_NAMED = 6
 

@@ -15,8 +15,8 @@ from nftop.derive.cpu.time import CPU_TIMES
 from nftop.derive.fold_stage import FoldStage, FoldTick, stateless
 from nftop.derive.nf.cores import NfHostContext, with_cores
 from nftop.derive.nf.netdev import NETDEV, kernel_row, with_kernel_details
-from nftop.derive.nf.packet_cost import nf_row
 from nftop.derive.nf.rates import NfRates
+from nftop.derive.nf.row import nf_row
 from nftop.derive.occupants import NFS, POLLERS, unread
 from nftop.derive.package.devices import DEVICES, with_users
 from nftop.derive.package.relative import class_memory, package_loads, per_packet, utilisation
@@ -106,7 +106,7 @@ def _frame(tick: FoldTick) -> Frame:
         noticed=tick.output(CHANGES),
         focus=tick.output(FOCUS),
         accelerators=shown.accelerators,
-        apart=shown.apart,
+        disagreement=shown.disagreement,
         baselines=baseline.kept,
         frequencies=tick.output(FREQUENCIES).table,
         interfaces=kernel.interfaces,

@@ -183,7 +183,7 @@ class Occupant:
 
         `own` is their time on this CPU, None if unknown.
         """
-        moves = next((core.loose for _, core in self.cores if core.loose is not None), None)
+        moves = next((core.unpinned for _, core in self.cores if core.unpinned is not None), None)
         other = self.other_than(nf) if self.cores and own is None else ""
         if moves is not None or not other:
             return moves

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
 from nftop.model.ids import Cpu
-from nftop.model.rdt.rdt import ROOT, cache_of_line
+from nftop.model.rdt.rdt import cache_of_line
 from nftop.model.struct import dataclass
 
 Kind: TypeAlias = Literal[
@@ -69,24 +69,6 @@ def value_text(cell: Cell, value: str | None, ways: Mapping[str, int]) -> str | 
     if value is None or cell.kind not in ("schemata", "io_cbm") or cell.name == "MB":
         return value
     return value.zfill(-(-ways.get(cache_of_line(cell.name), 0) // 4))
-
-
-def group_path(group: str, monitor: str = "") -> str:
-    """Value of a `cpu` or `task` cell.
-
-    `vpp`, `vpp/m` for its monitoring group m, `/` and `/m` for the root group. Names have no slash.
-    """
-    if not monitor:
-        return group
-    return f"/{monitor}" if group == ROOT else f"{group}/{monitor}"
-
-
-def split_path(where: str) -> tuple[str, str]:
-    """Control group and monitoring group ("" for none) of a group path."""
-    if where == ROOT:
-        return ROOT, ""
-    group, _, monitor = where.partition("/")
-    return group or ROOT, monitor
 
 
 def bf_words(cell: Cell) -> str:

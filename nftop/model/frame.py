@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from nftop.model.baseline import Baselines
 from nftop.model.change import Noticed
 from nftop.model.column import Column
-from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list
+from nftop.model.ids import Cpu, L3Domain, Package
 from nftop.model.incident import Incident
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.components import (
@@ -35,53 +34,9 @@ from nftop.model.rule_settings import base_name
 from nftop.model.sample import ProcessFacts
 from nftop.model.sst import NOT_READ, CpufreqTable, CpuSetting
 from nftop.model.struct import dataclass, field
+from nftop.model.subject import Subject
 from nftop.model.topology import Host, Topology
 from nftop.model.usual import Usual
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Subject:
-    """What a finding is about; equal by `kind` and `key`, whatever its name is now.
-
-    Attributes:
-        key: CPUs, `NfRow.key`, the number of a package, a class with its cache.
-        name: `12`, `12,56` (one core), `vpp`, `0`, `vpp, L3 0` (untrusted text: names of groups
-            and network functions); "" of the host.
-        cpus: of a CPU or a core; empty of others. package: of a package; None of others.
-    """
-
-    kind: Literal["cpu", "nf", "package", "class", "host"]
-    key: str = ""
-    name: str = ""
-    cpus: tuple[Cpu, ...] = ()
-    package: Package | None = None
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Subject):
-            return NotImplemented
-        return self.key == other.key and self.kind == other.kind
-
-    def __hash__(self) -> int:
-        return hash((self.kind, self.key))
-
-    @property
-    def where(self) -> str:
-        """As texts and exports name it: `cpu 12`, `nf vpp`, `host` (untrusted text)."""
-        return f"{self.kind} {self.name}" if self.name else self.kind
-
-
-@lru_cache(maxsize=4096)  # the same objects in every tick compare fast
-def cpu_subject(*cpus: Cpu) -> Subject:
-    """A CPU, or a core by its CPUs."""
-    listed = format_cpu_list(cpus)
-    return Subject("cpu", listed, listed, cpus)
-
-
-HOST = Subject("host")
-
-
-def package_subject(package: Package) -> Subject:
-    return Subject("package", str(package), str(package), package=package)
 
 
 @dataclass(frozen=True, slots=True)
@@ -535,7 +490,7 @@ class Frame:
         domains: caches that the groups share. limits: maximum number of classes and monitors.
         noticed: latest changes of groups, oldest first.
         frequencies: cpufreq of the host, or why it is absent.
-        apart: persistent disagreement of perf and a sensor server; "" if they agree.
+        disagreement: persistent disagreement of perf and a sensor server; "" if they agree.
         findings: limits exceeded for long enough, most severe first, for all CPUs.
         incidents: findings by cause, most harmful first. past_incidents: ended ones, latest first,
             without the oldest of many.
@@ -566,7 +521,7 @@ class Frame:
     limits: Limits = field(default_factory=Limits)
     noticed: tuple[Noticed, ...] = ()
     notice: str = ""
-    apart: str = ""
+    disagreement: str = ""
     frequencies: CpufreqTable | Missing = NOT_READ
     baselines: Baselines | None = None
     interfaces: tuple[InterfaceRow, ...] = ()

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from nftop.model.change import Cell, State, group_path, split_path
+from nftop.model.change import Cell, State
 from nftop.model.ids import Cpu
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import MB, ROOT, SHAREABLE, IoWays, Limits
+from nftop.model.rdt.rdt import MB, ROOT, SHAREABLE, IoWays, Limits, group_path, split_path
 from nftop.model.struct import dataclass
 from nftop.sim.layout import Layout
 from nftop.sim.model import Model

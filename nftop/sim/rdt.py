@@ -55,7 +55,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from nftop.model.change import group_path, split_path
 from nftop.model.column import Bools, Floats
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reason
@@ -70,6 +69,8 @@ from nftop.model.rdt.rdt import (
     MonitoringGroup,
     ResctrlGroup,
     ResctrlTable,
+    group_path,
+    split_path,
 )
 from nftop.model.sample import Counts
 from nftop.model.struct import dataclass, replace

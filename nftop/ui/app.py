@@ -36,7 +36,7 @@ from nftop.session.feed import Feed, FeedError, Player
 from nftop.session.fleet import FleetFeed
 from nftop.store.history.rings import TickHistory
 from nftop.ui.change_control import ChangeControl
-from nftop.ui.keys import KeyRow
+from nftop.ui.key_bindings import KeyRow
 from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady, PastFrame, PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen

@@ -14,9 +14,10 @@ from typing import Literal, TypeAlias
 
 from nftop.control.gate_protocols import ClassGate, PendingChange
 from nftop.derive.cache.changes import MOST
-from nftop.model.change import Change, Outcome, OwnChange, Proposal, Receipt, split_path
+from nftop.model.change import Change, Outcome, OwnChange, Proposal, Receipt
 from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.keep_timeout import KEEP_WITHIN_S
+from nftop.model.rdt.rdt import split_path
 from nftop.model.struct import dataclass, replace
 from nftop.render.base.line import Line
 from nftop.render.frame.changes import (

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from nftop.render.fleet import MARKS as FLEET_MARKS
 from nftop.render.pages.help import EDITOR_HELP, HelpSection, mark_sections, reference_sections
-from nftop.ui.keys import (
+from nftop.ui.key_bindings import (
     ALWAYS,
     COLUMN_MENU,
     CONFIRM,

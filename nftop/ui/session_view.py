@@ -47,7 +47,7 @@ from nftop.render.incidents.line import has_no_values
 from nftop.session.feed import Feed, PastControl, Player, TimeControl
 from nftop.store.history.events import STRIP_NS, EventHistory
 from nftop.store.history.rings import HistorySeries, TickHistory
-from nftop.ui.keys import MOST
+from nftop.ui.key_bindings import MOST
 from nftop.ui.widgets.lines import LastResults
 
 _BEFORE_STEPS = 6  # of the minute before an incident

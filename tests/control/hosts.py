@@ -14,8 +14,8 @@ from nftop.control.journal_entry import Entry, entry_of, finished, text_of
 from nftop.control.rdt_limits import IoRule, LimitRule, MaskRule, Rules
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import DISABLED, ENABLED, IO_FILES, ResctrlStep
-from nftop.model.change import Cell, Outcome, State, group_path
-from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS
+from nftop.model.change import Cell, Outcome, State
+from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS, group_path
 from tests.lab.resctrl.state import controls, everything, io_closid
 from tests.lab.tests.hosts import SMALL, Lab, lab
 

@@ -34,9 +34,9 @@ from nftop.model.change import (
     SetSchemata,
     State,
     difference,
-    split_path,
 )
 from nftop.model.ids import Cpu
+from nftop.model.rdt.rdt import split_path
 from tests.control.hosts import (
     Death,
     Disk,

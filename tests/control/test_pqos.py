@@ -157,7 +157,7 @@ def test_resctrl_that_came_meanwhile_stops_it(
 
 
 def test_with_cdp_one_mask_is_set_and_the_other_stays(root: Path, journal: Journal) -> None:
-    fake = Fake(apart=True, mask={(0, 1): [0x7, 0x70]})
+    fake = Fake(has_cdp=True, mask={(0, 1): [0x7, 0x70]})
     host = host_of(fake, root)
     after(fake, host, journal, SetSchemata("COS1", "L3CODE", ((0, 0xF0),)))
     assert fake.mask[0, 1] == [0x7, 0xF0]

@@ -126,7 +126,7 @@ def test_frames_have_it_and_perf_agrees_through_a_change_of_load(tick_ns: int) -
     host = Frozen("noisy")
     host.tick(50 * S)
     seen = [host.tick(tick_ns) for _ in range(25 * S // tick_ns)]
-    assert not any(frame.apart or frame.sources["pcm"].detail for frame in seen[1:])
+    assert not any(frame.disagreement or frame.sources["pcm"].detail for frame in seen[1:])
     last = seen[-1]
     for row in last.packages:
         for metric in ("power_w", "energy_j", "c0_ratio", "uncore_frequency_hz"):

@@ -14,7 +14,7 @@ from nftop.control.journal_entry import Entry, Requester
 from nftop.control.rdt_limits import Rules
 from nftop.control.simulated import ThreadGuardedSeries
 from nftop.derive.cache.table import CacheState, step_cache
-from nftop.model.change import Action, Change, Proposal, Receipt, State, split_path
+from nftop.model.change import Action, Change, Proposal, Receipt, State
 from nftop.model.frame import Frame, SourceState
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.missing import Reason
@@ -27,6 +27,7 @@ from nftop.model.rdt.rdt import (
     Limits,
     ResctrlGroup,
     ResctrlTable,
+    split_path,
 )
 from nftop.model.sample import SourceReading
 from tests.control.hosts import Disk, LabHost, lab_host, memory

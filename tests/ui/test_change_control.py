@@ -49,7 +49,7 @@ def served(gate: EndingGate, keep_within_s: float = KEEP_WITHIN_S) -> ChangeCont
     return changes
 
 
-def test_a_final_change_whose_guard_does_not_answer_ends() -> None:
+def test_a_final_change_ends_though_its_guard_is_silent() -> None:
     gate = EndingGate("kept", ends_in_s=3600.0)
     changes = ChangeControl(cast(Any, gate), lambda: None, keep_within_s=KEEP_WITHIN_S)
     assert changes.begin()

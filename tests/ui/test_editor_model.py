@@ -20,7 +20,7 @@ from nftop.model.missing import Reason
 from nftop.render.editor.model import rows_of
 from nftop.render.editor.page import editor_lines
 from nftop.ui.editor_model import EditorModel
-from nftop.ui.keys import EDITOR
+from nftop.ui.key_bindings import EDITOR
 from tests.control.hosts import LabHost
 from tests.ui.gates import frame_at, open_gate
 

@@ -12,8 +12,8 @@ from textual.app import App
 from textual.keys import KEY_ALIASES
 from textual.screen import Screen
 
+from nftop.ui.key_bindings import MOVE, KeyRow, hints
 from nftop.ui.key_table import _DIALOGS, key_tables, titles
-from nftop.ui.keys import MOVE, KeyRow, hints
 from nftop.ui.screens.registry import screens
 
 PAGE = Path(__file__).parents[2] / "docs/keys.md"
@@ -51,7 +51,7 @@ def markdown() -> str:
 _HEAD = """\
 # Keys
 
-Made from the key table (`nftop/ui/keys.py`) by `python -m tests.ui.test_key_table`; do not edit.
+Made from `nftop/ui/key_bindings.py` by `python -m tests.ui.test_key_table`; do not edit.
 A key means the same on every screen of the main window. No key needs Alt, Ctrl-A, Ctrl-B, Ctrl-S
 or Ctrl-Q. Ctrl-C quits everywhere, Ctrl-Z suspends."""
 

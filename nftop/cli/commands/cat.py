@@ -176,7 +176,7 @@ def _read(name: str) -> str:
 
 def cat(options: argparse.Namespace) -> int:
     resolve_group(options)
-    if options.subcommand == "show" or getattr(options, "io_subcommand", "") == "show":
+    if options.subcommand == "show" or getattr(options, "io_command", "") == "show":
         with ending(options) as ended:
             _show(options)
         return ended[0]

@@ -134,9 +134,7 @@ register IIO LLC WAYS is shown where it can be read, and never written.
 
 def _add_io(sub: Commands) -> None:
     io = sub.add_parser("io", help="ways of I/O: show, switch on, set, switch off", epilog=_IO)
-    acts = io.add_subparsers(
-        title="commands", metavar="COMMAND", dest="io_subcommand", required=True
-    )
+    acts = io.add_subparsers(title="commands", metavar="COMMAND", dest="io_command", required=True)
     show = acts.add_parser("show", help="the ways of I/O, and whether they can be set")
     show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.cat/1")
     for name, text in (

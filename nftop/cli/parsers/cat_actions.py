@@ -20,10 +20,8 @@ from nftop.model.change import (
     RemoveMonitor,
     SetIoWays,
     SetSchemata,
-    group_path,
-    split_path,
 )
-from nftop.model.rdt.rdt import UNLIMITED_MBPS, class_directory, class_name
+from nftop.model.rdt.rdt import UNLIMITED_MBPS, class_directory, class_name, group_path, split_path
 
 Threads: TypeAlias = Callable[[int], tuple[int, ...]]
 
@@ -96,7 +94,7 @@ def _create(options: argparse.Namespace, group: str, threads: Threads) -> Sequen
 
 
 def _io_action(options: argparse.Namespace) -> SetIoWays:
-    switch = {"enable": True, "disable": False, "set": None}[options.io_subcommand]
+    switch = {"enable": True, "disable": False, "set": None}[options.io_command]
     return SetIoWays(switch, _l3_pairs(options))
 
 
@@ -151,7 +149,7 @@ def _threads(pids: Sequence[int], threads: Threads) -> tuple[int, ...]:
 def command(options: argparse.Namespace, program: str) -> str:
     """The equivalent command line, for the history."""
     if options.subcommand == "io":
-        words = ["cat", "io", options.io_subcommand]
+        words = ["cat", "io", options.io_command]
     else:
         words = ["cat", options.subcommand, "--group", class_name(class_directory(options.group))]
     for option, base in {**dict.fromkeys(MASKS, "x"), "mba": "d"}.items():

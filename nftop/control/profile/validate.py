@@ -32,10 +32,18 @@ from nftop.model.change import (
     MoveTasks,
     SetSchemata,
     State,
-    split_path,
 )
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.rdt.rdt import EXCLUSIVE, LOCKED, MB, OWN_PREFIX, ROOT, MbaUnit, class_name
+from nftop.model.rdt.rdt import (
+    EXCLUSIVE,
+    LOCKED,
+    MB,
+    OWN_PREFIX,
+    ROOT,
+    MbaUnit,
+    class_name,
+    split_path,
+)
 from nftop.model.struct import dataclass, field
 
 _T = TypeVar("_T")
@@ -136,15 +144,15 @@ def _mask(fitting: _Fitting, mask: MaskStatement, group: str) -> None:
     if mask.cdp and not divided:
         fitting.wrong(mask.span, f"{mask.resource} has no masks for code and data (CDP is off)")
         return
-    split_path = (mask.cdp,) if mask.cdp else ("CODE", "DATA") if divided else ("",)
-    for cdp in split_path:
+    types = (mask.cdp,) if mask.cdp else ("CODE", "DATA") if divided else ("",)
+    for cdp in types:
         line = f"{mask.resource}{cdp}"
         rule = masks.get(line)
         if rule is None:
             fitting.wrong(mask.span, f"this host has no {line} to allocate")
             return
         _values(fitting, mask, group, line, mask.bits)
-    _judge(fitting, mask, masks[f"{mask.resource}{split_path[0]}"])
+    _judge(fitting, mask, masks[f"{mask.resource}{types[0]}"])
 
 
 def _judge(fitting: _Fitting, mask: MaskStatement, rule: MaskRule) -> None:

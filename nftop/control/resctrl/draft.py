@@ -33,12 +33,11 @@ from nftop.model.change import (
     State,
     difference,
     mask_cell,
-    split_path,
 )
 from nftop.model.frame import Frame, GroupRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.missing import Reason
-from nftop.model.rdt.rdt import MB, OWN_PREFIX, ROOT, UNLIMITED_MBPS, class_name
+from nftop.model.rdt.rdt import MB, OWN_PREFIX, ROOT, UNLIMITED_MBPS, class_name, split_path
 from nftop.model.struct import dataclass, replace
 
 # Domains that get the same mask: that of the first.

@@ -14,13 +14,13 @@ from nftop.control.rdt_limits import MaskRule, Rules
 from nftop.control.resctrl.plan import propose
 from nftop.control.resctrl.thread_monitors import creations, monitor_name
 from nftop.derive.cache.ways import in_use
-from nftop.model.change import Action, Cell, CreateMonitor, Proposal, SetSchemata, State, split_path
+from nftop.model.change import Action, Cell, CreateMonitor, Proposal, SetSchemata, State
 from nftop.model.experiment import Experiment, HarmLimits, Setting, Timing
 from nftop.model.footprint import UNREQUESTED, FootprintCounter, FootprintPlan, FootprintSubject
 from nftop.model.frame import CacheClass, Frame, NfRow, is_named
 from nftop.model.ids import L3Domain
 from nftop.model.missing import Missing, Reason
-from nftop.model.rdt.rdt import EXCLUSIVE, LOCKED, ROOT, class_name
+from nftop.model.rdt.rdt import EXCLUSIVE, LOCKED, ROOT, class_name, split_path
 from nftop.model.struct import dataclass, field, replace
 
 _LINES = ("L3", "L3DATA", "L3CODE")

@@ -15,9 +15,9 @@ from nftop.control.resctrl.operations import (
     rivals,
 )
 from nftop.control.wording import counted, cpus_and_threads, describe
-from nftop.model.change import Cell, Change, State, group_path, split_path
+from nftop.model.change import Cell, Change, State
 from nftop.model.ids import format_cpu_list
-from nftop.model.rdt.rdt import DEFAULT, ROOT, cache_of_line, class_name
+from nftop.model.rdt.rdt import DEFAULT, ROOT, cache_of_line, class_name, group_path, split_path
 
 _MOST_NAMED = 6
 

@@ -19,9 +19,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from nftop.control.backend import KERNEL_ASSIGNED, advance, goal
-from nftop.model.change import Cell, Change, State, group_path, split_path
+from nftop.model.change import Cell, Change, State
 from nftop.model.ids import format_cpu_list
-from nftop.model.rdt.rdt import EXCLUSIVE, MB, ROOT, SHAREABLE, cache_of_line
+from nftop.model.rdt.rdt import (
+    EXCLUSIVE,
+    MB,
+    ROOT,
+    SHAREABLE,
+    cache_of_line,
+    group_path,
+    split_path,
+)
 from nftop.model.struct import dataclass, field
 
 Operation: TypeAlias = Literal["mkdir", "rmdir", "schemata", "cpus", "task", "io_alloc", "io_cbm"]

@@ -45,8 +45,6 @@ from nftop.model.change import (
     SetSchemata,
     State,
     difference,
-    group_path,
-    split_path,
 )
 from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Reason
@@ -61,7 +59,9 @@ from nftop.model.rdt.rdt import (
     UNLIMITED_MBPS,
     cache_of_line,
     class_name,
+    group_path,
     owner_of,
+    split_path,
 )
 from nftop.model.struct import dataclass, field, replace
 

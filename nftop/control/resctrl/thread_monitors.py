@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from nftop.control.gate_protocols import ClassGate
-from nftop.model.change import Cell, CreateMonitor, Proposal, RemoveMonitor, State, split_path
+from nftop.model.change import Cell, CreateMonitor, Proposal, RemoveMonitor, State
 from nftop.model.ids import Cpu, format_cpu_list
-from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, class_name
+from nftop.model.rdt.rdt import OWN_PREFIX, ROOT, class_name, split_path
 
 _MOST_LETTERS = 40
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")

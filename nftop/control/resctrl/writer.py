@@ -16,7 +16,7 @@ from nftop.control.backend import AbsentError, RefusedError, boot_id, hold_flock
 from nftop.control.rdt_limits import IoRule, LimitRule, MaskRule, Rules
 from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import DISABLED, ENABLED, ResctrlStep
-from nftop.model.change import Cell, State, group_path
+from nftop.model.change import Cell, State
 from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import (
     LOCKED,
@@ -26,6 +26,7 @@ from nftop.model.rdt.rdt import (
     SHAREABLE,
     UNLIMITED_MBPS,
     MbaUnit,
+    group_path,
 )
 from nftop.model.struct import dataclass
 from nftop.sources.host.topology import read_cpuid, read_topology

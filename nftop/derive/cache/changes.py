@@ -8,11 +8,11 @@ from nftop.derive.absence import after_absence
 from nftop.derive.cache.table import classes_reading
 from nftop.derive.fold_stage import FoldStage, FoldTick
 from nftop.derive.threads import THREADS, ThreadRate
-from nftop.model.change import IO_KINDS, Cell, Change, Noticed, OwnChange, split_path
+from nftop.model.change import IO_KINDS, Cell, Change, Noticed, OwnChange
 from nftop.model.frame import GroupRow
 from nftop.model.ids import L3Domain
 from nftop.model.missing import Missing
-from nftop.model.rdt.rdt import ROOT, IoWays, ResctrlGroup, ResctrlTable
+from nftop.model.rdt.rdt import ROOT, IoWays, ResctrlGroup, ResctrlTable, split_path
 from nftop.model.sample import SourceReading
 from nftop.model.struct import dataclass, field, replace
 

@@ -200,9 +200,8 @@ def compare_hosts(pairs: Sequence[HostPair]) -> HostsComparison:
             notes = _clock_notes(pairs, of_entity.get(entity, {}))
             report = replace(report, word=word, why=why, notes=notes)
         reports.append(report)
-    return HostsComparison(
-        tuple(sorted(pair.host for pair in pairs)), tuple(reports), tested, needed
-    )
+    hosts = tuple(sorted(pair.host for pair in pairs))
+    return HostsComparison(hosts, tuple(reports), tested, needed)
 
 
 def _by_itself(rows: Sequence[HostsRow], count: int) -> tuple[Word, str] | None:

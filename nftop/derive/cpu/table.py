@@ -24,6 +24,7 @@ from nftop.derive.occupants import (
     unattached,
 )
 from nftop.derive.package.power import POWER
+from nftop.derive.packet_cost import costs_per_packet
 from nftop.derive.saturation import UNKNOWN, Room, Saturation, room_of, saturation_of
 from nftop.derive.threads import THREADS, ThreadRate
 from nftop.model.column import (
@@ -72,7 +73,7 @@ def step_misses(
     Between turns the ratio of the last turn is held, since the present packets are not those that
     missed. WARMING if another owner polled then.
     """
-    now = ratio(rates.rate_by_cycles(_EVENT), packets)
+    now = costs_per_packet(rates.rate_by_cycles(_EVENT), packets)
     ages = rates.ages.get(_EVENT)
     if ages is None or not np.isfinite(ages).any():
         return MissState(), now
@@ -249,7 +250,7 @@ def _poller_columns(
     )
     owners = [owner_of.get(row) for row in range(rows)]
     state, per_packet = step_misses(state, rates, own_packets, owners)
-    cpp = where(polled, ratio(of_pollers(taken), packets), no_nf)
+    cpp = where(polled, costs_per_packet(of_pollers(taken), packets), no_nf)
     busy = of_pollers(lambda _, poller: _busy(poller))
     of_cycles = of_pollers(lambda row, poller: _busy(poller, clock[row]))
     return state, {
@@ -258,7 +259,7 @@ def _poller_columns(
         "rx_packets_per_s": of_pollers(lambda row, poller: _received(poller, packets[row])),
         "cpp": cpp,
         "busy_cpp": where(polled, product(cpp, of_cycles), no_nf),
-        "ipp": where(polled, ratio(rates.rate("instructions"), own_packets), no_nf),
+        "ipp": where(polled, costs_per_packet(rates.rate("instructions"), own_packets), no_nf),
         "llc_misses_per_packet": where(polled, per_packet, no_nf),
         "missed_packets_per_s": of_pollers(lambda row, poller: _missed(poller, packets[row])),
         "vector_fill_ratio": of_pollers(lambda _, poller: _of_core(poller, "vector_fill_ratio")),

@@ -10,12 +10,13 @@ from nftop.derive.cache.ways import ways_of
 from nftop.derive.findings.inputs import FindingInputs, FindingKey, summed
 from nftop.derive.findings.rule import LIMIT_AND_NF, RDT, STABLE, Measured, Only, Rule, register
 from nftop.model.column import from_readings, ratio
-from nftop.model.frame import GroupCacheRow, GroupRow, Subject
+from nftop.model.frame import GroupCacheRow, GroupRow
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.probes import PAPER
 from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.struct import dataclass
+from nftop.model.subject import Subject
 
 _UNSHARED = Missing(Reason.UNDEFINED, "no other class may fill its ways")
 _MIXED = Missing(Reason.UNDEFINED, "other programs run in this class too")

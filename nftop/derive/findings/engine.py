@@ -340,12 +340,15 @@ def _aligned(before: Watched, keys: tuple[FindingKey, ...]) -> Watched:
         return before
     known = {key: index for index, key in enumerate(before.keys)}
     rows = [known.get(key, -1) for key in keys]  # -1: the blank one behind the others
-    arrays: dict[str, Any] = {
-        name: np.append(column := getattr(before, name), column.dtype.type(0))[rows]
-        for name in ("since_ns", "began_ns", "held_s", "ticks", "away_s", "unknown_s", "active")
-    }
-    texts = (*before.texts, _NO_TEXT)
-    return Watched(keys, **arrays, texts=tuple(texts[row] for row in rows))
+
+    def aligned(values: NDArray[Any]) -> NDArray[Any]:
+        return np.append(values, values.dtype.type(0))[rows]
+
+    return Watched(
+        keys, aligned(before.since_ns), aligned(before.began_ns), aligned(before.held_s),
+        aligned(before.ticks), aligned(before.away_s), aligned(before.unknown_s),
+        aligned(before.active), tuple((*before.texts, _NO_TEXT)[row] for row in rows),
+    )  # fmt: skip
 
 
 def _texts(

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from nftop.derive.nf.departures import NfSighting
 from nftop.derive.nf.recent import Recent
 from nftop.model.column import Column, column, from_readings, missing, where
-from nftop.model.frame import CacheClass, Frame, NfRow, PackageRow, Subject, cpu_subject
+from nftop.model.frame import CacheClass, Frame, NfRow, PackageRow
 from nftop.model.ids import L3Domain
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import ESTIMATE_BELOW
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings
 from nftop.model.struct import dataclass, field
+from nftop.model.subject import Subject, cpu_subject
 
 RowIndices = NDArray[np.intp]
 _ESTIMATE = Missing(Reason.TAKEN, "counted for too little of the time to be sure")

@@ -13,9 +13,10 @@ from nftop.derive.findings.rule import SI, Measured, Only, Rule, register
 from nftop.derive.nf.departures import GONE_FOR_S
 from nftop.derive.nf.recent import KEPT_S, LEAST_PACKETS_PER_S, USUAL_S, RecentPoint, RecentRates
 from nftop.model.column import Column, from_readings
-from nftop.model.frame import NfRow, Subject
+from nftop.model.frame import NfRow
 from nftop.model.metrics.flow_tables import HITS_FELL_BY
 from nftop.model.missing import Missing, Reading, Reason, quotient
+from nftop.model.subject import Subject
 from nftop.model.usual import NEW_NORMAL_AFTER_S
 
 _SOURCE_TEXT = f"nftop's comparison of the NF with its own median of the last {USUAL_S:.0f} s"

@@ -18,11 +18,11 @@ from nftop.derive.findings.rule import (
     register,
 )
 from nftop.model.column import Column, column, from_readings, missing, where
-from nftop.model.frame import HOST, package_subject
 from nftop.model.metrics.probes import PAPER
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.kinds import POLLING_RATIO
 from nftop.model.struct import replace
+from nftop.model.subject import HOST, package_subject
 
 
 def of_cpu(metric: str) -> Callable[[FindingInputs], Measured]:
@@ -467,17 +467,15 @@ register(
 )
 
 
-def sources_apart(inputs: FindingInputs) -> Measured:
+def sources_disagree(inputs: FindingInputs) -> Measured:
     """1 if perf and a sensor server disagreed in several readings, else 0."""
-    message = inputs.frame.apart
-    server = inputs.frame.sources.get("pcm")
-    if server is None or server.reason is not Reason.PRESENT:
-        return Measured(
-            [FindingKey(HOST, None)], _one(Missing(Reason.SOURCE)), words={"message": [""]}
-        )
+    message, server = inputs.frame.disagreement, inputs.frame.sources.get("pcm")
+    counts = server is not None and server.reason is Reason.PRESENT
+    values = {0: float(message != "")} if counts else dict[int, Reading]()
     return Measured(
-        [FindingKey(HOST, None)], _one(float(message != "")), words={"message": [message]}
-    )
+        [FindingKey(HOST, None)], from_readings(values, 1, Missing(Reason.SOURCE)),
+        words={"message": [message if counts else ""]},
+    )  # fmt: skip
 
 
 register(
@@ -487,7 +485,7 @@ register(
         title="perf and a sensor server disagree",
         metrics=("ipc", "memory.read_bytes_per_s"),
         scope="host",
-        measure=sources_apart,
+        measure=sources_disagree,
         limit=0.5,
         clear=0.5,
         text="{message}",
@@ -508,7 +506,3 @@ def _of_cores(inputs: FindingInputs, of_rows: Column) -> Measured:
         {"packets": packets, "busy": busy},
         {"nf": inputs.core_nfs},
     )
-
-
-def _one(reading: Reading) -> Column:
-    return from_readings({0: reading}, 1, Missing(Reason.SOURCE))

@@ -9,9 +9,10 @@ import numpy as np
 from nftop.derive.findings.inputs import FindingInputs, FindingKey, of_packages
 from nftop.derive.findings.rule import SI, TALK, Measured, Only, Rule, register
 from nftop.model.column import Column, from_readings, ratio, where
-from nftop.model.frame import BoxTraffic, PackageRow, package_subject
+from nftop.model.frame import BoxTraffic, PackageRow
 from nftop.model.metrics.probes import PAPER
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.subject import package_subject
 
 _ON_DEMAND = "Sampled every few ticks, or counted while the Traffic screen is up, or for JSON."
 # A sample is of a second or more, and is held until the next.

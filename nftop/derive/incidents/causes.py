@@ -19,12 +19,13 @@ from nftop.derive.findings.rule import si
 from nftop.derive.incidents.parties import Cause, CauseKey, Parties
 from nftop.derive.incidents.victims import packets_of
 from nftop.derive.nf.recent import RecentPoint, RecentRates, arriving_of, cost_of, has_grown
-from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow, Subject
+from nftop.model.frame import Finding, GroupRow, NfRow, PackageRow
 from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list
 from nftop.model.incident import CauseKind, Party, Severity
 from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.struct import dataclass, replace
+from nftop.model.subject import Subject
 from nftop.model.usual import NEAR
 
 __all__ = ["Cause", "CauseInputs", "CauseKey", "causes_of", "losses_of"]

@@ -11,12 +11,13 @@ from nftop.derive.findings.rule import rule_of
 from nftop.derive.incidents.causes import Cause
 from nftop.derive.incidents.parties import Parties
 from nftop.derive.nf.recent import Recent, RecentRates, arriving_of
-from nftop.model.change import Change, Noticed, group_path, value_text
+from nftop.model.change import Change, Noticed, value_text
 from nftop.model.frame import Finding, Frame
 from nftop.model.ids import Cpu
 from nftop.model.incident import EvidenceLink, Incident, RuledOut, Victim
 from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.rdt.rdt import group_path
 from nftop.model.rule_settings import setting_names
 from nftop.model.struct import replace
 from nftop.model.usual import NEAR
@@ -197,11 +198,8 @@ def _load(frame: Frame, victims: Sequence[Victim], recent: Recent, began_ns: int
         return RuledOut("arriving load", None, "none before it" if none_before else why)
     # Fewer packets at one NF do not hide more at another.
     largest = max(known)
-    return RuledOut(
-        "arriving load",
-        largest <= NEAR,
-        f"{largest:+.0%}".replace("-0%", "0%").replace("+0%", "0%"),
-    )
+    text = f"{largest:+.0%}".replace("-0%", "0%").replace("+0%", "0%")
+    return RuledOut("arriving load", largest <= NEAR, text)
 
 
 def _below(name: str, values: Iterable[float], limit: float) -> RuledOut:

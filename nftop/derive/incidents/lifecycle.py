@@ -46,12 +46,13 @@ from nftop.derive.incidents.victims import (
 from nftop.derive.nf.recent import RECENT, Recent, RecentRates
 from nftop.derive.occupants import POLLERS
 from nftop.derive.threads import THREADS
-from nftop.model.frame import Finding, Frame, NfRow, Subject
+from nftop.model.frame import Finding, Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Party, Price, Severity, Victim
 from nftop.model.missing import Missing, Reason, number_or
 from nftop.model.sample import ThreadTable
 from nftop.model.struct import dataclass, field, replace
+from nftop.model.subject import Subject
 
 RETURNS_S = 15.0
 MOST_OPEN, MOST_PAST = 64, 64

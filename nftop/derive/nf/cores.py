@@ -13,7 +13,6 @@ from nftop.derive.nf.line_rate import lines_of
 from nftop.derive.nf.rates import NfCore, NfRates
 from nftop.derive.saturation import room_of, room_of_all
 from nftop.derive.threads import ThreadRate
-from nftop.model.change import group_path
 from nftop.model.column import Column
 from nftop.model.frame import CacheClass, CpuTable, GroupRow, MonitorRow, NfRow
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
@@ -29,7 +28,7 @@ from nftop.model.nf.components import (
     ONLY_OVS,
     NfThread,
 )
-from nftop.model.rdt.rdt import ROOT
+from nftop.model.rdt.rdt import ROOT, group_path
 from nftop.model.struct import dataclass, field, replace
 
 _ALONE = Missing(Reason.UNDEFINED, "packets come to one core of it, so there is nothing to compare")

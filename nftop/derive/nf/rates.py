@@ -64,7 +64,7 @@ class NfCore:
         thread: its thread's name (untrusted text).
         packets_per_s: received; sent if the NF only generates.
         run_ratio, wait_ratio: its thread's.
-        loose: why its cycles are not those of `cpu` (it may move), or None.
+        unpinned: why its cycles are not those of `cpu` (it may move), or None.
         busy_ratio: share of all time in which it worked, by the NF's own count.
         awake_busy_ratio: the same share of the time in which its thread did not sleep.
         nf_cycles_per_s: TSC cycles counted by the NF on this core, without sleep.
@@ -81,7 +81,7 @@ class NfCore:
     busy_ratio: Reading
     awake_busy_ratio: Reading
     nf_cycles_per_s: Reading
-    loose: Missing | None = None
+    unpinned: Missing | None = None
     missed_packets_per_s: Reading = NOT_REPORTED
     vector_fill_ratio: Reading = NO_VECTORS
     poll_fill_ratio: Reading = NO_VECTORS

@@ -15,9 +15,8 @@ from nftop.derive.package.table import (
     NOT_HERE,
     PACKAGES,
     BoxRates,
-    box_rates,
     matched,
-    rows_before,
+    row_rates,
     sum_rates,
 )
 from nftop.model.column import Bools, Column, Floats, column, missing, ratio, where, withhold
@@ -108,11 +107,10 @@ def step_power(
     before, known = None, None
     changed_ns = np.full(len(table.values), float(at_ns))
     if state.table is not None:
-        rows = rows_before(state.table, table)
-        before, known = matched(state.table, state.rates, table)
+        before, known, rows = matched(state.table, state.rates, table)
         same = (rows >= 0) & (table.enabled_ns == before.enabled_ns)
         changed_ns[same] = state.changed_ns[rows[same]]
-    rates = _energy_once(box_rates(before, known, table), before, table)
+    rates = _energy_once(row_rates(before, known, table), before, table)
     joules = _added_energy(state.joules, before, rates, table, topology)
     ages_s = {
         event: float((at_ns - changed_ns[table.event == at]).min()) / 1e9

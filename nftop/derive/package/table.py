@@ -60,11 +60,17 @@ class BoxRates:
 
 def box_rates(before: UncoreTable | None, known: BoxRates | None, after: UncoreTable) -> BoxRates:
     """Rates between two tables, `known` are those of the older one; a new row is WARMING."""
+    if before is not None:
+        before, known, _ = matched(before, known, after)
+    return row_rates(before, known, after)
+
+
+def row_rates(before: UncoreTable | None, known: BoxRates | None, after: UncoreTable) -> BoxRates:
+    """As `box_rates`, of tables with the same rows."""
     rows, why = len(after.values), after.reasons.copy()
     if before is None:
         why[why == 0] = Reason.WARMING
         return BoxRates(np.full(rows, np.nan), np.zeros(rows, np.bool_), why, after.enabled_ns)
-    before, known = matched(before, known, after)
     enabled = difference(after.enabled_ns, before.enabled_ns)
     running = difference(after.running_ns, before.running_ns)
     # Modulo 2**64: counts of energy wrap there.
@@ -139,14 +145,12 @@ def sum_rates(
     return sums, dict(zip(names, partly & (reasons == 0), strict=True))
 
 
-def rows_before(before: UncoreTable, after: UncoreTable) -> NDArray[np.int64]:
+def _rows_before(before: UncoreTable, after: UncoreTable) -> NDArray[np.int64]:
     """For every row of `after` that of the same counter in `before`; -1: it is new.
 
     A counter is an event on a box of a package. Dies of a package may have equal ones, which are
     in the same order; all of these are new if their number differs.
     """
-    if _same_counters(before, after):
-        return np.arange(len(after.values))
     old, new = _by_counter(before), _by_counter(after)
     result = np.full(len(after.values), -1)
     for counter, rows in new.items():
@@ -174,11 +178,14 @@ def _by_counter(table: UncoreTable) -> dict[tuple[int, int, str], list[int]]:
 
 def matched(
     before: UncoreTable, known: BoxRates | None, after: UncoreTable
-) -> tuple[UncoreTable, BoxRates | None]:
-    """`before` and its rates with the rows of `after`; of new ones with its clocks, and WARMING."""
+) -> tuple[UncoreTable, BoxRates | None, NDArray[np.int64]]:
+    """`before` and its rates with the rows of `after`; of new ones with its clocks, and WARMING.
+
+    Third: for every row of `after` its row in `before`, -1 if it is new.
+    """
     if _same_counters(before, after):
-        return before, known
-    rows = rows_before(before, after)
+        return before, known, np.arange(len(after.values))
+    rows = _rows_before(before, after)
 
     def old(values: NDArray[T], new: NDArray[T] | float) -> NDArray[T]:
         result = np.full(len(rows), new, values.dtype)
@@ -199,7 +206,7 @@ def matched(
             old(known.why, Reason.WARMING),
             old(known.ran_at_ns, after.enabled_ns),
         )
-    return table, known
+    return table, known, rows
 
 
 _UNREAD = Missing(Reason.SOURCE, "no source of this session counts outside the cores")

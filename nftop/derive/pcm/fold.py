@@ -283,7 +283,7 @@ _PACKAGE_PAIRS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class Disagreement:
     """Latest readings of perf and of the server, by metric."""
 
     rates: PcmRates | None = None
@@ -295,7 +295,7 @@ class ServerState:
     """`sums`: by package, of each energy that has begun, whether it is the server's."""
 
     pcm: PcmState = field(default_factory=PcmState)
-    apart: Apart = field(default_factory=Apart)
+    disagreement: Disagreement = field(default_factory=Disagreement)
     sums: tuple[Mapping[str, bool], ...] = ()
 
 
@@ -304,15 +304,15 @@ class ServerOutput:
     """Contribution of the server to a frame.
 
     Attributes:
-        remark: note on the source, including `apart`.
-        apart: disagreement of perf and the server, or "".
+        remark: note on the source, including `disagreement`.
+        disagreement: of perf and the server, or "".
     """
 
     cpus: CpuTable
     packages: tuple[PackageRow, ...]
     accelerators: tuple[Accelerator, ...]
     remark: str
-    apart: str
+    disagreement: str
 
 
 def step_server(
@@ -330,12 +330,12 @@ def step_server(
     `uncore` a missing number has the server's reason, else theirs.
     """
     pcm, rates = step_pcm(state.pcm, reading, table.topology, pace_s)
-    apart, message = _step_apart(state.apart, table, packages, rates, pace_s)
+    disagreement, message = _step_disagreement(state.disagreement, table, packages, rates, pace_s)
     sums = _sums(state.sums, packages, rates)
     cpus, rows = _with_second_choice(table, packages, rates, sums, others)
     accelerators = tuple(Accelerator(name, per_s) for name, per_s in rates.accelerators.items())
     why = "" if rates.why is None else rates.why.message
-    return ServerState(pcm, apart, sums), ServerOutput(
+    return ServerState(pcm, disagreement, sums), ServerOutput(
         cpus, rows, accelerators, message or why, message
     )
 
@@ -399,12 +399,13 @@ def _with_second_choice(
     return replace(table, columns=columns, origins=origins), rows
 
 
-def _step_apart(
-    state: Apart, table: CpuTable, packages: Sequence[PackageRow], rates: PcmRates, pace_s: float
-) -> tuple[Apart, str]:
+def _step_disagreement(
+    state: Disagreement, table: CpuTable, packages: Sequence[PackageRow], rates: PcmRates,
+    pace_s: float,
+) -> tuple[Disagreement, str]:  # fmt: skip
     """Compare perf's own numbers with the server's; a sentence if they disagree."""
     if rates.why is not None:
-        return Apart(), ""
+        return Disagreement(), ""
     readings = dict(state.readings)
     if rates is not state.rates:
         for name in _CPU_PAIRS:
@@ -426,7 +427,7 @@ def _step_apart(
     sentence = (
         f"perf and the server differ by more than 5 % in {READINGS} readings: {', '.join(clauses)}"
     )
-    return Apart(rates, readings), sentence if clauses else ""
+    return Disagreement(rates, readings), sentence if clauses else ""
 
 
 def _package(

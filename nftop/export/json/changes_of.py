@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from nftop.model.change import IO_KINDS, POLICY_KINDS, Change, split_path
+from nftop.model.change import IO_KINDS, POLICY_KINDS, Change
 from nftop.model.ids import parse_cpu_list
+from nftop.model.rdt.rdt import split_path
 
 
 def change_object(change: Change) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def _host(sheet: Sheet, frame: Frame) -> None:
     passed = Missing(Reason.WARMING) if frame.interval_s is None else frame.interval_s
     sheet.add(named.INTERVAL, [("", passed)])
     sheet.add(named.NOTICE, [("", float(frame.notice != ""))])
-    sheet.add(named.APART, [("", float(frame.apart != ""))])
+    sheet.add(named.SOURCES_DISAGREE, [("", float(frame.disagreement != ""))])
     sheet.add(named.FINDING, ((_finding(item), 1.0) for item in frame.findings))
     _incidents(sheet, frame)
 

@@ -140,7 +140,7 @@ INTERVAL = MetricFamily(
 NOTICE = MetricFamily(
     "nftop_notice", "1: nftop shows a notice, such as an interrupted change of cache classes."
 )
-APART = MetricFamily(
+SOURCES_DISAGREE = MetricFamily(
     "nftop_sources_apart", "1: perf and a sensor server have disagreed for some time."
 )
 FINDING = MetricFamily(

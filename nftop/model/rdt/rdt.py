@@ -75,6 +75,24 @@ MB = "MB"  # the line of schemata with limits on memory bandwidth
 MASK_LINES = frozenset({"L3", "L3CODE", "L3DATA", "L2", "L2CODE", "L2DATA"})
 
 
+def group_path(group: str, monitor: str = "") -> str:
+    """Value of a `cpu` or `task` cell.
+
+    `vpp`, `vpp/m` for its monitoring group m, `/` and `/m` for the root group. Names have no slash.
+    """
+    if not monitor:
+        return group
+    return f"/{monitor}" if group == ROOT else f"{group}/{monitor}"
+
+
+def split_path(where: str) -> tuple[str, str]:
+    """Control group and monitoring group ("" for none) of a group path."""
+    if where == ROOT:
+        return ROOT, ""
+    group, _, monitor = where.partition("/")
+    return group or ROOT, monitor
+
+
 def cache_of_line(line: str) -> str:
     """`L3` or `L2`, the cache of a line of masks: with CDP it has a line for code, one for data."""
     return line[:2]

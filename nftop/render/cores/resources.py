@@ -150,7 +150,7 @@ def _class_line(
         drawn: tuple[Span, ...] = (Span(f"{why.mark:<{width}}", Tone.MISSING),)
     else:
         shared = 0 if share is None else share.shared.bits | share.io.bits
-        drawn = _way_spans(mask.bits, shared, domain.ways or 0, style, cells)
+        drawn = _spans(mask.bits, shared, domain.ways or 0, style, cells)
     used, capacity = cache.readings["occupancy_bytes"], cache.readings["capacity_bytes"]
     full = (
         0.0
@@ -171,9 +171,7 @@ def _class_line(
 
 
 @lru_cache(maxsize=256)  # masks seldom change
-def _way_spans(
-    bits: int, shared: int, ways: int, style: ClassStyle, cells: int
-) -> tuple[Span, ...]:
+def _spans(bits: int, shared: int, ways: int, style: ClassStyle, cells: int) -> tuple[Span, ...]:
     """A cell per way, the highest first: held alone, shared, or not held."""
     states: list[WayState] = [
         "empty" if not bits >> way & 1 else "shared" if shared >> way & 1 else "alone"

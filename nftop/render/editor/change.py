@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from nftop.model.change import Cell, Change, Kind, Proposal, bf_words, split_path
+from nftop.model.change import Cell, Change, Kind, Proposal, bf_words
 from nftop.model.ids import format_cpu_list, mhz_text, parse_cpu_list
 from nftop.model.missing import Missing
 from nftop.model.rdt.rdt import (
@@ -16,6 +16,7 @@ from nftop.model.rdt.rdt import (
     ResctrlGroup,
     ResctrlTable,
     class_name,
+    split_path,
 )
 from nftop.render.base.line import BLANK, Line, Span, Tone, line, paragraph
 from nftop.render.base.text import cells, fit, printable

@@ -7,11 +7,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from nftop.derive.cache.ways import Shares, is_used, limits, shares_with
-from nftop.model.change import IO_GROUP, Cell, Proposal, State, mask_cell, split_path
+from nftop.model.change import IO_GROUP, Cell, Proposal, State, mask_cell
 from nftop.model.frame import Frame
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS, MbaUnit, cache_of_line
+from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS, MbaUnit, cache_of_line, split_path
 from nftop.model.struct import dataclass, field
 
 

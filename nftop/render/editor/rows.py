@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from nftop.derive.cache.table import cost_of
 from nftop.derive.placement import kinds
-from nftop.model.change import IO_GROUP, Cell, State, split_path
+from nftop.model.change import IO_GROUP, Cell, State
 from nftop.model.frame import CacheClass, Frame, GroupCacheRow, GroupRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import Unit, is_bound, is_other
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import EXCLUSIVE, ROOT, CacheDomain
+from nftop.model.rdt.rdt import EXCLUSIVE, ROOT, CacheDomain, split_path
 from nftop.model.sst import Priority
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Click, Line, Span, Tone, clickable, crop, line

@@ -18,7 +18,7 @@ LINKS = "Links"  # label of a package's links
 
 def origin_lines(frame: Frame, metrics: Iterable[Metric], width: int) -> list[Line]:
     """Alerts on disagreement, then the packages' numbers that are from fallback sources."""
-    lines = alert_lines(frame.apart, width=width)
+    lines = alert_lines(frame.disagreement, width=width)
     for source, labels in _by_source(frame.packages, tuple(metrics)).items():
         lines += source_lines(frame, source, ", ".join(labels), width)
     return lines
@@ -39,7 +39,8 @@ def source_lines(frame: Frame, source: str, what: str, width: int) -> list[Line]
     age = "" if state.age_s is None else f", <{math.ceil(state.age_s + REQUEST_INTERVAL_S)} s old"
     mark = "~" if state.detail else ""
     lead = line(Span(f"{source}{mark}{age}: ", Tone.ACCENT))
-    known = state.detail.removesuffix(frame.apart).removesuffix("; ") if source == "pcm" else ""
+    known = state.detail.removesuffix(frame.disagreement) if source == "pcm" else ""
+    known = known.removesuffix("; ")
     text = "; ".join(filter(None, (what, known)))
     return paragraph(text, width, lead=lead, tone=Tone.MUTED)
 

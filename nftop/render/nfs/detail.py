@@ -181,11 +181,11 @@ def _dropping(nf: NfRow) -> Sequence[NfDrop]:
     return sorted(rates, key=lambda drop: -rates[drop])[:_MOST_DROPS]
 
 
-def joined(blocks: Sequence[Sequence[Line]], *, apart: bool) -> list[Line]:
-    """The blocks below each other, `apart` by blank lines."""
+def joined(blocks: Sequence[Sequence[Line]], *, spaced: bool) -> list[Line]:
+    """The blocks below each other, `spaced` by blank lines."""
     lines: list[Line] = []
     for block in blocks:
-        lines += [BLANK] if apart and lines else []
+        lines += [BLANK] if spaced and lines else []
         lines += block
     return lines
 
@@ -469,7 +469,7 @@ def explain_nf_lines(frame: Frame, nf: NfRow, width: int) -> list[Line]:
         *section(f"{nf.name} at {time_of_day(frame)}", facts, width),
         *section("Baselines", _BASELINE, width),
         *section("On the NFs screen", MARKS, width),
-        *joined(nf_detail(frame, nf, width), apart=True),
+        *joined(nf_detail(frame, nf, width), spaced=True),
         *section("Sources", source_facts(frame), width),
     ]
 

@@ -1,13 +1,13 @@
 """Published measurements next to a running network function: numbers only, no verdict.
 
-Papers count by physical core; the local numbers are converted (`derive.nf.packet_cost`).
+Papers count by physical core; the local numbers are converted (`derive.nf.row`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nftop.derive.nf.packet_cost import BY_CORE, MIXED, PaperMetrics, paper_metrics
+from nftop.derive.nf.row import BY_CORE, MIXED, PaperMetrics, paper_metrics
 from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.metric import is_bound
 from nftop.model.metrics.nf import NF_METRICS

@@ -131,7 +131,7 @@ def package_lines(
         lines += _packages(frame.packages, shown, past, points, interval_s)
     else:
         lines.append(line(Span("the topology names no package", Tone.MUTED)))
-    lines += alert_lines(frame.apart, width=width)
+    lines += alert_lines(frame.disagreement, width=width)
     lines += placement_lines(frame, width)
     lines += host_lines(frame, width)
     own = frame.sources.get("power")

@@ -144,7 +144,7 @@ class Library:
             for cache in usable
             if mba is not None
         }
-        apart = bool(cat is not None and cat.cdp_on)
+        has_cdp = bool(cat is not None and cat.cdp_on)
         return MsrState(
             cpus=self.cpus,
             class_of={
@@ -155,18 +155,18 @@ class Library:
             ways=0 if cat is None else int(cat.num_ways),
             way_bytes=0 if cat is None else int(cat.way_size),
             contention=0 if cat is None else int(cat.way_contention),
-            apart=apart,
+            has_cdp=has_cdp,
             least=0 if mba is None else 100 - int(mba.throttle_max),
             step=0 if mba is None else int(mba.throttle_step),
             rmids=0 if mon is None else int(mon.max_rmid),
             masks={
-                cache: tuple(row.data_mask if apart else row.mask for row in classes)
+                cache: tuple(row.data_mask if has_cdp else row.mask for row in classes)
                 for cache, classes in rows.items()
             },
             codes={
                 cache: tuple(row.code_mask for row in classes)
                 for cache, classes in rows.items()
-                if apart
+                if has_cdp
             },
             limits=limits,
         )

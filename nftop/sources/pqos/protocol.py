@@ -44,7 +44,7 @@ class MsrState:
     ways: int  # of a cache; 0 without CAT
     way_bytes: int
     contention: int  # mask of the ways of I/O
-    apart: bool  # code and data have separate masks (CDP)
+    has_cdp: bool  # code and data have separate masks (CDP)
     least: int  # of limits on bandwidth, in percent; 0 without MBA
     step: int
     rmids: int  # monitors of a cache; 0 without
@@ -149,7 +149,7 @@ def table_of(
             rmids=state.rmids or None,
             min_bits=None,
             sparse=False,
-            cdp=state.apart,
+            cdp=state.has_cdp,
             mba_least=state.least or None,
             mba_step=state.step or None,
         ),
@@ -168,7 +168,7 @@ def _cache(
 ) -> GroupCache:
     present = any(state.class_of.get(cpu) == clos for cpu in state.cpus[cache])
     none = NOT_METERED if not metering else _EMPTY if not present else _WARMING
-    code = _mask(state, state.codes, clos, cache) if state.apart else None
+    code = _mask(state, state.codes, clos, cache) if state.has_cdp else None
     return GroupCache(
         l3=l3,
         cbm=_mask(state, state.masks, clos, cache),

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TypeAlias
 
-from nftop.model.change import group_path
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
@@ -26,6 +25,7 @@ from nftop.model.rdt.rdt import (
     MonitoringGroup,
     ResctrlGroup,
     ResctrlTable,
+    group_path,
 )
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology

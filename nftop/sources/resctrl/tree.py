@@ -11,11 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
-from nftop.model.change import group_path
 from nftop.model.ids import Cpu, L3Domain, parse_cpu_list
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import EVENTS, ROOT, USAGE, WORDS, Event, IoWays, Limits
+from nftop.model.rdt.rdt import EVENTS, ROOT, USAGE, WORDS, Event, IoWays, Limits, group_path
 from nftop.model.struct import dataclass
 from nftop.sources.host.sysfs import unreadable
 from nftop.sources.resctrl.files import TASKS_BYTES, folders, inode, read_optional, read_text

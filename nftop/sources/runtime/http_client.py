@@ -213,16 +213,8 @@ def _secured(connected: _Timed, host: str) -> socket.socket:
     """
     import ssl  # noqa: PLC0415 - only for HTTPS
 
-    class TimedTls(ssl.SSLSocket):
+    class TimedTls(_Timed, ssl.SSLSocket):
         until_ns = connected.until_ns
-
-        def recv_into(self, *arguments: Any, **options: Any) -> int:
-            self.settimeout(_left_s(self.until_ns))
-            return super().recv_into(*arguments, **options)
-
-        def sendall(self, *arguments: Any, **options: Any) -> None:
-            self.settimeout(_left_s(self.until_ns))
-            super().sendall(*arguments, **options)
 
     context = ssl.create_default_context()
     context.sslsocket_class = TimedTls

@@ -6,7 +6,6 @@ frames fills it; screens read it. A replay fills it in any order.
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -164,7 +163,9 @@ class EventHistory:
         with self._lock:
             steps = [detail for at_ns, detail in self._steps if at_ns <= wall_ns]
             taken, known = self._experiment
-            if len(taken) > len(steps) or any(map(operator.is_not, taken, steps)):
+            if len(taken) > len(steps) or any(
+                one is not other for one, other in zip(taken, steps, strict=False)
+            ):
                 taken, known = [], None
             for detail in steps[len(taken) :]:
                 known = with_step(known, detail)

@@ -15,6 +15,7 @@ from nftop.derive.fold import FoldState, lasting
 from nftop.model.struct import dataclass, field
 from nftop.store.format.encoder import Chunk
 from nftop.store.format.zstd import FRAME_END
+from nftop.store.reading.bytes import KeptBytes
 from nftop.store.reading.seekpoint import SeekPoint
 
 BUDGET_BYTES = 32 << 20
@@ -212,16 +213,11 @@ class FlightRecorder:
         return bool(self._segments)
 
 
-class FlightBytes:
+class FlightBytes(KeptBytes):
     """The bytes of a flight recorder for one reader: a `Readable` that grows and forgets."""
-
-    piped = False
-    full = False
-    grows = True
 
     def __init__(self, flight: FlightRecorder) -> None:
         self._flight = flight
-        self._stopped = False
 
     def read(self, at: int, size: int) -> bytes:
         self.check()
@@ -234,16 +230,6 @@ class FlightBytes:
     @property
     def size(self) -> int:
         return self._flight.ends[1]
-
-    def passed(self, at: int) -> None:
-        """No effect: reading does not release memory."""
-
-    def check(self) -> None:
-        if self._stopped:
-            raise InterruptedError
-
-    def stop(self) -> None:
-        self._stopped = True
 
     def close(self) -> None:
         """Nothing is open."""

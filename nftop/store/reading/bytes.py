@@ -50,15 +50,30 @@ class Readable(Protocol):
         """Close the file or pipe."""
 
 
-class FileBytes:
+class KeptBytes:
+    """Bytes that stay where they are: `passed` frees nothing, and only `stop` ends reading."""
+
     piped = False
     full = False
     grows = True
+    _stopped = False
+
+    def passed(self, at: int) -> None:
+        """No effect."""
+
+    def check(self) -> None:
+        if self._stopped:
+            raise InterruptedError
+
+    def stop(self) -> None:
+        self._stopped = True
+
+
+class FileBytes(KeptBytes):
     first = 0
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
-        self._stopped = False
 
     def read(self, at: int, size: int) -> bytes:
         self.check()
@@ -67,16 +82,6 @@ class FileBytes:
     @property
     def size(self) -> int:
         return os.fstat(self._handle).st_size
-
-    def passed(self, at: int) -> None:
-        """A file keeps all bytes."""
-
-    def check(self) -> None:
-        if self._stopped:
-            raise InterruptedError
-
-    def stop(self) -> None:
-        self._stopped = True
 
     def another(self) -> FileBytes:
         """The same file for another reader. Raises OSError."""

@@ -14,7 +14,7 @@ from nftop.render.base.line import Line, Tone
 from nftop.render.base.text import printable
 from nftop.render.frame.footer import footer_line
 from nftop.ui.change_control import ChangeControl
-from nftop.ui.keys import KeyRow, Mode, bindings, hints, named
+from nftop.ui.key_bindings import KeyRow, Mode, bindings, hints, named
 from nftop.ui.messages import Clicked, PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines

@@ -25,7 +25,7 @@ from nftop.render.cache.verdict import card
 from nftop.render.cores.layout import above_text
 from nftop.render.frame.header import ViewStatus
 from nftop.render.pages.help import explain_class_lines
-from nftop.ui.keys import ALWAYS, CLASSES, EDIT, END, KeyRow
+from nftop.ui.key_bindings import ALWAYS, CLASSES, EDIT, END, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView

@@ -19,7 +19,7 @@ from nftop.render.base.line import Line, Span, Tone, line
 from nftop.render.editor.change import confirm_lines
 from nftop.render.frame.header import alert_lines, badge_lines
 from nftop.ui.change_control import ChangeControl
-from nftop.ui.keys import CONFIRM, KeyRow, bindings
+from nftop.ui.key_bindings import CONFIRM, KeyRow, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.widgets.lines import Lines

@@ -16,7 +16,18 @@ from nftop.render.cores.layout import ScreenSections, below_head, share_out
 from nftop.render.cores.map import MARKS as MAP_MARKS
 from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_lines
-from nftop.ui.keys import ALWAYS, COLUMNS, CPUS, DRILL, EDIT, END, FOLD, HANDOVER, SORT, KeyRow
+from nftop.ui.key_bindings import (
+    ALWAYS,
+    COLUMNS,
+    CPUS,
+    DRILL,
+    EDIT,
+    END,
+    FOLD,
+    HANDOVER,
+    SORT,
+    KeyRow,
+)
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ColumnState, ScreenView, SortState, sorting_of_cpus
 from nftop.ui.session_view import SessionView

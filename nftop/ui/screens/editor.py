@@ -32,7 +32,7 @@ from nftop.render.editor.rows import clicked_way
 from nftop.render.frame.header import alert_lines, badge_lines
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.editor_model import AppliedOutcome, EditorModel, drift_of, has_masks
-from nftop.ui.keys import EDITOR, KeyRow, bindings
+from nftop.ui.key_bindings import EDITOR, KeyRow, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen

@@ -23,7 +23,7 @@ from nftop.render.frame.header import alert_lines, badge_lines
 from nftop.store.history.experiments import RecordedExperiment
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.experiment_control import ExperimentView
-from nftop.ui.keys import EXPERIMENT, TIME, KeyRow, Mode, bindings
+from nftop.ui.key_bindings import EXPERIMENT, TIME, KeyRow, Mode, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.session_view import SessionView
@@ -249,9 +249,8 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
             return
         self._seen = self._top = 0
         if frame is None or self._recorded is not None:
-            self.show_message(
-                "waiting for the first tick" if frame is None else "this is a recording"
-            )
+            why = "waiting for the first tick" if frame is None else "this is a recording"
+            self.show_message(why)
             return
         # A new order each time; the plan shows its seed.
         request = replace(self._request, seed=frame.wall_ns % 1_000_000)

@@ -34,7 +34,7 @@ from nftop.render.fleet_rows import FleetOrder, FleetRow, fleet_rows, matches
 from nftop.session.fleet import LEAST_FLEET_S, MOST_FLEET_S, FleetFeed, RemoteAttempt
 from nftop.store.user.fleet_hosts import FleetHosts
 from nftop.ui.change_control import ChangeControl
-from nftop.ui.keys import FLEET, FLEET_PAGE, MOST, KeyRow, bindings
+from nftop.ui.key_bindings import FLEET, FLEET_PAGE, MOST, KeyRow, bindings
 from nftop.ui.messages import FeedEnded, Wheel
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen

@@ -15,11 +15,12 @@ from nftop.control.resctrl.remedy import remedy, remedy_inputs
 from nftop.derive.findings.registry import rule_called
 from nftop.derive.findings.rule import Rule
 from nftop.model.clock import NS_PER_S
-from nftop.model.frame import Finding, Frame, Subject
+from nftop.model.frame import Finding, Frame
 from nftop.model.incident import Incident, Severity
 from nftop.model.remedy import Remedy
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
 from nftop.model.struct import replace
+from nftop.model.subject import Subject
 from nftop.render.base.line import Line, Tone
 from nftop.render.base.text import printable
 from nftop.render.cores.layout import page_head
@@ -37,7 +38,7 @@ from nftop.render.incidents.page import (
 from nftop.session.feed import Feed
 from nftop.store.history.rings import SENT
 from nftop.ui.change_control import ChangeControl
-from nftop.ui.keys import FINDINGS, INCIDENT, KeyRow, Mode, bindings
+from nftop.ui.key_bindings import FINDINGS, INCIDENT, KeyRow, Mode, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.editor_opener import EditorOpener
@@ -489,9 +490,8 @@ class FindingsScreen(PageScreen, inherit_bindings=False):
         finding = self.finding
         rule = None if finding is None else rule_called(finding.rule)
         if finding is None or rule is None or rule.when:
-            self.show_message(
-                "no finding is selected" if finding is None else "its rule has no limit"
-            )
+            why = "no finding is selected" if finding is None else "its rule has no limit"
+            self.show_message(why)
             return
         names = self._names(finding, for_all=for_all)
         self._limited = rule, names

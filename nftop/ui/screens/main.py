@@ -19,7 +19,7 @@ from nftop.render.frame.header import waiting_lines
 from nftop.session.feed import Feed, PastControl, Player
 from nftop.store.history.rings import TickHistory
 from nftop.ui.change_control import ChangeControl
-from nftop.ui.keys import MOST, KeyRow, Mode, named
+from nftop.ui.key_bindings import MOST, KeyRow, Mode, named
 from nftop.ui.messages import FeedEnded, FrameReady, PastFrame, Wheel
 from nftop.ui.options import Options
 from nftop.ui.recording_keys import GOING_BACK, RecordingKeys
@@ -357,9 +357,8 @@ class MainScreen(BannerScreen[None]):
             return
         view = self._view
         if view.explain(frame) is None:
-            self.show_message(
-                f"nothing to explain: no row of the {self._up_title} screen is selected"
-            )
+            why = f"nothing to explain: no row of the {self._up_title} screen is selected"
+            self.show_message(why)
             return
         self._page(view.explain, "x")
 

@@ -10,7 +10,7 @@ from textual.screen import ModalScreen
 
 from nftop.render.base.table import MenuRow, menu_lines
 from nftop.ui.change_control import ChangeControl
-from nftop.ui.keys import COLUMN_MENU, SORT_MENU, KeyRow, bindings
+from nftop.ui.key_bindings import COLUMN_MENU, SORT_MENU, KeyRow, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.view import ColumnState, ScreenView, SortableView

@@ -26,7 +26,7 @@ from nftop.render.nfs.table import (
     nf_line,
     order_header,
 )
-from nftop.ui.keys import ALWAYS, COLUMNS, CPUS, EDIT, END, NFS, SORT, KeyRow
+from nftop.ui.key_bindings import ALWAYS, COLUMNS, CPUS, EDIT, END, NFS, SORT, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ColumnState, ScreenView, SortState
 from nftop.ui.session_view import SessionView
@@ -79,7 +79,7 @@ class NfsView(ScreenView):
             return self._spot(0, 0), bool(footer)
         nf = self._rows[self._at]
         sections = nf_detail(frame, nf, width, self._workloads.get(nf.key))
-        lines = joined(sections, apart=height >= _APART_FROM or self._open)
+        lines = joined(sections, spaced=height >= _APART_FROM or self._open)
         head = order_header(self._columns, order, width)
         if self._open:
             table = [selected(nf_line(frame, nf, self._columns, width, session.facts.trends))]

@@ -18,8 +18,8 @@ from nftop.render.base.line import Line, crop, paragraph, selected
 from nftop.render.pages.doctor import doctor_lines
 from nftop.render.pages.help import help_lines, perf_lines
 from nftop.ui.change_control import ChangeControl
+from nftop.ui.key_bindings import DOCTOR, HELP, PAGE, KeyRow, bindings
 from nftop.ui.key_table import help_content
-from nftop.ui.keys import DOCTOR, HELP, PAGE, KeyRow, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.registry import screen_keys

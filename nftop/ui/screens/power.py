@@ -14,7 +14,7 @@ from nftop.render.pages.help import explain_power_lines
 from nftop.render.power.page import MARKS as PACKAGE_MARKS
 from nftop.render.power.page import power_sections
 from nftop.render.power.settings import MARKS as SETTING_MARKS
-from nftop.ui.keys import (
+from nftop.ui.key_bindings import (
     ALWAYS,
     COLUMNS,
     CPUS,

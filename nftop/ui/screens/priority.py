@@ -13,7 +13,7 @@ from nftop.model.ids import Cpu
 from nftop.render.base.line import line
 from nftop.render.power.page import Effect, priority_lines
 from nftop.ui.change_control import ChangeControl
-from nftop.ui.keys import PRIORITY, KeyRow, bindings
+from nftop.ui.key_bindings import PRIORITY, KeyRow, bindings
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.confirm import ConfirmScreen

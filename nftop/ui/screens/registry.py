@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 
 from nftop.model.struct import dataclass
-from nftop.ui.keys import KeyRow
+from nftop.ui.key_bindings import KeyRow
 from nftop.ui.screens.view import ScreenView
 
 # Screen that Enter opens where the current one has nothing of its own to open.

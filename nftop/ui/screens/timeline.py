@@ -16,7 +16,7 @@ from nftop.render.timeline.axis import span_text
 from nftop.render.timeline.page import MARKS, TimelineData, list_rows, timeline_lines
 from nftop.session.feed import PastControl, Player
 from nftop.store.history.events import HOURS_KEPT
-from nftop.ui.keys import ALWAYS, END, TIMELINE, KeyRow
+from nftop.ui.key_bindings import ALWAYS, END, TIMELINE, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView

@@ -15,7 +15,7 @@ from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_core_lines
 from nftop.render.topdown.peers import Grouping, group_lines
 from nftop.render.topdown.tree import MARKS, core_lines
-from nftop.ui.keys import ALWAYS, CPUS, END, FOLD, HANDOVER, SORT, TOPDOWN, KeyRow
+from nftop.ui.key_bindings import ALWAYS, CPUS, END, FOLD, HANDOVER, SORT, TOPDOWN, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView, SortState, sorting_of_cpus
 from nftop.ui.session_view import SessionView

@@ -17,7 +17,7 @@ from nftop.render.cores.layout import above_text
 from nftop.render.frame.header import ViewStatus
 from nftop.render.pages.help import explain_device_lines, explain_package_lines
 from nftop.render.traffic.page import MARKS, TrafficRow, traffic
-from nftop.ui.keys import ALWAYS, EDIT, END, KeyRow
+from nftop.ui.key_bindings import ALWAYS, EDIT, END, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView

@@ -17,7 +17,7 @@ from nftop.render.cores.columns import (
     sorts_down,
 )
 from nftop.render.frame.header import ViewStatus
-from nftop.ui.keys import KeyRow
+from nftop.ui.key_bindings import KeyRow
 from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.lines import MainLayout
 

@@ -26,11 +26,10 @@ from nftop.model.change import (
     MoveTasks,
     RemoveGroup,
     SetSchemata,
-    split_path,
 )
 from nftop.model.ids import Cpu
 from nftop.model.rdt.masks import Cbm
-from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS
+from nftop.model.rdt.rdt import ROOT, UNLIMITED_MBPS, split_path
 from tests.control.hosts import LabHost, lab_host, without_births
 from tests.control.resctrl.test_plan import RULES, world
 from tests.control.worlds import ACTIONS, hosts

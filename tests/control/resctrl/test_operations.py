@@ -17,10 +17,9 @@ from nftop.model.change import (
     SetSchemata,
     State,
     difference,
-    split_path,
 )
 from nftop.model.ids import Cpu
-from nftop.model.rdt.rdt import EXCLUSIVE
+from nftop.model.rdt.rdt import EXCLUSIVE, split_path
 from tests.control.hosts import LabHost, lab_host, without_births
 from tests.control.worlds import ACTIONS, hosts, planned
 from tests.lab.resctrl.state import controls

@@ -22,11 +22,9 @@ from nftop.model.change import (
     SetIoWays,
     SetSchemata,
     State,
-    group_path,
-    split_path,
 )
 from nftop.model.ids import Cpu
-from nftop.model.rdt.rdt import NO_IO_ALLOC, UNLIMITED_MBPS
+from nftop.model.rdt.rdt import NO_IO_ALLOC, UNLIMITED_MBPS, group_path, split_path
 from tests.control.hosts import lab_host
 
 RULES = Rules(

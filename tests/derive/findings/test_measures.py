@@ -159,8 +159,8 @@ def grouped(frame: Frame, name: str, *, mbm: Reading, cbm: int | None = None) ->
 
 
 def test_a_neighbour_is_a_class_in_the_same_ways(snapshot: SnapshotAssertion) -> None:
-    apart = grouped(healthy(), "tenant", mbm=9e9)
-    assert isinstance(at(noisy_neighbour(seen(apart)), "class vpp, L3 0"), Missing)
+    disagreement = grouped(healthy(), "tenant", mbm=9e9)
+    assert isinstance(at(noisy_neighbour(seen(disagreement)), "class vpp, L3 0"), Missing)
     near = noisy_neighbour(seen(grouped(healthy(), "tenant", mbm=9e9, cbm=0x007)))
     assert at(near, "class vpp, L3 0") == 9e9
     message = dict(

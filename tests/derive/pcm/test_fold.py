@@ -469,8 +469,8 @@ def test_perf_comes_first_and_a_difference_that_stays_is_reported() -> None:
     details = [frame.sources["pcm"].detail for frame in seen]
     assert not any("ipc of CPU 0" in detail for detail in details[:5])
     assert all("ipc of CPU 0" in detail and "5 %" in detail for detail in details[5:])
-    assert [frame.apart in frame.sources["pcm"].detail for frame in seen] == [True] * 8
-    assert [bool(frame.apart) for frame in seen] == [False] * 5 + [True] * 3
+    assert [frame.disagreement in frame.sources["pcm"].detail for frame in seen] == [True] * 8
+    assert [bool(frame.disagreement) for frame in seen] == [False] * 5 + [True] * 3
     close = fold(start, *(other_perf(second, 1.04) for second in range(1, 9)))
     assert not any("ipc" in frame.sources["pcm"].detail for frame in close)
 

@@ -278,7 +278,7 @@ def test_second_choices_and_estimates_are_named(simulated: Frame) -> None:
         replace(package, origins=origins, estimates=frozenset({"power_w"}))
         for package in simulated.packages
     )
-    known = read_page(replace(simulated, packages=rows, notice="cut off", apart="by 7 %"))
+    known = read_page(replace(simulated, packages=rows, notice="cut off", disagreement="by 7 %"))
     for metric in (
         "nftop_upi_link_sent_bytes_per_second",
         "nftop_upi_link_received_bytes_per_second",

@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.derive.compare.baseline import keep
 from nftop.derive.fold import comparing
 from nftop.derive.nf.cores import MONITORED
-from nftop.derive.nf.packet_cost import paper_metrics
+from nftop.derive.nf.row import paper_metrics
 from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reading, Reason
@@ -44,7 +44,7 @@ def table(shown: Frame, width: int, order: NfOrder | None = None) -> list[str]:
 
 
 def detail(shown: Frame, nf: NfRow, width: int, workload: str | None = None) -> list[str]:
-    return [item.text for item in joined(nf_detail(shown, nf, width, workload), apart=False)]
+    return [item.text for item in joined(nf_detail(shown, nf, width, workload), spaced=False)]
 
 
 def of(shown: Frame, kind: str) -> NfRow:

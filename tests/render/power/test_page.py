@@ -34,7 +34,7 @@ from tests.frames import HOSTILE
 from tests.power import captured, serverless, simulated
 from tests.samples import HOST, S, fold, sample
 
-APART = "perf and the server differ by more than 5 % in 5 readings: ipc of CPU 3"
+DISAGREEMENT = "perf and the server differ by more than 5 % in 5 readings: ipc of CPU 3"
 
 
 def past(metric: str, package: Package, points: int, span_s: float) -> NDArray[np.float32]:
@@ -105,25 +105,25 @@ def test_a_server_that_fails_is_reported_with_its_reason_and_no_advice_to_start_
 def test_age_and_difference_from_perf_are_on_screens_4_and_7() -> None:
     base = captured()[-1]
     state = replace(base.sources["pcm"], age_s=1.26, detail="something else")
-    frame = replace(base, apart=APART, sources={**base.sources, "pcm": state})
+    frame = replace(base, disagreement=DISAGREEMENT, sources={**base.sources, "pcm": state})
     for text in (
         text_of(sections_of(frame, 100, 50)),
         text_of(traffic(frame, 100, lambda *_: np.zeros(8, np.float32), 1.0).lines),
     ):
-        assert f"! {APART}" in text
+        assert f"! {DISAGREEMENT}" in text
         assert "pcm~, <3 s old: " in text
 
 
 def test_what_to_know_of_a_server_is_next_to_what_it_reported(snapshot: SnapshotAssertion) -> None:
     base = captured()[-1]
     note = "it is asked over the network, unencrypted and without a password"
-    for apart in ("", APART):
-        detail = "; ".join(filter(None, (note, apart)))
+    for disagreement in ("", DISAGREEMENT):
+        detail = "; ".join(filter(None, (note, disagreement)))
         state = replace(base.sources["pcm"], detail=detail)
-        frame = replace(base, apart=apart, sources={**base.sources, "pcm": state})
+        frame = replace(base, disagreement=disagreement, sources={**base.sources, "pcm": state})
         text = text_of(sections_of(frame, 200, 50))
         assert lines_with(text, "its last second") == snapshot
-        assert text.count(APART) == bool(apart)
+        assert text.count(DISAGREEMENT) == bool(disagreement)
 
 
 def test_columns_in_which_the_server_stands_in_for_perf_are_named(
@@ -166,7 +166,7 @@ def test_hostile_words_of_a_server_are_printable() -> None:
     base = captured()[-1]
     for word in HOSTILE:
         state = SourceState(Reason.ERROR, word, 0.0, 0.0)
-        frame = replace(base, apart=word, sources={**base.sources, "pcm": state})
+        frame = replace(base, disagreement=word, sources={**base.sources, "pcm": state})
         assert all(token.isprintable() for token in text_of(sections_of(frame, 80, 40)).split("\n"))
 
 

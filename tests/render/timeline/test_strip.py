@@ -106,7 +106,7 @@ def test_number_without_some_functions_is_a_lower_bound() -> None:
     assert "≥7.20M" in top.text
 
 
-def test_the_number_at_a_moment_has_its_own_bound_and_there_is_none_in_a_gap() -> None:
+def test_the_number_at_a_moment_has_its_own_bound_and_a_gap_has_none() -> None:
     whole = strip(60)
     reasons = np.where(whole.drops.times_ns < NOW_NS - 300 * S, Reason.PERMISSION, Reason.PRESENT)
     drops = replace(whole.drops, reasons=reasons.astype(np.uint8))

@@ -44,7 +44,7 @@ class Fake:
     rmid_of: dict[int, int] = field(default_factory=lambda: dict.fromkeys(range(8), 0))
     mask: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     limit: dict[tuple[int, int], int] = field(default_factory=dict)
-    apart: bool = False
+    has_cdp: bool = False
     misplaces: bool = False
     fails: bool = False
     rmids_present: int = 16
@@ -90,7 +90,7 @@ class Fake:
         return {0: 20, 2: 21}[cache]
 
     def read_classes(self, quiet: Iterable[int] = ()) -> MsrState:
-        whole = [0x7FF, 0x7FF] if self.apart else [0x7FF]
+        whole = [0x7FF, 0x7FF] if self.has_cdp else [0x7FF]
         rows = {c: [self.mask.get((c, clos), whole) for clos in range(4)] for c in CPUS}
         return MsrState(
             cpus=CPUS,
@@ -98,13 +98,13 @@ class Fake:
             ways=11,
             way_bytes=MIB,
             contention=0x600,
-            apart=self.apart,
+            has_cdp=self.has_cdp,
             least=10,
             step=10,
             rmids=self.rmids_present,
             masks={c: tuple(row[0] for row in result) for c, result in rows.items()},
             codes={c: tuple(row[-1] for row in result) for c, result in rows.items()}
-            if self.apart
+            if self.has_cdp
             else {},
             limits={c: tuple(self.limit.get((c, clos), 100) for clos in range(4)) for c in CPUS},
         )

@@ -94,7 +94,7 @@ def test_classes_are_the_table_that_resctrl_gives(bench: Bench) -> None:
 
 
 def test_code_and_data_apart(bench: Bench) -> None:
-    bench.worker.fake.apart = True
+    bench.worker.fake.has_cdp = True
     bench.worker.fake.mask[0, 1] = [0xF, 0xF0]
     table = bench.source().read()
     assert isinstance(table, ResctrlTable)

@@ -32,14 +32,15 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], C
 
 
 def test_an_answer_comes_back_as_it_was(worker: Callable[[str], Client]) -> None:
-    own = Fake(apart=True).read_classes()
+    own = Fake(has_cdp=True).read_classes()
     metered = protocol.MsrMetered(1, 0, {"llc_occupancy": 5}, 77)
     answer = protocol.line(protocol.MsrReply(own, (metered,))).decode()
     requests = worker(
         f"""
         import json, sys
+        expected = {{"quiet": [1, 3], "read_classes": True, "meter": True}}
         for line in sys.stdin:
-            assert json.loads(line) == {{"quiet": [1, 3], "read_classes": True, "meter": True}}, line
+            assert json.loads(line) == expected, line
             sys.stdout.write({answer!r})
             sys.stdout.flush()
         """

@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.plan import propose
 from nftop.model.change import Receipt
-from nftop.ui.keys import CONFIRM, EDITOR
+from nftop.ui.key_bindings import CONFIRM, EDITOR
 from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.editor import EditorScreen
 from tests.ui.editing import (

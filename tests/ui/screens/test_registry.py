@@ -10,7 +10,7 @@ import pytest
 from nftop.model.frame import Frame
 from nftop.render.base.line import Line, line
 from nftop.render.frame.header import ViewStatus
-from nftop.ui.keys import ALWAYS, KeyRow
+from nftop.ui.key_bindings import ALWAYS, KeyRow
 from nftop.ui.screens.registry import ScreenRow, position, register, screens, unregister
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.widgets.lines import MainLayout

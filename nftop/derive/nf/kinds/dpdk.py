@@ -44,7 +44,6 @@ from nftop.model.struct import dataclass, field, replace
 # Counter (`rx`, `tx`, `bytes`, `missed`, `queue`, `queue_missed`, `total`, `busy`), port or lcore,
 # and the port's name and queue: a port number may be reused for another device.
 DpdkCounter: TypeAlias = tuple[str, int, str, int]
-Rates: TypeAlias = Mapping[DpdkCounter, Reading]
 
 # Ratio of sent to received packets from which an application is a generator.
 _GENERATOR_RATIO = 1000
@@ -438,7 +437,7 @@ def _cores(
                 busy_ratio=busy,
                 awake_busy_ratio=busy,  # one that slept is not rated at all
                 nf_cycles_per_s=cycles,
-                loose=poller.loose,
+                unpinned=poller.unpinned,
                 missed_packets_per_s=_missed_of(poller, attribution, rates, generates=generates),
             )
         )

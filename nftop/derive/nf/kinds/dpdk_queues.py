@@ -109,7 +109,7 @@ class LcoreThread:
     rate: ThreadRate | None
 
     @property
-    def loose(self) -> Missing | None:
+    def unpinned(self) -> Missing | None:
         """Why its cycles are not those of one CPU, or None."""
         return not_bound(self.name, self.allowed)
 
@@ -299,7 +299,7 @@ def _by_queue(origin: str, assigned: _Assignment, lcores: Sequence[LcoreThread])
 
 
 def _uncounted(pollers: Sequence[LcoreThread]) -> Missing | None:
-    return next((poller.loose for poller in pollers if poller.loose is not None), None)
+    return next((poller.unpinned for poller in pollers if poller.unpinned is not None), None)
 
 
 def _unassigned(ports: _PortQueues, lcore_of: Mapping[Queue, Lcore]) -> Iterator[str]:

@@ -323,7 +323,7 @@ def _core(rates: _PmdRates, pmd: OvsPmd, thread: ThreadRate | None) -> NfCore:
         awake_busy_ratio=of_its_own_time(rates.busy_awake(pmd), own),
         nf_cycles_per_s=rates.rate("used_cycles", pmd),
         # OVS binds it, so its CPU is known even if its thread can't be seen.
-        loose=None if thread is None else not_bound(name, thread.thread.allowed),
+        unpinned=None if thread is None else not_bound(name, thread.thread.allowed),
     )
 
 

@@ -471,7 +471,7 @@ def _core(
         busy_ratio=busy,
         awake_busy_ratio=_of_awake_time(busy, run),
         nf_cycles_per_s=_NO_CYCLES,
-        loose=None if rate is None else not_bound(name, rate.thread.allowed),
+        unpinned=None if rate is None else not_bound(name, rate.thread.allowed),
         missed_packets_per_s=rates.missed(thread),
         vector_fill_ratio=vector_fill,
         poll_fill_ratio=poll_fill,

@@ -69,7 +69,7 @@ def test_screens_and_exports_have_numbers_with_their_age() -> None:
     )
     for lines in (
         explain_nf_lines(shown, nf, 100),
-        joined(nf_detail(shown, nf, 100), apart=False),
+        joined(nf_detail(shown, nf, 100), spaced=False),
     ):
         words = " ".join(line.text for line in lines).replace(",", "").split()
         assert {"128", "26.0", "40.0", "16.8", "ms", "2"} <= set(words)

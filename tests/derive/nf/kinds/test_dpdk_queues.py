@@ -230,8 +230,8 @@ def test_the_main_lcore_polls_too_in_l3fwd() -> None:
 
 def test_a_lcore_that_may_move_is_where_it_ran_last_but_costs_no_cpu() -> None:
     def at(second: int) -> Sample:
-        loose = replace(thread(run_ns=second * S), allowed=(Cpu(1), Cpu(2)), last_cpu=Cpu(2))
-        return tick(second, forwarding(second), workers=(loose,))
+        unpinned = replace(thread(run_ns=second * S), allowed=(Cpu(1), Cpu(2)), last_cpu=Cpu(2))
+        return tick(second, forwarding(second), workers=(unpinned,))
 
     frame = fold(START, at(1), at(2))[-1]
     assert frame.cpus.thread == (None, None, "rte-worker-1", None)

@@ -234,8 +234,10 @@ def test_a_finding_on_one_core_of_several_names_it(snapshot: SnapshotAssertion) 
 
 def test_a_pmd_that_may_move_has_no_cycles_of_its_own() -> None:
     def at(second: int) -> Sample:
-        loose = replace(pmd_thread(1, second), allowed=(Cpu(1), Cpu(2)), last_cpu=Cpu(2))
-        return host(second, loose, ovs=OvsTable((switch(second, working(1, second, MPPS_5, 1)),)))
+        unpinned = replace(pmd_thread(1, second), allowed=(Cpu(1), Cpu(2)), last_cpu=Cpu(2))
+        return host(
+            second, unpinned, ovs=OvsTable((switch(second, working(1, second, MPPS_5, 1)),))
+        )
 
     frame = fold(START, at(1), at(2))[-1]
     assert frame.nfs[0].cpus == (2,)

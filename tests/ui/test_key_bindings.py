@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.model.frame import Frame
 from nftop.model.missing import Missing, Reason
 from nftop.render.base.line import Line, Tone
-from nftop.ui.keys import hints
+from nftop.ui.key_bindings import hints
 from nftop.ui.options import Options
 from nftop.ui.screens.registry import main_keys, screen_keys, screens
 from nftop.ui.widgets import lines

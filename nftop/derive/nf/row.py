@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from nftop.derive.nf.rates import NfRates
 from nftop.derive.occupants import Cycles, Occupant, OwnTime, own_clock, own_cycles, own_times
+from nftop.derive.packet_cost import cost_per_packet
 from nftop.derive.saturation import UNKNOWN, saturation_of, saturation_of_all
 from nftop.model.column import Column
 from nftop.model.frame import Clock, Frame, NfRow
@@ -59,7 +60,9 @@ def nf_row(
     ports = {"rx_packets_per_s": nf.rx_packets_per_s, "tx_packets_per_s": nf.tx_packets_per_s}
     readings = {
         **ports,
-        **cost_per_packet(nf.packets_per_s, all_cycles, busy_cycles, instructions),
+        "cpp": cost_per_packet(all_cycles, nf.packets_per_s),
+        "busy_cpp": cost_per_packet(busy_cycles, nf.packets_per_s),
+        "ipp": cost_per_packet(instructions, nf.packets_per_s),
         "ipc": quotient(instructions, core_cycles),
     }
     return NfRow(
@@ -70,17 +73,6 @@ def nf_row(
         problem=nf.problem, owner=nf.owner, readings=readings, shared=shared,
         sampled_s=nf.sampled_s,
     )  # fmt: skip
-
-
-def cost_per_packet(
-    packets_per_s: Reading, cycles: Reading, busy_cycles: Reading, instructions: Reading
-) -> dict[str, Reading]:
-    """Cycles per packet (CPP), those of work alone, instructions per packet; inputs per second."""
-    return {
-        "cpp": quotient(cycles, packets_per_s),
-        "busy_cpp": quotient(busy_cycles, packets_per_s),
-        "ipp": quotient(instructions, packets_per_s),
-    }
 
 
 def _cycles(
