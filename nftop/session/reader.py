@@ -208,7 +208,9 @@ class Tape:
             self.restart(position, state)
             if self._earlier is not None:
                 known = self._earlier
-                self._earlier = replace(known, until_ns=wall_ns, begins=begins, repeated=repeated, is_whole=is_whole)
+                self._earlier = replace(
+                    known, until_ns=wall_ns, begins=begins, repeated=repeated, is_whole=is_whole
+                )
         else:
             self.restart(position, state)
         self.reach(wall_ns, nearest=nearest)

@@ -383,18 +383,7 @@ def _follow(
         is_bound=first.is_bound, counted_from_ns=first.counted_from_ns,
     )  # fmt: skip
     incident = _with_evidence(incident, cause, old, inputs, began_ns)
-    excess = max((item.excess for item in cause.findings if not item.is_ending), default=0.0)
-    shown, title = harmed, cause.title
-    if known is not None and old is not None:
-        same = (cause.kind, _named(cause.culprit)) == (old.kind, _named(old.culprit))
-        is_worse = excess > known.excess or not (same or _is_ending(cause))
-        lossy, loses = number_or(worst.drops_per_s, 0.0) > 0, any(cost_of_price(worst))
-        if not loses:
-            worst_ns = frame.wall_ns if is_worse else old.worst_ns
-            incident = replace(incident, worst_ns=worst_ns)
-        shown = harmed if worst_ns == frame.wall_ns else known.harmed
-        title = cause.title if (worst_ns == frame.wall_ns if lossy else is_worse) else known.title
-        excess = max(excess, known.excess)
+    incident, shown, title, excess = _at_its_worst(known, cause, incident, frame.wall_ns)
     shown_by = frozenset((item.rule, item.subject) for item in (*cause.findings, *cause.effects))
     if cause.is_over and known is not None:
         shown_by = known.shown_by
@@ -407,6 +396,25 @@ def _follow(
         evidence_keys=known.evidence_keys if known is not None and _is_ending(cause) else keys,
         takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops, shown_by=shown_by,
     )  # fmt: skip
+
+
+def _at_its_worst(
+    known: Followed | None, cause: Cause, incident: Incident, wall_ns: int
+) -> tuple[Incident, tuple[Victim, ...], str, float]:
+    """An incident with its worst moment; victims, title and excess then."""
+    excess = max((item.excess for item in cause.findings if not item.is_ending), default=0.0)
+    if known is None:
+        return incident, incident.victims, cause.title, excess
+    old = known.incident
+    same = (cause.kind, _named(cause.culprit)) == (old.kind, _named(old.culprit))
+    is_worse = excess > known.excess or not (same or _is_ending(cause))
+    if not any(cost_of_price(incident.worst)):
+        incident = replace(incident, worst_ns=wall_ns if is_worse else old.worst_ns)
+    is_now = incident.worst_ns == wall_ns
+    by_loss = number_or(incident.worst.drops_per_s, 0.0) > 0
+    title = cause.title if (is_now if by_loss else is_worse) else known.title
+    victims = incident.victims if is_now else known.harmed
+    return incident, victims, title, max(excess, known.excess)
 
 
 def _named(party: Party | None) -> tuple[str, ...]:
@@ -477,7 +485,9 @@ def _before(
 def _begin(known: Followed | None, cause: Cause) -> tuple[str, Begin]:
     """Id and begin; one that may continue an incident from before a jump is a bound."""
     first = min(cause.findings, key=lambda item: item.began_ns)
-    begin = Begin(first.since_ns, first.began_ns, first.is_bound or first.is_again, first.read_from_ns)
+    begin = Begin(
+        first.since_ns, first.began_ns, first.is_bound or first.is_again, first.read_from_ns
+    )
     if known is None:
         digest = _digest(f"{cause.key.kind} {cause.key.subject} {first.since_ns}")
         return f"{cause.kind}-{digest:08x}", begin

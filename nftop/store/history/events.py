@@ -22,7 +22,7 @@ from nftop.model.incident import Incident
 from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.struct import replace
 from nftop.model.timeline import EventKind, EventState, Strip, TimelineEvent, TimeSeries
-from nftop.store.format.records import OWN_SUFFIX, EXPERIMENT
+from nftop.store.format.records import EXPERIMENT, OWN_SUFFIX
 from nftop.store.history.experiments import RecordedExperiment, with_step
 
 HOURS_KEPT = 4

@@ -20,8 +20,8 @@ from nftop.model.struct import dataclass, replace
 from nftop.store.format.encoder import Chunk, Encoder
 from nftop.store.format.records import (
     BASELINE,
-    OWN_SUFFIX,
     EXPERIMENT,
+    OWN_SUFFIX,
     DroppedTicks,
     Header,
     Marker,
