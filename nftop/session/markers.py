@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from nftop.model.recording_loss import RecordingLoss
 from nftop.model.replay_position import Position
@@ -77,16 +78,16 @@ def marker_before(data: Readable, wall_ns: int) -> Marker | None:
     return None
 
 
-def finding_begins(
-    data: Readable, wall_ns: int
-) -> tuple[dict[tuple[str, str], tuple[int, int]], frozenset[tuple[str, str]], bool]:
-    """Wall time and CLOCK_MONOTONIC of the last noted begin of findings up to a time.
+FindingBegins: TypeAlias = dict[tuple[str, str], tuple[tuple[int, int], ...]]
 
-    By rule and subject (untrusted); those with an earlier begin, and whether these are all. Only the last frames with events
-    are read, so that a jump is not slow. Raises OSError.
+
+def finding_begins(data: Readable, wall_ns: int) -> tuple[FindingBegins, bool]:
+    """Wall time and CLOCK_MONOTONIC of noted begins of findings up to a time.
+
+    By rule and subject (untrusted), the newest first, and whether these are all. Only the last
+    frames with events are read, so that a jump is not slow. Raises OSError.
     """
-    begins: dict[tuple[str, str], tuple[int, int]] = {}
-    repeated = set[tuple[str, str]]()
+    begins: FindingBegins = {}
     here = last_before(data, lambda point: point.wall_ns > wall_ns)
     positions = [] if here is None else _near(data, here)
     for _ in range(_FRAMES_BACK):
@@ -97,10 +98,11 @@ def finding_begins(
                     case {"rule": str(rule), "where": str(where), "since_ns": int(since_ns)}:
                         if 0 < since_ns <= min(item.wall_ns, wall_ns):
                             began_ns = item.monotonic_ns - (item.wall_ns - since_ns)
-                            known = begins.setdefault((rule, where), (since_ns, began_ns))
-                            repeated.update({(rule, where)} if known[0] > since_ns else ())
+                            known = begins.get((rule, where), ())
+                            if not known or known[-1][0] > since_ns:
+                                begins[rule, where] = (*known, (since_ns, began_ns))
         positions = _earlier(data, positions)
-    return begins, frozenset(repeated), not positions
+    return begins, not positions
 
 
 def _earlier(data: Readable, positions: list[SeekPosition]) -> list[SeekPosition]:

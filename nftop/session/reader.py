@@ -201,16 +201,14 @@ class Tape:
             return ()
         state = self._state_at(position.at)
         if state is None or state.before is None:
-            begins, repeated, is_whole = finding_begins(self._data, wall_ns)
-            before_ns = _warm_from(wall_ns, [item[0] for item in begins.values()], fold_ns)
+            begins, is_whole = finding_begins(self._data, wall_ns)
+            before_ns = _warm_from(wall_ns, [item[0][0] for item in begins.values()], fold_ns)
             position = last_before(self._data, lambda point: point.wall_ns > before_ns) or position
             state = self._state_at(position.at)
             self.restart(position, state)
             if self._earlier is not None:
                 known = self._earlier
-                self._earlier = replace(
-                    known, until_ns=wall_ns, begins=begins, repeated=repeated, is_whole=is_whole
-                )
+                self._earlier = replace(known, until_ns=wall_ns, begins=begins, is_whole=is_whole)
         else:
             self.restart(position, state)
         self.reach(wall_ns, nearest=nearest)

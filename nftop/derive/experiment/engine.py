@@ -44,7 +44,7 @@ from nftop.model.experiment import (
 from nftop.model.frame import Frame, base_clock
 from nftop.model.metrics.metric import is_bound
 from nftop.model.metrics.nf import NF_METRICS
-from nftop.model.missing import Missing, number_or
+from nftop.model.missing import number_or
 from nftop.model.struct import dataclass, field, replace
 
 # New readings of each watched network function that a visit needs, and the most time for them as a
@@ -211,13 +211,10 @@ def _others(plan: Experiment, frame: Frame, renewed: Collection[str]) -> Mapping
 
 def _has_empty_polls(frame: Frame, group: str) -> bool:
     """Whether the IPC of a class may be of empty polls: a network function in it has room."""
-    classes = {
-        info.cpu: own.name
-        for info, own in zip(frame.topology.cpus, frame.cpus.group, strict=True)
-        if not isinstance(own, Missing)
-    }
-    polled = (nf for nf in frame.nfs if any(classes.get(cpu) == group for cpu in nf.cpus))
-    return any(nf.saturated is not True for nf in polled)
+    return any(
+        nf.saturated is not True and any(item.name == group for item in nf.classes)
+        for nf in frame.nfs
+    )
 
 
 @dataclass(frozen=True, slots=True)

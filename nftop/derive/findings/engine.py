@@ -94,16 +94,15 @@ class EarlierFindings:
         from_ns, to_ns: wall time of the first sample, and the latest at which a finding that began
             before it may be met.
         until_ns: wall time up to which begins are known.
-        begins: wall time and CLOCK_MONOTONIC of the last begin by rule and subject, as recorded.
-        repeated: those of `begins` with an earlier begin.
+        begins: wall time and CLOCK_MONOTONIC of begins by rule and subject, as recorded, the newest
+            first.
         is_whole: no earlier ones were left out.
     """
 
     from_ns: int = 0
     to_ns: int = 0
     until_ns: int = 0
-    begins: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
-    repeated: frozenset[tuple[str, str]] = frozenset()
+    begins: Mapping[tuple[str, str], tuple[tuple[int, int], ...]] = field(default_factory=dict)
     is_whole: bool = True
 
 
@@ -166,13 +165,16 @@ def _with_begin(item: Finding, earlier: EarlierFindings) -> Finding:
     """A finding with its recorded begin: without one near its first tick it had not ended."""
     if not earlier.from_ns <= item.since_ns <= max(earlier.to_ns, earlier.until_ns):
         return item
-    since_ns, began_ns = earlier.begins.get((item.rule, item.where), (0, 0))
-    if not since_ns:
+    begins = [
+        one for one in earlier.begins.get((item.rule, item.where), ()) if one[0] <= item.since_ns
+    ]
+    if not begins:
         may_be_earlier = item.since_ns <= earlier.to_ns or not earlier.is_whole
         return replace(item, is_bound=True, read_from_ns=item.since_ns) if may_be_earlier else item
-    if (item.rule, item.where) in earlier.repeated and since_ns < earlier.to_ns:
+    since_ns, began_ns = begins[0]
+    if len(begins) > 1 and since_ns < earlier.to_ns:
         item = replace(item, is_again=True)
-    if since_ns >= item.since_ns:
+    if since_ns == item.since_ns:
         return item
     from_ns = earlier.from_ns if since_ns < earlier.from_ns else 0
     return replace(item, since_ns=since_ns, began_ns=began_ns, read_from_ns=from_ns)

@@ -25,7 +25,7 @@ from nftop.model.incident import (
 )
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.metric import Unit
-from nftop.model.missing import Missing, Reading
+from nftop.model.missing import Missing, Reading, number_or
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import class_name
 from nftop.model.remedy import DraftMask, Remedy
@@ -156,23 +156,16 @@ def incident_page_lines(view: IncidentView, width: int, height: int | None = Non
 
 def no_incident_lines(frame: Frame | None, width: int) -> list[Line]:
     """The page without any incident: what is dropped meanwhile, and when its cause may be known."""
-    rates = (
-        {} if frame is None else {nf.name: nf.readings["drop_packets_per_s"] for nf in frame.nfs}
-    )
-    drops = {
-        name: rate for name, rate in rates.items()
-        if not isinstance(rate, Missing) and rate > 0
-    }  # fmt: skip
-    if not drops:
+    nfs = () if frame is None else frame.nfs
+    drops = [(nf.name, number_or(nf.readings["drop_packets_per_s"], 0.0)) for nf in nfs]
+    texts = [f"{printable(name)} drops {si(rate)}/s." for name, rate in drops if rate > 0]
+    if not texts:
         return [BLANK, *paragraph("No incident so far.", width, lead=line("  "))]
     longest_s = max(rule.at_least_s for rule in all_rules() if not rule.is_note)
-    texts = [f"No incident yet: {si(sum(drops.values()))} drop/s, cause not known."]
-    texts += [f"{printable(name)} drops {si(rate)}/s." for name, rate in drops.items()]
-    texts.append(
-        f"A rule holds after up to {longest_s:g} s and {LEAST_TICKS} ticks beyond its limit: "
-        "this page then has the cause."
-    )
-    return [BLANK, *(row for text in texts for row in paragraph(text, width, lead=line("  ")))]
+    head = f"No incident yet: {si(sum(rate for _, rate in drops))} drop/s, cause not known."
+    when = f"A rule holds after up to {longest_s:g} s and {LEAST_TICKS} ticks beyond its limit."
+    return [BLANK, *(row for text in (head, *texts, when)
+                     for row in paragraph(text, width, lead=line("  ")))]  # fmt: skip
 
 
 def absent_incident_lines(frame: Frame, incident: Incident, width: int) -> list[Line]:
