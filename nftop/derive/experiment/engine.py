@@ -197,7 +197,9 @@ def _others(plan: Experiment, frame: Frame, renewed: Collection[str]) -> Mapping
             result[f"class/{group.name}/mbm_total_bytes_per_s"] = float(sum(memory))
         ipc, new = class_ipc(frame, [(group.name, l3) for l3 in plan.caches], renewed)
         known = ipc[np.isfinite(ipc) & (new > 0)]
-        if len(known) and not _has_empty_polls(frame, group.name):
+        # IPC is of empty polls, too, where a network function in the class has room.
+        polled = (nf for nf in frame.nfs if group.name in {item.name for item in nf.classes})
+        if len(known) and all(nf.saturated is True for nf in polled):
             result[f"class/{group.name}/ipc"] = float(np.mean(known))
     for row in frame.packages:
         memory = [
@@ -207,14 +209,6 @@ def _others(plan: Experiment, frame: Frame, renewed: Collection[str]) -> Mapping
         hits = number_or(row.readings["pcie.ddio_hit_ratio"], _NAN) if plan.of_io else _NAN
         result[f"socket/{row.package}/pcie.ddio_hit_ratio"] = hits
     return {key: value for key, value in result.items() if math.isfinite(value)}
-
-
-def _has_empty_polls(frame: Frame, group: str) -> bool:
-    """Whether the IPC of a class may be of empty polls: a network function in it has room."""
-    return any(
-        nf.saturated is not True and any(item.name == group for item in nf.classes)
-        for nf in frame.nfs
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -341,7 +341,6 @@ def _victim(victim: Victim, *, own_label: bool) -> tuple[Span | str, ...]:
     # A victim by its cost has sent as much as before.
     same = "?" if isinstance(victim.change, Missing) else "unchanged"
     rates = _pair(victim.before, victim.now, Unit.PACKETS_PER_S)
-    # More packets, or cheaper ones, are no harm.
     sent = (rates, harm_text(victim)) if is_rate else (same, "")
     costs = _pair(victim.cpp_before, victim.cpp_now, Unit.CYCLES, victim.bounds)
     costs = f"{cost_label(victim):<4} {costs:>13}" if own_label else f"{costs:>13}"
