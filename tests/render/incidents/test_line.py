@@ -8,7 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.findings.rule import si
-from nftop.model.incident import Party, Price, Severity
+from nftop.model.incident import Party, Price, Severity, Victim
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base import format as fmt
@@ -16,6 +16,7 @@ from nftop.render.base.line import Click, Tone
 from nftop.render.base.text import ascii_only, cells
 from nftop.render.incidents.line import (
     change_text,
+    harm_text,
     has_no_values,
     incident_age,
     incident_lines,
@@ -237,3 +238,11 @@ def test_more_packets_are_no_harm() -> None:
     more = replace(victim(), change=0.01, drops_per_s=3_900.0)
     [head] = incident_lines(frame_with(incident(victims=(more,))), 120, 1)
     assert "+1%" not in head.text and more.party.name in head.text
+
+
+def test_more_packets_and_cheaper_ones_are_no_harm() -> None:
+    party = Party("nf", "vpp", key="1")
+    changes = {("tx_packets_per_s", 139.0): "", ("cpp", -0.9): "",
+               ("tx_packets_per_s", -0.09): "-9%", ("cpp", 0.1): "+10%"}  # fmt: skip
+    for (metric, change), text in changes.items():
+        assert harm_text(Victim(party, metric, 1.0, 1.0, change)) == text
