@@ -57,6 +57,8 @@ class Finding:
         is_ending: it is not beyond its limit at this tick, or without a value.
         is_muted: the operator muted its rule for it.
         clear: number at or within which it ends, by the operator's limit if that is set.
+        is_again: another one began before the replay's jump, which its incident may continue.
+        excess: its number by its limit at this tick, above 1 beyond it; 0 without one.
     """
 
     rule: str
@@ -73,6 +75,8 @@ class Finding:
     is_bound: bool = False
     read_from_ns: int = 0
     clear: float = math.inf
+    is_again: bool = False
+    excess: float = 0.0
 
     @property
     def where(self) -> str:

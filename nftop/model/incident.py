@@ -227,11 +227,15 @@ class Incident:
         until_ns: wall time of its end; None while it is open.
         began_ns, ended_ns: CLOCK_MONOTONIC of these two, by which ages are computed: the wall clock
             may be set.
-        worst: the price at its worst tick. worst_ns: wall time of that tick.
+        worst: the price at its worst tick. worst_ns: wall time of that tick; where no packet is
+            lost, of that at which its cause was farthest beyond its limit.
+        cost: what its cause takes from its victims by itself, as time or local memory; "" if its
+            effects alone say that.
         dropped: packets dropped since it began, at least. uncounted: what this lacks.
         counted_from_ns: wall time from which `dropped` counts, if it may have begun before; else 0.
         findings: rules and subjects that are its evidence, `(Finding.rule, Finding.where)`.
-        evidence: texts of these findings at the last tick that had them (untrusted text).
+        evidence: texts of these findings at the last tick that had them; once it ended, of each at
+            its worst tick (untrusted text). title, victims, chain: likewise.
         chain: causes and effects in their order of time.
         ruled_out: other causes that were checked, ruled out or not.
         muted: the operator muted every rule that shows its cause or a loss.
@@ -256,6 +260,7 @@ class Incident:
     worst_ns: int = 0
     dropped: Reading = _NOT_COUNTED
     uncounted: tuple[Uncounted, ...] = ()
+    cost: str = ""
     findings: tuple[tuple[str, str], ...] = ()
     evidence: tuple[str, ...] = ()
     chain: tuple[EvidenceLink, ...] = ()

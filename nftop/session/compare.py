@@ -68,7 +68,10 @@ def _read(cuts: Sequence[Cut]) -> Side:
 
 
 def _context(cut: Cut, other: Cut, interval: Interval) -> Interval:
-    """The interval with what lies before and after it, without anything of the other one."""
+    """The interval with what lies before and after it, without anything of the other one.
+
+    It ends at recorded changes: what they do to a number is no cycle of it.
+    """
     from_ns, to_ns = cut.from_ns, cut.to_ns
     if to_ns - from_ns >= CONTEXT_S * NS_PER_S:
         return interval
@@ -79,7 +82,13 @@ def _context(cut: Cut, other: Cut, interval: Interval) -> Interval:
         else:
             to_ns = min(to_ns, other.from_ns)
     context = Interval()
+    changed_ns = 0
     for shown in ticks(replace(cut, from_ns=from_ns, to_ns=to_ns, losses=[])):
+        last_ns = max((item.wall_ns for item in shown.frame.noticed), default=0)
+        if changed_ns < last_ns <= cut.from_ns:
+            context, changed_ns = Interval(), last_ns
+        elif last_ns > cut.to_ns:
+            break
         context.take(shown.frame)
     return context
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from nftop.derive.compare.baseline import keep
+from nftop.derive.compare.baseline import is_early, keep
 from nftop.derive.cpu_filter import only_cpus
 from nftop.derive.findings.engine import begun
 from nftop.derive.fold import FoldState, comparing, polling_cpus, step
@@ -463,6 +463,9 @@ class Live:
     def _apply_requests(self, state: FoldState, sample: Sample) -> FoldState:
         """Apply what was requested since the last tick: baselines, settings of rules."""
         while self._keeps:
+            # Too few ticks are no baseline: it is kept as soon as there are enough.
+            if self._keeps[0] and is_early(state.baseline):
+                break
             kept = keep(state.baseline) if self._keeps.popleft() else None
             self._on_baseline(kept, sample.wall_ns, sample.monotonic_ns)
             state = comparing(state, kept)

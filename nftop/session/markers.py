@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import TypeAlias
 
 from nftop.model.recording_loss import RecordingLoss
 from nftop.model.replay_position import Position
@@ -77,15 +78,16 @@ def marker_before(data: Readable, wall_ns: int) -> Marker | None:
     return None
 
 
-def finding_begins(
-    data: Readable, wall_ns: int
-) -> tuple[dict[tuple[str, str], tuple[int, int]], bool]:
-    """Wall time and CLOCK_MONOTONIC of the last noted begin of findings up to a time.
+FindingBegins: TypeAlias = dict[tuple[str, str], tuple[tuple[int, int], ...]]
 
-    By rule and subject (untrusted), and whether these are all. Only the last frames with events
-    are read, so that a jump is not slow. Raises OSError.
+
+def finding_begins(data: Readable, wall_ns: int) -> tuple[FindingBegins, bool]:
+    """Wall time and CLOCK_MONOTONIC of noted begins of findings up to a time.
+
+    By rule and subject (untrusted), the newest first, and whether these are all. Only the last
+    frames with events are read, so that a jump is not slow. Raises OSError.
     """
-    begins: dict[tuple[str, str], tuple[int, int]] = {}
+    begins: FindingBegins = {}
     here = last_before(data, lambda point: point.wall_ns > wall_ns)
     positions = [] if here is None else _near(data, here)
     for _ in range(_FRAMES_BACK):
@@ -93,7 +95,10 @@ def finding_begins(
         for item in sorted(_markers_of(data, positions), key=lambda item: -item.wall_ns):
             noted = noted_begin(item)
             if noted is not None and noted[1][0] <= wall_ns:
-                begins.setdefault(*noted)
+                key, begin = noted
+                known = begins.get(key, ())
+                if not known or known[-1][0] > begin[0]:
+                    begins[key] = (*known, begin)
         positions = _earlier(data, positions)
     return begins, not positions
 

@@ -209,7 +209,7 @@ class Tape:
         state = self._state_at(position.at)
         if state is None or state.before is None:
             begins, is_whole = finding_begins(self._data, wall_ns)
-            before_ns = _warm_from(wall_ns, [item[0] for item in begins.values()], fold_ns)
+            before_ns = _warm_from(wall_ns, [item[0][0] for item in begins.values()], fold_ns)
             position = last_before(self._data, lambda point: point.wall_ns > before_ns) or position
             state = self._state_at(position.at)
             self.restart(position, state)

@@ -115,8 +115,13 @@ class RecordingKeys:
             self._session.message = recorded(_name_first(now.name), now.ticks, now.size)
             return
         sink = self._new_sink()
-        self._recorder.start(sink)
         self._session.message = f"recording into {sink.name}"
+        self._recorder.start(sink, on_end=self._failed)
+
+    def _failed(self, done: Recording) -> None:
+        """In the recorder's thread: a recording has ended, perhaps before its first sample."""
+        if done.over and not done.ticks:
+            self._session.message = f"nothing recorded into {done.name}: {done.problem}"
 
     def _ask_keep(self) -> tuple[str, str, str] | None:
         control = self._session.time
@@ -166,7 +171,9 @@ class RecordingKeys:
             return
         self._session.feed.baseline(keep=keep)
         if keep:
-            message = f"vs.base compares with the last ticks ({LEAST_TICKS} needed); B forgets them"
+            message = (
+                f"vs.base compares with the last ticks, {LEAST_TICKS} at least; B forgets them"
+            )
         elif self._player is not None:
             message = "from the next tick on: the recording's own baseline, if any"
         else:

@@ -78,7 +78,7 @@ class SessionView:
         recording: state of the recording, for the header.
         message: shown in the footer until the next key.
         facts: what rows of the frame have beside its columns; of `arrange`.
-        own_changes: class changes written by nftop; other observed changes are of others.
+        written: class changes that this nftop wrote.
         until_ns: CLOCK_MONOTONIC when nftop's change of classes is reverted; None: none pending.
         columns: keys chosen by the operator, by table.
     """
@@ -99,7 +99,7 @@ class SessionView:
     lines: int = 1
     search: str = ""
     message: str = ""
-    own_changes: tuple[OwnChange, ...] = ()
+    written: tuple[OwnChange, ...] = ()
     until_ns: int | None = None
     recording: Callable[[], str] = lambda: ""
     columns: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -115,6 +115,11 @@ class SessionView:
     def past_control(self) -> PastControl | None:
         """`time` if it goes into the past of a live session."""
         return self.time if isinstance(self.time, PastControl) else None
+
+    @property
+    def own_changes(self) -> tuple[OwnChange, ...]:
+        """Class changes by nftop, also of a recording; other observed changes are of others."""
+        return (*self.events.own_changes(), *self.written)
 
     @property
     def frame(self) -> Frame | None:

@@ -12,7 +12,7 @@ import pytest
 from nftop.derive.compare.baseline import keep
 from nftop.derive.fold import FoldState, comparing, step
 from nftop.export.json.frame import frame_json
-from nftop.model.baseline import Baselines, NfBaseline
+from nftop.model.baseline import LEAST_TICKS, Baselines, NfBaseline
 from nftop.model.frame import Frame
 from nftop.model.missing import Missing
 from nftop.session.live import Live
@@ -160,6 +160,29 @@ def test_live_frames_and_those_of_the_file_are_the_same(tmp_path: Path) -> None:
     assert [item.baselines is not None for item in seen] == [9 <= at < 15 for at in range(18)]
     assert len(again) == len(seen)
     assert all(same(live, replayed) for live, replayed in zip(seen, again, strict=True))
+
+
+def test_a_baseline_of_too_few_ticks_waits_for_enough() -> None:
+    host = simulated_host("default", 4)
+    topology = host.model.layout.topology
+    kept: list[Baselines | None] = []
+    feed = Live(
+        host.sources,
+        FoldState(host.host, topology, host.uarch),
+        0.1,
+        on_pollers=lambda _cpus, _topology: None,
+        on_baseline=lambda item, _wall_ns, _monotonic_ns: kept.append(item),
+    )
+    at_once = []
+    for at, _ in enumerate(feed.frames(), 1):
+        at_once.append(len(kept))
+        if at == 3:
+            feed.baseline(keep=True)
+        if at == 20:
+            feed.stop()
+    assert at_once[:4] == [0] * 4 and at_once[-1] == 1
+    [one] = kept
+    assert one is not None and min(item.ticks for item in one.nfs) >= LEAST_TICKS
 
 
 def test_what_it_begins_with_is_compared_from_the_first_rates_on() -> None:

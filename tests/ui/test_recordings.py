@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,24 @@ async def test_without_a_past_keys_of_time_report_it(snapshot: SnapshotAssertion
             assert run.footer == snapshot
             await run.press("escape")
         assert "[" not in run.text.splitlines()[-1]
+
+
+async def test_a_file_that_cannot_be_created_is_reported_with_the_next_tick(tmp_path: Path) -> None:
+    clocked = Clocked(2)
+    recorder = Recorder(header_of(clocked), flight=FlightRecorder())
+    for _ in range(5):
+        recorder.take(clocked.sample())
+    plain = tmp_path / "plain"
+    plain.touch()
+    sink = partial(FileSink, plain / "recordings" / "a.nftop")
+    async with running(session().frames[1], options=Options(recorder=recorder, new_sink=sink),
+                       size=(160, 30)) as run:  # fmt: skip
+        await run.press("R")
+        await run.until(lambda: recorder.broken is not None)
+        await run.give(session().frames[2])
+        assert os.strerror(errno.ENOTDIR) in run.text.splitlines()[-1]
+        assert f"recording into {tmp_path}" not in run.text
+    recorder.close()
 
 
 async def test_recording_what_is_shown_and_what_was(tmp_path: Path) -> None:

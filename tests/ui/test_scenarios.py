@@ -5,6 +5,7 @@ The clock is stepped and only the frames that are read are drawn.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -73,13 +74,15 @@ def check_story(run: Running, size: tuple[int, int], incident: Incident) -> None
     assert len(rows) == size[1] and max(map(cell_len, rows)) <= size[0]
     victims = [item.party.name for item in incident.victims]
     culprit = culprit_name(incident)
-    if size >= FULL:
+    # Information that ended makes way for what is open.
+    is_over = incident.severity is Severity.INFO and incident.until_ns is not None
+    if size >= FULL and not (is_over and culprit not in text):
         assert culprit in text, (size, culprit)
         assert not victims or victims[0] in text, (size, victims)
     elif incident.severity > Severity.INFO:
         assert culprit in text or any(victim in text for victim in victims), size
     else:
-        assert "no harm" in text and "+1" in text
+        assert "no harm" in text and re.search(r"\+[12]\b", text)
 
 
 def check_sick(run: Running) -> None:

@@ -122,6 +122,13 @@ def step_baselines(
     return replace(state, seen=seen, read_at_ns=read_at_ns), table, compared
 
 
+def is_early(state: BaselineState) -> bool:
+    """Whether no network function has enough ticks yet, and later ones may change that."""
+    nfs = state.seen[-1].nfs if state.seen else ()
+    few = all(_kept(state.seen, nf).ticks < LEAST_TICKS for nf in nfs)
+    return few and len(state.seen) < (MOST_TICKS if nfs else LEAST_TICKS)
+
+
 def keep(state: BaselineState) -> Baselines:
     """A baseline of the ticks folded so far: medians over ticks with new readings.
 

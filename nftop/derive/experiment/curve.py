@@ -544,7 +544,8 @@ def _of_others(visits: Sequence[Visit]) -> list[_Compared]:
             for visit in visits
         ]
         of: Literal["class", "socket"] = "class" if kind == "class" else "socket"
-        result.append(_Compared(of, name, metric, _fit(rows, _LEAST_SD), int(metric == "ipc")))
+        # As in a verdict: of IPC, too, neither direction is better without packets.
+        result.append(_Compared(of, name, metric, _fit(rows, _LEAST_SD), 0))
     return result
 
 

@@ -197,7 +197,9 @@ def _others(plan: Experiment, frame: Frame, renewed: Collection[str]) -> Mapping
             result[f"class/{group.name}/mbm_total_bytes_per_s"] = float(sum(memory))
         ipc, new = class_ipc(frame, [(group.name, l3) for l3 in plan.caches], renewed)
         known = ipc[np.isfinite(ipc) & (new > 0)]
-        if len(known):
+        # IPC is of empty polls, too, where a network function in the class has room.
+        polled = (nf for nf in frame.nfs if group.name in {item.name for item in nf.classes})
+        if len(known) and all(nf.saturated is True for nf in polled):
             result[f"class/{group.name}/ipc"] = float(np.mean(known))
     for row in frame.packages:
         memory = [

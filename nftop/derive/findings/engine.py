@@ -96,7 +96,8 @@ class EarlierFindings:
         from_ns, to_ns: wall time of the first sample, and the latest at which a finding that began
             before it may be met.
         until_ns: wall time up to which begins are known.
-        begins: wall time and CLOCK_MONOTONIC of the last begin by rule and subject, as recorded.
+        begins: wall time and CLOCK_MONOTONIC of begins by rule and subject, as recorded, the newest
+            first.
         is_whole: no earlier ones were left out.
         noted: the same of those that the recording notes as it is played.
     """
@@ -104,7 +105,7 @@ class EarlierFindings:
     from_ns: int = 0
     to_ns: int = 0
     until_ns: int = 0
-    begins: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    begins: Mapping[tuple[str, str], tuple[tuple[int, int], ...]] = field(default_factory=dict)
     is_whole: bool = True
     noted: Mapping[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
 
@@ -172,11 +173,16 @@ def _with_begin(item: Finding, earlier: EarlierFindings) -> Finding:
         return replace(item, since_ns=since_ns, began_ns=began_ns, read_from_ns=from_ns)
     if not earlier.from_ns <= item.since_ns <= max(earlier.to_ns, earlier.until_ns):
         return item
-    since_ns, began_ns = earlier.begins.get((item.rule, item.where), (0, 0))
-    if not since_ns:
+    begins = [
+        one for one in earlier.begins.get((item.rule, item.where), ()) if one[0] <= item.since_ns
+    ]
+    if not begins:
         may_be_earlier = item.since_ns <= earlier.to_ns or not earlier.is_whole
         return replace(item, is_bound=True, read_from_ns=item.since_ns) if may_be_earlier else item
-    if since_ns >= item.since_ns:
+    since_ns, began_ns = begins[0]
+    if len(begins) > 1 and since_ns < earlier.to_ns:
+        item = replace(item, is_again=True)
+    if since_ns == item.since_ns:
         return item
     from_ns = earlier.from_ns if since_ns < earlier.from_ns else 0
     return replace(item, since_ns=since_ns, began_ns=began_ns, read_from_ns=from_ns)
@@ -400,6 +406,7 @@ def _findings(
     *, nfs: Sequence[_Nfs], settings: RuleSettings,
 ) -> list[Finding]:  # fmt: skip
     clear = np.broadcast_to(limits.clear, len(now.keys))
+    excess = _excess(rule, limits, measured)
 
     def is_muted(row: int) -> bool:
         names = (nfs[row] or ((),)) if row < len(nfs) else ()
@@ -419,9 +426,19 @@ def _findings(
             is_ending=bool(now.away_s[row] > 0 or now.unknown_s[row] > 0 or now.texts[row].current),
             is_muted=is_muted(row),
             clear=float(clear[row]),
+            excess=float(excess[row]),
         )
         for row in np.flatnonzero(now.active).tolist()
     ]
+
+
+def _excess(rule: Rule, limits: _Limits, measured: Measured) -> Floats:
+    """`Finding.excess` of each subject."""
+    values, limit = measured.values.values, np.asarray(limits.limit)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = values / limit if rule.beyond == "above" else limit / values
+    # Without a limit above 0 the number itself is as good a measure.
+    return np.where(measured.values.present, np.where(limit > 0, ratio, values), 0.0)
 
 
 class FindingOutput(NamedTuple):

@@ -372,10 +372,11 @@ def _of_packages(
                 continue
             nfs = inputs.on_package(row.package)
             culprit, basis, likely = _by_packets(inputs, nfs, f"socket {row.package}")
+            others = tuple(nf.key for nf in nfs if nf.key != culprit.key)
             normal = kind == "registers" and _is_normal(findings, nfs, row)
             yield Cause(
                 CauseKey(kind, f"package {row.package}"), kind, title(row, findings[0]), culprit,
-                tuple(nf.key for nf in nfs), findings,
+                others or tuple(nf.key for nf in nfs), findings,
                 takes_effects=takes_effects, basis=basis, likely=likely,
                 floor=Severity.INFO if normal else Severity.WARN,
             )  # fmt: skip
@@ -389,8 +390,8 @@ def _is_normal(findings: Sequence[Finding], nfs: Sequence[NfRow], row: PackageRo
     Between two samples, and after a warm-up, neither is known: the severity so far remains.
     """
     reads, writes = row.readings["mmio.read_per_s"], row.readings["mmio.write_per_s"]
-    few = not isinstance(reads, Missing) and reads < _FEW_READS_PER_S
-    if any(item.rule == "mmio-reads" for item in findings) and not few:
+    many = not isinstance(reads, Missing) and reads >= _FEW_READS_PER_S
+    if any(item.rule == "mmio-reads" for item in findings) and many:
         return False
     if all(item.rule == "mmio-reads" for item in findings):
         return True

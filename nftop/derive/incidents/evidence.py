@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from nftop.derive.findings.engine import limit_for
 from nftop.derive.findings.inputs import FindingInputs
@@ -19,6 +19,7 @@ from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import group_path
 from nftop.model.rule_settings import setting_names
+from nftop.model.struct import replace
 from nftop.model.usual import NEAR
 
 # A change of classes so long before a cause may be its reason.
@@ -42,11 +43,59 @@ def chain_of(
     return tuple(sorted(links, key=lambda item: item.wall_ns)[-_MOST_LINKS:])
 
 
+class Extreme(NamedTuple):
+    """The worst number of a link: how far it was beyond, its finding's text, and the link then."""
+
+    excess: float
+    text: str
+    link: EvidenceLink
+
+
+def extremes_of(
+    old: Mapping[str, Extreme], cause: Cause, incident: Incident
+) -> Mapping[str, Extreme]:
+    """By `EvidenceLink.key`, the worst of each link so far."""
+    texts = {
+        finding_key(item): (item.excess, item.text)
+        for item in (*cause.findings, *cause.effects)
+        if not item.is_ending
+    }
+    for item in incident.victims:
+        if not isinstance(item.cpp_now, Missing) and not isinstance(item.cpp_before, Missing):
+            texts[f"{item.cost} {item.party.key}"] = item.cpp_now / max(item.cpp_before, 1e-9), ""
+    new = {
+        link.key: Extreme(*texts[link.key], link)
+        for link in incident.chain
+        if link.key in texts and (link.key not in old or texts[link.key][0] > old[link.key].excess)
+    }
+    return {**old, **new} if new else old
+
+
+def at_worst(incident: Incident, extremes: Mapping[str, Extreme], keys: Sequence[str]) -> Incident:
+    """An incident that ended, with the worst number of each link and its moment.
+
+    `keys`: of `Incident.evidence`.
+    """
+    chain = tuple(
+        link if (known := extremes.get(link.key)) is None
+        else replace(link, text=known.link.text, value_ns=known.link.value_ns)
+        for link in incident.chain
+    )  # fmt: skip
+    pairs = zip(keys, incident.evidence, strict=False)
+    texts = (extremes[key].text if key in extremes else text for key, text in pairs)
+    return replace(incident, chain=chain, evidence=tuple(texts))
+
+
+def finding_key(item: Finding) -> str:
+    """`EvidenceLink.key` of a finding."""
+    return f"{item.rule} {item.subject.kind} {item.subject.key}"
+
+
 def _of_finding(
     frame: Frame, item: Finding, step: Literal["cause", "effect"], old: Sequence[EvidenceLink]
 ) -> EvidenceLink:
     """A finding; one that ends has the numbers of an earlier tick."""
-    key = f"{item.rule} {item.subject.kind} {item.subject.key}"
+    key = finding_key(item)
     values_ns = (link.value_ns for link in old if item.is_ending and link.key == key)
     text = f"{item.where}: {item.text.removesuffix(item.current)}"
     return EvidenceLink(

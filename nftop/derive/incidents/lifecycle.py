@@ -12,14 +12,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from nftop.derive.findings.engine import FINDINGS
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange
 from nftop.derive.frame import FRAME
 from nftop.derive.incidents.causes import EFFECT_BEFORE_S, CauseInputs, causes_of, losses_of
-from nftop.derive.incidents.evidence import chain_of, ruled_out
+from nftop.derive.incidents.evidence import (
+    Extreme,
+    at_worst,
+    chain_of,
+    extremes_of,
+    finding_key,
+    ruled_out,
+)
 from nftop.derive.incidents.parties import Cause, CauseKey, Parties
 from nftop.derive.incidents.victims import (
     Before,
@@ -30,6 +37,7 @@ from nftop.derive.incidents.victims import (
     count_drops,
     dropped_before,
     follow_traces,
+    is_harmed,
     loss_of,
     price_of,
     victim_of,
@@ -54,6 +62,12 @@ STAYS_S = 3.0
 # And for so long while they get less: caches fill within seconds after their ways are free.
 RECOVERS_S = 120.0
 _NO_HARM = Missing(Reason.UNDEFINED, "information harms nothing")
+_ELSEWHERE = Missing(Reason.UNDEFINED, "another incident explains it")
+# Rules that measure what is taken from a network function, whatever becomes of its packets.
+_COSTS = ("poller-waits", "cross-socket", "core-throttled", "package-throttled")
+# What was before an incident is not what another one left: values before that one count, if it
+# began not longer before.
+_SAME_BEFORE_S, _BEFORE_S = 900.0, 60.0
 _RECOVERS_BY, _RECOVERS_WITHIN_S, _FEW_OF_WORST = 0.9, 4.0, 1e-4
 
 
@@ -66,6 +80,8 @@ class Followed:
         began_ns: CLOCK_MONOTONIC of its first tick: values before it are from before that.
         before: throughput and cost of its victims before it, by `NfRow.key`.
         harmed, title: its victims and its title at its worst tick.
+        excess: how far its cause was beyond its limit at most. extremes: by link of evidence.
+        evidence_keys: `EvidenceLink.key` of `Incident.evidence`.
         takes_effects: as `Cause`.
         over_ns: CLOCK_MONOTONIC of the first tick without its cause; None while that is seen.
         drops: of its victims.
@@ -79,6 +95,9 @@ class Followed:
     before: Mapping[str, Before] = field(default_factory=dict)
     harmed: tuple[Victim, ...] = ()
     title: str = ""
+    excess: float = 0.0
+    extremes: Mapping[str, Extreme] = field(default_factory=dict)
+    evidence_keys: tuple[str, ...] = ()
     takes_effects: bool = True
     over_ns: int | None = None
     drops: DropCount = field(default_factory=DropCount)
@@ -119,12 +138,18 @@ def step_incidents(
     causes = _worst_causes(_with_remaining_effects(state, every, inputs), state, frame)
     followed = dict(state.followed)
     past = list(state.past)
+    losing = {nf.key for nf in frame.nfs if number_or(nf.readings["drop_packets_per_s"], 0.0) > 0}
+    owners = {
+        key: cause.key for cause in causes for key in cause.priced
+        if key in losing or losses_of(cause)
+    }  # fmt: skip
     seen_ids = set[str]()
     for cause in causes:
         known = _known(cause, followed.values(), past, frame.monotonic_ns, seen_ids)
         if known is not None and known in past:
             past.remove(known)
-        now = _follow(known, cause, inputs, state.counted_ns)
+        elsewhere = {key for key, owner in owners.items() if owner != cause.key}
+        now = _follow(known, cause, inputs, state, elsewhere)
         followed[now.incident.id] = now
         seen_ids.add(now.incident.id)
     for id_ in [id_ for id_ in followed if id_ not in seen_ids]:
@@ -133,6 +158,7 @@ def step_incidents(
             ended.incident, until_ns=frame.wall_ns, ended_ns=frame.monotonic_ns,
             victims=ended.harmed, title=ended.title or ended.incident.title,
         )  # fmt: skip
+        incident = at_worst(incident, ended.extremes, ended.evidence_keys)
         past.insert(0, replace(ended, incident=incident))
     forgotten = sorted(past, key=lambda item: item.foreign)[MOST_PAST:]
     gone = {item.incident.id for item in forgotten}
@@ -161,7 +187,7 @@ def _worst_causes(causes: Sequence[Cause], state: IncidentState, frame: Frame) -
     def harm(number: int) -> tuple[bool, int, float, bool]:
         cause = causes[number]
         lost = sum(drops.get(key, 0.0) for key in cause.priced)
-        severity = _severity((*cause.findings, *cause.effects), Price(lost), cause)
+        severity = _severity((*cause.findings, *cause.effects), Price(lost), cause, harm=None)
         others = bool(cause.nfs) and foreign.issuperset(cause.nfs)
         return others, -severity, -lost, cause.key not in open_
 
@@ -326,8 +352,13 @@ def _known(
 
 
 def _follow(
-    known: Followed | None, cause: Cause, inputs: FindingInputs, counted_ns: Mapping[str, int]
+    known: Followed | None,
+    cause: Cause,
+    inputs: FindingInputs,
+    state: IncidentState,
+    elsewhere: Collection[str],
 ) -> Followed:
+    """An incident with this tick. `elsewhere`: NFs whose loss another cause explains."""
     frame = inputs.frame
     old = None if known is None else known.incident
     if old is not None:
@@ -336,13 +367,15 @@ def _follow(
     began_ns = first.began_ns if known is None else known.began_ns
     nfs = {nf.key: nf for nf in frame.nfs}
     victims = [nfs[key] for key in cause.nfs if key in nfs]
-    before = _before(known, victims, nfs, inputs.recent, began_ns)
+    before = _before(known, victims, nfs, inputs.recent, began_ns, past=state.past)
     priced = [nf for nf in victims if nf.key in cause.priced]
-    price = price_of(priced, before)
-    drops = known.drops if known else dropped_before(priced, inputs, began_ns, counted_ns)
+    price = price_of(priced, before, victims)
+    drops = known.drops if known else dropped_before(priced, inputs, began_ns, state.counted_ns)
     drops = count_drops(drops, priced, frame)
-    severity, names, muted = _of_findings(cause, old, price)
-    harmed = _victims(victims, before, severity)
+    harms = [False if nf.key in elsewhere else is_harmed(nf, before[nf.key]) for nf in victims]
+    harm = None if None in harms or not harms else False
+    severity, names, muted = _of_findings(cause, old, price, harm=True if any(harms) else harm)
+    harmed = _victims(victims, before, cause.floor, elsewhere)
     traced = [nfs[item.party.key] for item in harmed]
     worst, worst_ns = worst_of(old, price, frame.wall_ns)
     # A loss that is not muted is never hidden with its cause.
@@ -350,44 +383,74 @@ def _follow(
         id=id_, kind=cause.kind, severity=severity, title=cause.title, culprit=cause.culprit,
         victims=harmed, price=price, since_ns=first.since_ns, began_ns=first.began_ns,
         likely=cause.likely, basis=cause.basis, worst=worst, worst_ns=worst_ns,
-        dropped=drops.total, uncounted=tuple(drops.uncounted.values()), findings=names,
+        dropped=price.drops_per_s if victims and drops == DropCount() else drops.total,
+        uncounted=tuple(drops.uncounted.values()), findings=names,
+        cost=", ".join(dict.fromkeys(item.brief for item in cause.findings if item.rule in _COSTS)),
         group=cause.group, l3=cause.l3, watch=cause.watch, memory=cause.memory,
         traces=follow_traces(old.traces if old else (), traced, inputs, first), muted=muted,
         is_bound=first.is_bound, counted_from_ns=first.counted_from_ns,
     )  # fmt: skip
     incident = _with_evidence(incident, cause, old, inputs, began_ns)
-    # Its worst tick, or the last one with its cause where nothing is lost.
-    is_worst = worst_ns == frame.wall_ns or not (any(cost_of_price(worst)) or _is_ending(cause))
-    shown, title = (
-        (harmed, cause.title) if is_worst or known is None else (known.harmed, known.title)
-    )
+    incident, shown, title, excess = _at_its_worst(known, cause, incident, frame.wall_ns)
     shown_by = frozenset((item.rule, item.subject) for item in (*cause.findings, *cause.effects))
     if cause.is_over and known is not None:
         shown_by = known.shown_by
+    keys = tuple(finding_key(item) for item in (*cause.findings, *cause.effects))
+    extremes = known.extremes if known is not None else {}
     over_ns = None if not cause.is_over or known is None else known.over_ns or frame.monotonic_ns
     return Followed(
-        cause.key, incident, began_ns, before, shown, title,
+        cause.key, incident, began_ns, before, shown, title, excess,
+        extremes=extremes_of(extremes, cause, incident),
+        evidence_keys=known.evidence_keys if known is not None and _is_ending(cause) else keys,
         takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops, shown_by=shown_by,
         foreign=all(rank(nf.owner) for nf in victims) if victims else bool(known and known.foreign),
     )  # fmt: skip
 
 
+def _at_its_worst(
+    known: Followed | None, cause: Cause, incident: Incident, wall_ns: int
+) -> tuple[Incident, tuple[Victim, ...], str, float]:
+    """An incident with its worst moment; victims, title and excess then."""
+    excess = max((item.excess for item in cause.findings if not item.is_ending), default=0.0)
+    if known is None:
+        return incident, incident.victims, cause.title, excess
+    old = known.incident
+    same = (cause.kind, _named(cause.culprit)) == (old.kind, _named(old.culprit))
+    is_worse = excess > known.excess or not (same or _is_ending(cause))
+    if not any(cost_of_price(incident.worst)):
+        incident = replace(incident, worst_ns=wall_ns if is_worse else old.worst_ns)
+    is_now = incident.worst_ns == wall_ns
+    by_loss = number_or(incident.worst.drops_per_s, 0.0) > 0
+    title = cause.title if (is_now if by_loss else is_worse) else known.title
+    victims = incident.victims if is_now else known.harmed
+    return incident, victims, title, max(excess, known.excess)
+
+
+def _named(party: Party | None) -> tuple[str, ...]:
+    return () if party is None else (party.kind, party.name, party.key, str(party.pid))
+
+
 def _victims(
-    nfs: Iterable[NfRow], before: Mapping[str, Before], severity: Severity
+    nfs: Iterable[NfRow], before: Mapping[str, Before], floor: Severity, elsewhere: Collection[str]
 ) -> tuple[Victim, ...]:
-    """Those that lose most first. An INFO incident shows no losses of its victims."""
-    victims = sorted((victim_of(nf, before[nf.key]) for nf in nfs), key=loss_of, reverse=True)
-    if severity is Severity.INFO:
-        victims = [replace(item, change=_NO_HARM, drops_per_s=_NO_HARM) for item in victims]
-    return tuple(victims)
+    """Those that lose most first; what is lost during information is lost to another incident."""
+    victims = []
+    for nf in nfs:
+        item = victim_of(nf, before[nf.key])
+        why = _ELSEWHERE if nf.key in elsewhere else _NO_HARM if floor is Severity.INFO else None
+        if why is not None:
+            dropped = why if number_or(item.drops_per_s, 0.0) > 0 else item.drops_per_s
+            item = replace(item, change=why, drops_per_s=dropped)
+        victims.append(item)
+    return tuple(sorted(victims, key=loss_of, reverse=True))
 
 
 def _of_findings(
-    cause: Cause, old: Incident | None, price: Price
+    cause: Cause, old: Incident | None, price: Price, *, harm: bool | None
 ) -> tuple[Severity, tuple[tuple[str, str], ...], bool]:
     """Severity, which never falls; rules and subjects of the findings; whether all are muted."""
     findings = (*cause.findings, *cause.effects)
-    severity = _severity(findings, price, cause)
+    severity = _severity(findings, price, cause, harm=harm)
     names = tuple(dict.fromkeys((item.rule, item.where) for item in findings))
     muted = all(item.is_muted for item in (*cause.findings, *losses_of(cause)))
     if old is None:
@@ -399,22 +462,41 @@ def _of_findings(
 
 def _before(
     known: Followed | None,
-    victims: Iterable[NfRow],
+    victims: Sequence[NfRow],
     nfs: Mapping[str, NfRow],
     recent: Recent,
     began_ns: int,
+    *,
+    past: Iterable[Followed],
 ) -> dict[str, Before]:
-    """By key of a victim, its values before the incident, which are taken once."""
+    """By key of a victim, its values before the incident, which are taken once.
+
+    Those before another incident that harmed it in the minute before this one are better.
+    """
     earlier = {} if known is None else known.before
     before = {key: values for key, values in earlier.items() if key in nfs}
+    keys = {nf.key for nf in victims}
+    since_ns, first_ns = began_ns - _BEFORE_S * 1e9, began_ns - _SAME_BEFORE_S * 1e9
+    ended_ns = dict.fromkeys(keys, since_ns)
+    for item in past:
+        old = item.incident
+        harmed = old.severity > Severity.INFO and (old.ended_ns or 0) > since_ns
+        if harmed and first_ns < item.began_ns < began_ns:
+            values = [(key, item.before[key]) for key in keys & item.before.keys()]
+            ended_ns |= {key: max(ended_ns[key], old.ended_ns or 0) for key, _ in values}
+            before = {key: one for key, one in values if not isinstance(one.sent, Missing)} | before
     new = [nf for nf in victims if nf.key not in before]
-    return before | {nf.key: before_of(recent, nf, began_ns) for nf in new}
+    return before | {
+        nf.key: before_of(recent, nf, began_ns, (began_ns - ended_ns[nf.key]) / 1e9) for nf in new
+    }
 
 
 def _begin(known: Followed | None, cause: Cause) -> tuple[str, Begin]:
-    """Id and begin."""
+    """Id and begin; one that may continue an incident from before a jump is a bound."""
     first = min(cause.findings, key=lambda item: item.began_ns)
-    begin = Begin(first.since_ns, first.began_ns, first.is_bound, first.read_from_ns)
+    begin = Begin(
+        first.since_ns, first.began_ns, first.is_bound or first.is_again, first.read_from_ns
+    )
     if known is None:
         digest = _digest(f"{cause.key.kind} {cause.key.subject} {first.since_ns}")
         return f"{cause.kind}-{digest:08x}", begin
@@ -469,7 +551,10 @@ def _exactness(party: Party | None) -> int:
     return 0 if party is None else {"process": 3, "nf": 3, "class": 2}.get(party.kind, 1)
 
 
-def _severity(findings: Iterable[Finding], price: Price, cause: Cause) -> Severity:
+def _severity(
+    findings: Iterable[Finding], price: Price, cause: Cause, *, harm: bool | None
+) -> Severity:
+    """Severity of a tick; `harm`: whether a victim is harmed, None if that is unknown."""
     rules = {item.rule for item in findings}
     if rules & {"drops", "lost-upcalls", "throughput-collapse", "gone", "hung"}:
         return Severity.BAD
@@ -477,6 +562,8 @@ def _severity(findings: Iterable[Finding], price: Price, cause: Cause) -> Severi
     harms = cause.takes_effects and cause.floor > Severity.INFO and cause.key.kind != "nf"
     if harms and number_or(price.drops_per_s, 0.0) > 0:
         return Severity.BAD
+    if harm is False and cause.floor is Severity.WARN and rules.isdisjoint(_COSTS):
+        return Severity.INFO
     return cause.floor
 
 

@@ -37,9 +37,12 @@ def nf_party(nf: NfRow) -> Party:
     return Party("nf", nf.name, key=nf.key, cpus=nf.cpus, group=group, pid=nf.pid or None)
 
 
+# Smaller changes without drops are noise: the NF is no victim worth a name.
+NOISE = 0.02
 _NO_BEFORE = Missing(Reason.WARMING, "nothing is known of it from before")
 _NO_ARRIVING = Missing(Reason.SOURCE, "no victim counts the packets that arrive")
 _NO_DROPS = Missing(Reason.SOURCE, "no victim counts drops")
+_NOT_ITS = Missing(Reason.UNDEFINED, "what its victims drop is not from this")
 # A source that is late by less is not late.
 _LEAST_LAG_S = 0.5
 _BETWEEN = "its readings do not cover all of the time"
@@ -55,11 +58,12 @@ class Before(NamedTuple):
     cost: PacketCost
 
 
-def before_of(recent: Recent, nf: NfRow, began_ns: int) -> Before:
-    """Values of an NF before an incident."""
+def before_of(recent: Recent, nf: NfRow, began_ns: int, span_s: float = 60.0) -> Before:
+    """Values of an NF in the `span_s` before an incident."""
     rates = recent.get(nf.key, RecentRates())
     return Before(
-        rates.before(began_ns, lambda point: point.throughput), rates.cost_before(began_ns)
+        rates.before(began_ns, lambda point: point.throughput, span_s),
+        rates.cost_before(began_ns, span_s),
     )
 
 
@@ -92,6 +96,23 @@ def _change(before: Reading, now: Reading) -> Reading:
     return now / before - 1 if before > 0 else _NO_BEFORE
 
 
+def is_harmed(nf: NfRow, before: Before) -> bool | None:
+    """Whether an NF drops, sends less of what arrives, or costs more; None if that is unknown."""
+    drops, now, arriving = nf.readings["drop_packets_per_s"], throughput_of(nf)[1], arriving_of(nf)
+    if number_or(drops, 0.0) > 0:
+        return True
+    cost = cost_of(nf, before.cost)
+    bound = before.cost.is_bound or cost.is_bound
+    sent, dearer = before.sent, _change(before.cost.value, cost.value)
+    if not bound and number_or(dearer, 0.0) > NOISE:
+        return True
+    if isinstance(sent, Missing) or isinstance(now, Missing) or isinstance(dearer, Missing):
+        return None
+    if isinstance(arriving, Missing):
+        return None if now < (1 - NOISE) * sent else False
+    return min(sent, arriving) - now > NOISE * sent
+
+
 def loss_of(victim: Victim) -> float:
     """Packets per second that it drops; else a cost that rose."""
     return number_or(victim.drops_per_s, 0.0) or (
@@ -99,8 +120,18 @@ def loss_of(victim: Victim) -> float:
     )
 
 
-def price_of(victims: Sequence[NfRow], before: Mapping[str, Before]) -> Price:
-    """Drops and lost packets of all victims that count them."""
+def price_of(
+    victims: Sequence[NfRow], before: Mapping[str, Before], others: Sequence[NfRow] = ()
+) -> Price:
+    """Drops and lost packets of all victims that count them.
+
+    `others`: with those whose drops are another incident's, or no harm.
+    """
+    if not victims and others:
+        counted = [nf.readings["drop_packets_per_s"] for nf in others]
+        known = [item for item in counted if not isinstance(item, Missing)]
+        none = not any(known) and len(known) == len(counted)
+        return Price(0.0, 0.0) if none else Price(_NOT_ITS if any(known) else _NO_DROPS, _NOT_ITS)
     drops = [nf.readings["drop_packets_per_s"] for nf in victims]
     known = [item for item in drops if not isinstance(item, Missing)]
     lost: list[float] = []

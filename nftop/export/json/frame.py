@@ -89,6 +89,7 @@ def incident_object(incident: Incident) -> dict[str, Any]:
             "since_is_bound": incident.is_bound,
             "until": None if incident.until_ns is None else rfc3339(incident.until_ns),
             "price": _price(incident.price),
+            "cost": incident.cost,
             "worst": {**_price(incident.worst), "at": rfc3339(incident.worst_ns)},
             "findings": [{"rule": rule, "where": where} for rule, where in incident.findings],
             "evidence": [

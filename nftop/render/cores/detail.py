@@ -90,7 +90,7 @@ def detail_line(
         Span(f" cpu {cpus.topology.cpus[row].cpu} ", Tone.STRONG), f"{cpus.thread[row] or ''} "
     )
     columns = {name: cpus.columns[name][row] for name in _LINE_METRICS}
-    cost, rate, clock = (columns[name] for name in ("cpp", "packets_per_s", "frequency_hz"))
+    cost = columns["cpp"]
     pieces: list[Line] = []
     bound = False
     if not isinstance(cost, Missing):
@@ -98,10 +98,7 @@ def detail_line(
             cpu_metric("cpp"), saturated=cpus.saturated[row], clock=cpus.cpp_clock[row]
         )
         text = fmt.cell(cost, Unit.CYCLES, 7, bound=bound)
-        terms = ""
-        if not isinstance(rate, Missing) and not isinstance(clock, Missing):
-            ghz, mpps = fmt.number(clock, Unit.HZ, 5), fmt.number(rate, Unit.PACKETS_PER_S, 6)
-            terms = f" = {ghz} GHz / {mpps} Mpps" + (", empty polls included" if bound else "")
+        terms = _cost_terms(cpus, row, cost) + (", empty polls included" if bound else "")
         pieces.append(line(Span("CPP ", Tone.MUTED), text, Span(terms, Tone.MUTED)))
     work = cpus.columns["busy_cpp"][row]
     if not isinstance(work, Missing) and not isinstance(cost, Missing) and bound:
@@ -130,6 +127,22 @@ def detail_line(
     return crop(shown, width)
 
 
+def _cost_terms(cpus: CpuTable, row: int, cost: float) -> str:
+    """` = 2.20 GHz x 70% RUN / 6.80 Mpps`; "" where these are not what the cost was computed of."""
+    names = ("frequency_hz", "packets_per_s", "run_ratio")
+    clock, rate, run = (cpus.columns[name][row] for name in names)
+    if isinstance(clock, Missing) or isinstance(rate, Missing) or rate <= 0:
+        return ""
+    shared = (cpus.cpp_clock[row] or "").endswith("_by_run")
+    own = 1.0 if not shared or isinstance(run, Missing) else run
+    if abs(clock * own / rate / cost - 1) > _SAME_COST:
+        return ""
+    ghz, mpps = fmt.number(clock, Unit.HZ, 5), fmt.number(rate, Unit.PACKETS_PER_S, 6)
+    factor = f" x {fmt.number(own, Unit.RATIO, 5)} RUN" if shared else ""
+    return f" = {ghz} GHz{factor} / {mpps} Mpps"
+
+
+_SAME_COST = 0.01  # digits as shown
 _LINE_METRICS = (
     "cpp", "packets_per_s", "frequency_hz", "ipc", "llc_misses_per_packet", "tma.memory_bound",
     "wait_ratio",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from nftop.derive.findings.registry import all_rules
 from nftop.derive.findings.rule import si
+from nftop.derive.incidents.victims import NOISE
 from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.incident import Incident, Party, Severity, Victim
@@ -33,8 +34,6 @@ _CLAUSE = re.compile(r", (?![^(]*\))| \(| through ")  # where a title ends that 
 _MOST_FACTS, _IDENTITY = 5, 2
 # Cells of a screen below which the age is short, and of effects that say anything.
 _NARROW, _LEAST_EFFECTS = 60, 6
-# Smaller changes without drops are noise: the NF is no victim worth a name.
-_NOISE = 0.02
 
 
 def incident_lines(frame: Frame, width: int, rows: int) -> list[Line]:
@@ -59,6 +58,10 @@ def incident_lines(frame: Frame, width: int, rows: int) -> list[Line]:
     for number, item in enumerate(shown[:room], 1):
         hidden = len(shown) - number if number == room else 0
         lines.append(incident_line(frame, item, width, more=hidden, first=number == 1))
+    muted = sum(item.muted and item.severity > Severity.INFO for item in frame.incidents)
+    if muted and harm and lines:  # what is shown may not be the worst
+        last = _with_tail(lines[-1], f" {muted} muted", width)
+        lines[-1] = replace(last, click=lines[-1].click)
     if not room and shown and lines:
         lines[-1] = _with_tail(lines[-1], f" +{len(shown)}", width)
     return [*lines, *[BLANK] * (rows - len(lines))][:rows]
@@ -193,6 +196,13 @@ def change_text(change: Reading) -> str:
     return "" if isinstance(change, Missing) else fmt.number(change, Unit.CHANGE, 8)
 
 
+def harm_text(victim: Victim) -> str:
+    """`change_text` of a change for the worse; "" of another."""
+    costs = victim.metric.endswith("cpp")
+    worse = not isinstance(victim.change, Missing) and (victim.change > 0) is costs
+    return change_text(victim.change) if worse or victim.change == 0 else ""
+
+
 def cost_label(victim: Victim) -> str:
     """Column header of its cost: `bCPP` where it counts work alone, else `CPP`."""
     return cpu_metric(victim.cost).label
@@ -290,7 +300,7 @@ def _is_harmed(victim: Victim) -> bool:
     if isinstance(victim.change, Missing):
         return False
     costs = victim.metric.endswith("cpp")
-    return (victim.change if costs else -victim.change) > _NOISE
+    return (victim.change if costs else -victim.change) > NOISE
 
 
 def _is_recent(frame: Frame, incident: Incident) -> bool:

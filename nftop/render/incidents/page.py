@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.derive.findings.engine import LEAST_TICKS
+from nftop.derive.findings.registry import all_rules
 from nftop.derive.findings.rule import si
 from nftop.model.clock import NS_PER_S, clock_of
 from nftop.model.frame import Frame
@@ -23,7 +25,7 @@ from nftop.model.incident import (
 )
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.metric import Unit
-from nftop.model.missing import Missing, Reading
+from nftop.model.missing import Missing, Reading, number_or
 from nftop.model.rdt.rdt import class_name
 from nftop.model.remedy import Remedy
 from nftop.model.struct import dataclass, field
@@ -43,6 +45,7 @@ from nftop.render.incidents.line import (
     cost_label,
     culprit_name,
     culprit_text,
+    harm_text,
     price_text,
     title_text,
 )
@@ -153,9 +156,18 @@ def incident_page_lines(view: IncidentView, width: int, height: int | None = Non
     return lines
 
 
-def no_incident_lines(width: int) -> list[Line]:
-    """The page without any incident."""
-    return [BLANK, *paragraph("No incident so far.", width, lead=line("  "))]
+def no_incident_lines(frame: Frame | None, width: int) -> list[Line]:
+    """The page without any incident: what is dropped meanwhile, and when its cause may be known."""
+    nfs = () if frame is None else frame.nfs
+    drops = [(nf.name, number_or(nf.readings["drop_packets_per_s"], 0.0)) for nf in nfs]
+    texts = [f"{printable(name)} drops {si(rate)}/s." for name, rate in drops if rate > 0]
+    if not texts:
+        return [BLANK, *paragraph("No incident so far.", width, lead=line("  "))]
+    longest_s = max(rule.at_least_s for rule in all_rules() if not rule.is_note)
+    head = f"No incident yet: {si(sum(rate for _, rate in drops))} drop/s, cause not known."
+    when = f"A rule holds after up to {longest_s:g} s and {LEAST_TICKS} ticks beyond its limit."
+    return [BLANK, *(row for text in (head, *texts, when)
+                     for row in paragraph(text, width, lead=line("  ")))]  # fmt: skip
 
 
 def absent_incident_lines(frame: Frame, incident: Incident, width: int) -> list[Line]:
@@ -325,7 +337,7 @@ def _victim(victim: Victim, *, own_label: bool) -> tuple[Span | str, ...]:
     # A victim by its cost has sent as much as before.
     same = "?" if isinstance(victim.change, Missing) else "unchanged"
     rates = _pair(victim.before, victim.now, Unit.PACKETS_PER_S)
-    sent = (rates, change_text(victim.change)) if is_rate else (same, "")
+    sent = (rates, harm_text(victim)) if is_rate else (same, "")
     costs = _pair(victim.cpp_before, victim.cpp_now, Unit.CYCLES, victim.bounds)
     costs = f"{cost_label(victim):<4} {costs:>13}" if own_label else f"{costs:>13}"
     cost = _ratio(victim.cpp_before, victim.cpp_now)
@@ -350,7 +362,7 @@ def _pair(
 
 
 def _ratio(before: Reading, now: Reading) -> str:
-    if isinstance(before, Missing) or isinstance(now, Missing) or before <= 0:
+    if isinstance(before, Missing) or isinstance(now, Missing) or not 0 < before <= now:
         return ""
     return change_text(now / before - 1)
 
@@ -362,6 +374,8 @@ def _price(view: IncidentView, width: int) -> Iterator[Line]:
     worst, at = incident.worst.drops_per_s, f"at {clock_of(incident.worst_ns)}"
     tone = Tone.BAD if incident.severity is Severity.BAD and not ended else Tone.PLAIN
     spans = [Span(f"{price} {at}" if price and ended else price or _no_price(incident), tone)]
+    if incident.cost:
+        spans.append(Span(printable(incident.cost), tone))
     if not ended and not isinstance(worst, Missing) and worst > 0:
         spans.append(Span(f"worst {si(worst)} {at}", Tone.MUTED))
     if not isinstance(incident.dropped, Missing) and incident.dropped > 0:

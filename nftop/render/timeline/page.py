@@ -27,9 +27,9 @@ from nftop.render.frame.changes import author, texts
 from nftop.render.incidents.line import (
     GLYPHS,
     TONES,
-    change_text,
     culprit_name,
     culprit_text,
+    harm_text,
     title_text,
 )
 from nftop.render.timeline.axis import (
@@ -165,8 +165,9 @@ def event_text(
 
 def _incident_text(incident: Incident, room: int) -> str:
     """Culprit, what it does, victims; first without facts of the culprit, then with one victim."""
-    others = [item for item in incident.victims if item.party != incident.culprit]
-    victims = [f"{item.party.name} {change_text(item.change)}".rstrip() for item in others]
+    culprit = "" if incident.culprit is None else incident.culprit.key
+    others = [item for item in incident.victims if not culprit or item.party.key != culprit]
+    victims = [f"{item.party.name} {harm_text(item)}".rstrip() for item in others]
     rest = f" +{len(victims) - 1} NF{'s' * (len(victims) > 2)}" if len(victims) > 1 else ""
     title = title_text(incident) if incident.culprit is not None else incident.title
     text = ""

@@ -107,6 +107,8 @@ Record: TypeAlias = Header | Tick | Marker | DroppedTicks
 Note: TypeAlias = Marker | DroppedTicks
 BASELINE = "baseline"
 EXPERIMENT = "experiment"
+# End of the text of a `change` that nftop made: in the same time as an `action` of classes.
+OWN_SUFFIX = " (beside a change by this nftop)"
 MARKERS = ("marker", "action", "change", "finding", BASELINE, EXPERIMENT)
 
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from nftop.model.change import Cell, Noticed
+from nftop.model.change import Cell, Noticed, OwnChange
 from nftop.model.clock import NS_PER_S
 from nftop.model.frame import Frame
 from nftop.model.incident import Incident
 from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.struct import replace
 from nftop.model.timeline import EventKind, EventState, Strip, TimelineEvent, TimeSeries
-from nftop.store.format.records import EXPERIMENT
+from nftop.store.format.records import EXPERIMENT, OWN_SUFFIX
 from nftop.store.history.experiments import RecordedExperiment, with_step
 
 HOURS_KEPT = 4
@@ -93,6 +93,7 @@ class EventHistory:
         self._totals = TotalRing(step_ns, round(hours * 3600))
         self._events: dict[str, TimelineEvent] = {}
         self._changes_seen: dict[int, TimelineEvent] = {}  # each alone, by wall time of its tick
+        self._own_ns: set[int] = set()  # wall time of changes that the recording's nftop made
         self._noticed: tuple[Noticed, ...] = ()
         self._open: frozenset[str] = frozenset()
         self._steps: list[tuple[int, Mapping[str, Any]]] = []  # of experiments, by wall time
@@ -139,6 +140,8 @@ class EventHistory:
                 if len(self._steps) > _MOST_STEPS:
                     plans = ["plan" in of for _, of in self._steps[:2]]
                     del self._steps[1 if plans == [True, False] else 0]
+            if kind == "change" and text.endswith(OWN_SUFFIX):
+                self._own_ns.add(wall_ns)
             if (noted := _NOTED.get(kind)) is not None:
                 key = f"{kind}@{wall_ns}" + (f":{text}" if noted == "finding" else "")
                 event = TimelineEvent(noted, key, wall_ns, wall_ns, EventState.MOMENT, text=text)
@@ -147,6 +150,13 @@ class EventHistory:
                 elif wall_ns not in self._changes_seen:
                     self._add_change(event)
             self._forget()
+
+    def own_changes(self) -> tuple[OwnChange, ...]:
+        """Changes of a recording that were made by the nftop which recorded it."""
+        with self._lock:
+            events = [self._changes_seen.get(at_ns, _NONE) for at_ns in sorted(self._own_ns)]
+        known = (item for item in events if item.changes)
+        return tuple(OwnChange(item.changes, item.since_ns, item.at_ns) for item in known)
 
     def experiment(self, wall_ns: int) -> RecordedExperiment | None:
         """The last experiment that had begun at this time, as far as it was then; None: none."""

@@ -18,7 +18,15 @@ from nftop.model.rdt.rdt import ROOT, IoWays, ResctrlGroup, ResctrlTable
 from nftop.model.sample import Sample
 from nftop.model.struct import dataclass, replace
 from nftop.store.format.encoder import Chunk, Encoder
-from nftop.store.format.records import BASELINE, EXPERIMENT, DroppedTicks, Header, Marker, Note
+from nftop.store.format.records import (
+    BASELINE,
+    EXPERIMENT,
+    OWN_SUFFIX,
+    DroppedTicks,
+    Header,
+    Marker,
+    Note,
+)
 from nftop.store.history.flight import FlightRecorder
 from nftop.store.reading.seekpoint import unpacked
 from nftop.store.recording.sink import Sink
@@ -360,7 +368,7 @@ class Recorder:
         acted, self._acted = self._acted, False
         if before is None or before is reading.value:
             return ()
-        own = " (beside a change by this nftop)" if acted else ""
+        own = OWN_SUFFIX if acted else ""
         return tuple(f"{change}{own}" for change in changes(before, reading.value))
 
     def _note(self, kind: str, text: str, wall_ns: int | None) -> None:

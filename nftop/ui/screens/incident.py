@@ -110,8 +110,11 @@ class RuleControl:
     def toggle_muted(self, incident: Incident) -> str:
         """Mute all rules that are its evidence, for its victims; or none of them. What it did."""
         names = [self.names(item.party.name) for item in incident.victims] or [()]
-        rules = list(dict.fromkeys(rule for rule, _ in incident.findings))
-        return self.toggle_rules(rules, names) if rules else "no rule is its evidence"
+        # What is measured of a socket or the host is muted for all, or not at all.
+        common = {rule for rule, where in incident.findings if _is_of_all(where)}
+        rules = dict.fromkeys(rule for rule, _ in incident.findings)
+        pairs = [(rule, nf) for rule in rules for nf in ([()] if rule in common else names)]
+        return self._toggle(pairs) if pairs else "no rule is its evidence"
 
     def names(self, nf: str) -> tuple[str, ...]:
         """Names under which settings of an NF are, the most exact first."""
@@ -130,14 +133,21 @@ class RuleControl:
 
     def toggle_rules(self, rules: Sequence[str], nfs: Sequence[tuple[str, ...]]) -> str:
         """Mute rules for NFs, () for all, or none of them. What it did."""
+        return self._toggle([(rule, names) for rule in rules for names in nfs])
+
+    def _toggle(self, pairs: Sequence[tuple[str, tuple[str, ...]]]) -> str:
         settings = self.settings
-        muted = not all(settings.first_of(rule, names).muted for rule in rules for names in nfs)
-        for rule in rules:
-            for names in nfs:
-                settings = settings.with_muted(rule, self.row_name(rule, names), muted=muted)
+        muted = not all(settings.first_of(rule, names).muted for rule, names in pairs)
+        for rule, names in pairs:
+            settings = settings.with_muted(rule, self.row_name(rule, names), muted=muted)
         problem = self.set(settings)
+        nfs = {rule: [names for one, names in pairs if one == rule] for rule, _ in pairs}
+        rules: dict[str, list[str]] = {}
+        for rule, of_rule in nfs.items():
+            rules.setdefault(_named(of_rule), []).append(rule)
         done = "muted" if muted else "no longer muted"
-        return f"{', '.join(rules)} {done} for {_named(nfs)}" + (f" ({problem})" if problem else "")
+        texts = (f"{', '.join(named)} {done} for {whom}" for whom, named in rules.items())
+        return "; ".join(texts) + (f" ({problem})" if problem else "")
 
     def set_limit(self, rule: Rule, limit: float | None, nfs: Sequence[tuple[str, ...]]) -> str:
         """Another limit of a rule for NFs, () for all; None: no other. What it did."""
@@ -155,6 +165,10 @@ class RuleControl:
         problem = self.set(self.settings.with_acknowledged(incident.id, acknowledged=not known))
         done = "not acknowledged any more" if known else "acknowledged"
         return f"{done}{f' ({problem})' if problem else ''}"
+
+
+def _is_of_all(where: str) -> bool:
+    return where.partition(" ")[0] in ("package", "host")
 
 
 def _named(nfs: Sequence[tuple[str, ...]]) -> str:
@@ -261,7 +275,7 @@ class IncidentScreen(BannerScreen[int | None]):
         if frame is None or incident is None:
             self._remedy_modes = frozenset()
             if frame is None or self._last is None:
-                return no_incident_lines(width)
+                return no_incident_lines(frame, width)
             return absent_incident_lines(frame, self._last, width)
         plan = self._remedy(frame, incident)
         modes: dict[Mode, object] = {

@@ -188,7 +188,7 @@ class MainScreen(BannerScreen[None]):
         self, own_changes: tuple[OwnChange, ...], until_ns: int | None = None
     ) -> None:
         """Set the class changes written here, and the deadline of a pending one."""
-        self._session.own_changes, self._session.until_ns = own_changes, until_ns
+        self._session.written, self._session.until_ns = own_changes, until_ns
 
     # Messages
 

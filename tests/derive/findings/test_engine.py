@@ -98,6 +98,7 @@ def test_it_has_to_last_and_reports_since_when() -> None:
         102 * S,
         began_ns=109 * S,
         clear=3.0,
+        excess=1.6,
         brief="8 at 10",
     )
     (result,) = bench.tick(7)
@@ -350,11 +351,14 @@ def test_registered_rule_is_evaluated_and_explained() -> None:
 def test_after_a_jump_a_finding_without_a_recorded_begin_had_not_ended() -> None:
     """Its value was between the limits when the fold began, and is beyond the limit later."""
     for begins, is_whole, since_s, from_s in (
-        ({("made-up", "cpu 1"): (50 * S, 57 * S)}, True, 50, 100),
-        ({("made-up", "cpu 1"): (50 * S, 57 * S)}, False, 50, 100),
+        ({("made-up", "cpu 1"): ((50 * S, 57 * S),)}, True, 50, 100),
+        ({("made-up", "cpu 1"): ((50 * S, 57 * S),)}, False, 50, 100),
         ({}, False, 121, 121),  # it may have begun earlier
         ({}, True, 121, 0),
-        ({("made-up", "cpu 1"): (121 * S, 128 * S)}, True, 121, 0),
+        ({("made-up", "cpu 1"): ((121 * S, 128 * S),)}, True, 121, 0),
+        # A later one is another finding; after an earlier one its incident may have gone on.
+        ({("made-up", "cpu 1"): ((150 * S, 157 * S), (50 * S, 57 * S))}, True, 50, 100),
+        ({("made-up", "cpu 1"): ((50 * S, 57 * S), (20 * S, 27 * S))}, True, 50, 100),
     ):
         earlier = EarlierFindings(100 * S, 110 * S, 130 * S, begins, is_whole=is_whole)
         bench = Bench(state=FindingState(earlier=earlier))
@@ -363,3 +367,6 @@ def test_after_a_jump_a_finding_without_a_recorded_begin_had_not_ended() -> None
         assert (finding.since_ns, finding.read_from_ns) == (since_s * S, from_s * S)
         assert finding.began_ns == finding.since_ns + 7 * S
         assert finding.is_bound == (not begins and not is_whole)
+        assert finding.is_again == any(
+            first == (20 * S, 27 * S) for _, *rest in begins.values() for first in rest
+        )

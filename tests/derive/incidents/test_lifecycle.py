@@ -333,7 +333,40 @@ def test_information_stays_apart_from_harm() -> None:
     fold = Fold()
     named = replace(LOW_IPC, subject=about("cpu 1"))
     output = fold.tick(since(named, 0), since(DROPS, 20), drops=5.0)
-    assert [item.severity for item in output.active] == [Severity.BAD, Severity.WARN]
+    assert [item.severity for item in output.active] == [Severity.BAD, Severity.INFO]
+
+
+def test_a_loss_that_another_cause_explains_is_no_effect_of_this_one() -> None:
+    fold = Fold()
+    for _ in range(20):
+        fold.tick(since(LOW_IPC, 0))
+    usual, less = fold.last.nfs[0].readings["tx_packets_per_s"], 1e6
+    assert isinstance(usual, float) and usual > 2 * less
+    output = fold.tick(since(LOW_IPC, 0), since(DROPS, 20), drops=5.0, tx_packets_per_s=less)
+    of_rule = {item.findings[0][0]: item for item in output.active}
+    assert isinstance(of_rule["drops"].victims[0].change, float)
+    victim = of_rule["low-ipc"].victims[0]
+    assert isinstance(victim.change, Missing) and isinstance(victim.drops_per_s, Missing)
+
+
+def test_values_before_are_not_those_that_the_incident_before_left() -> None:
+    fold = Fold()
+    for _ in range(60):
+        fold.tick(tx_packets_per_s=10e6)
+    [first] = fold.tick(since(DROPS, 60), drops=5.0, tx_packets_per_s=5e6).active
+    for _ in range(20):
+        fold.tick(since(DROPS, 60), drops=5.0, tx_packets_per_s=5e6)
+    for _ in range(20):
+        fold.tick(tx_packets_per_s=8e6)
+    [second] = fold.tick(since(DROPS, 100), drops=5.0, tx_packets_per_s=5e6).active
+    assert first.id != second.id
+    assert [item.victims[0].before for item in (first, second)] == [10e6, 10e6]
+
+
+def test_what_may_continue_an_incident_from_before_a_jump_is_a_bound() -> None:
+    for again in (True, False):
+        [one] = Fold().tick(since(replace(DROPS, is_again=again), -3), drops=5.0).active
+        assert one.is_bound == again
 
 
 def rate(run: float, **changes: Any) -> ThreadRate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import pytest
 
 from nftop.derive.fold import lasting
 from nftop.model.change import Cell
-from nftop.model.incident import Incident, Severity
+from nftop.model.incident import Incident, Price, Severity
 from nftop.model.missing import Missing
 from nftop.sim import scenario
 from tests.sim.hosts import Frozen, S, span_s
@@ -34,22 +35,22 @@ VPP, OVS, SOUTH = "vpp", "ovs-vswitchd", "south/l3fwd"
 NORTH, LOOP = "north/l3fwd", "loop/testpmd"
 EXPECTED = {
     "apart": Expected("host", INFO, ("host", "perf and pcm"), None, ()),
-    "burst": Expected("neighbour", WARN, ("process", "qemu-system-x86"), 8000, (VPP,)),
+    "burst": Expected("neighbour", INFO, ("process", "qemu-system-x86"), 8000, (VPP,)),
     "channels": Expected(
-        "channels", WARN, ("device", "memory channels of socket 0"), None, (VPP, OVS)
+        "channels", INFO, ("device", "memory channels of socket 0"), None, (VPP, OVS)
     ),
     "collapse": Expected("cpu", BAD, ("process", "rt-logger"), 4900, (LOOP,)),
-    "ddio": Expected("ddio", WARN, ("device", "devices of socket 0"), None, (VPP, OVS)),
+    "ddio": Expected("ddio", INFO, ("device", "devices of socket 0"), None, (VPP, OVS)),
     "descriptors": Expected(
-        "descriptors", WARN, ("device", "devices of socket 0"), None, (VPP, OVS)
+        "descriptors", INFO, ("device", "devices of socket 0"), None, (VPP, OVS)
     ),
-    "doorbells": Expected("registers", WARN, ("nf", SOUTH), 7000, (SOUTH, LOOP)),
-    "frontend": Expected("nf", WARN, ("nf", VPP), 5000, (VPP,)),
+    "doorbells": Expected("registers", INFO, ("nf", SOUTH), 7000, (LOOP,)),
+    "frontend": Expected("nf", INFO, ("nf", VPP), 5000, (VPP,)),
     "idle": Expected("stopped", INFO, ("host", "arriving traffic"), None, (VPP,)),
-    "lowcore": Expected("clock", WARN, ("cpu", "cpu 2,46"), None, (VPP,)),
+    "lowcore": Expected("clock", INFO, ("cpu", "cpu 2,46"), None, (VPP,)),
     "remote": Expected("remote", WARN, ("nf", VPP), 5000, (VPP,)),
     "shared": Expected("cpu", WARN, ("process", "burnin"), 7900, (SOUTH,)),
-    "sibling": Expected("sibling", WARN, ("process", "qemu-system-x86"), 9000, (LOOP,)),
+    "sibling": Expected("sibling", INFO, ("process", "qemu-system-x86"), 9000, (LOOP,)),
     "slow": Expected("nf", BAD, ("nf", VPP), 5000, (VPP,)),
     "speculation": Expected("nf", INFO, ("nf", OVS), 6000, (OVS,)),
     "upcalls": Expected("flows", BAD, ("host", "new flows"), None, (OVS,)),
@@ -100,6 +101,38 @@ def test_culprit_and_victims_are_known_in_time_and_kept(name: str) -> None:
     assert 0 <= (past.since_ns - host.now_ns) / S + AFTER_S + 15 + ends_s - begins_s <= WITHIN_S
     assert past.until_ns <= host.now_ns - (AFTER_S + 15 - 11) * S
     assert not [item for item in frame.incidents if item.severity > INFO]
+
+
+@pytest.mark.parametrize(
+    ("name", "title"), [("burst", "48.0 GB/s"), ("shared", "took 30%"), ("descriptors", "6[67]%")]
+)
+def test_what_ended_keeps_its_worst_numbers_whenever_it_is_read(name: str, title: str) -> None:
+    host = Frozen(name, traffic=True)
+    begins_s, ends_s = span_s(name)
+    host.tick(0)
+    host.tick((begins_s - 6) * S + 3 * S // 10)  # its last tick has it for a part of its time only
+    open_ = [item for _ in range(ends_s - begins_s + 5) for item in host.tick(S).incidents]
+    frame = [host.tick(S) for _ in range(20)][-1]
+    [past] = [item for item in frame.past_incidents if item.id == open_[-1].id]
+    assert re.match(title, past.title) and past.title in {item.title for item in open_}
+    first, last = past.since_ns, past.until_ns
+    assert last is not None and first <= past.worst_ns < last - 2 * S
+    number = title.split()[-1]
+    numbers = [text for text in (*past.evidence, *(link.text for link in past.chain))
+               if re.search(r"GB/s|waited|writes", text)]  # fmt: skip
+    assert numbers and all(re.search(number.removesuffix("%"), text) for text in numbers)
+    assert all(link.value_ns < last - 2 * S for link in past.chain if link.step == "cause")
+
+
+def test_what_is_lost_to_nobody_is_zero_and_not_unknown() -> None:
+    for name in ("idle", "speculation"):
+        host = Frozen(name, traffic=None)
+        begins_s, ends_s = span_s(name)
+        host.tick(0)
+        host.tick((begins_s - 5) * S)
+        frame = [host.tick(S) for _ in range(ends_s - begins_s)][-1]
+        [one] = [item for item in frame.incidents if item.victims]
+        assert (one.severity, one.price, one.victims[0].drops_per_s) == (INFO, Price(0.0, 0.0), 0.0)
 
 
 def test_a_healthy_host_has_none() -> None:

@@ -8,7 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.findings.rule import si
-from nftop.model.incident import Party, Price, Severity
+from nftop.model.incident import Party, Price, Severity, Victim
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.base import format as fmt
@@ -17,6 +17,7 @@ from nftop.render.base.text import ascii_only, cells
 from nftop.render.incidents.line import (
     GLYPHS,
     change_text,
+    harm_text,
     has_no_values,
     incident_age,
     incident_lines,
@@ -104,6 +105,7 @@ def test_the_last_line_counts_the_rest_and_muted_ones_are_not_shown() -> None:
     assert [item.click and item.click.argument for item in lines] == [
         f"neighbour-{number:08x}" for number in (2, 3, 4)
     ]
+    assert lines[-1].text.endswith(" 1 muted") and lines[-1].width <= 120
 
 
 def test_muted_incidents_are_counted_and_acknowledged_ones_come_behind() -> None:
@@ -257,3 +259,11 @@ def test_more_packets_are_no_harm() -> None:
     more = replace(victim(), change=0.01, drops_per_s=3_900.0)
     [head] = incident_lines(frame_with(incident(victims=(more,))), 120, 1)
     assert "+1%" not in head.text and more.party.name in head.text
+
+
+def test_more_packets_and_cheaper_ones_are_no_harm() -> None:
+    party = Party("nf", "vpp", key="1")
+    changes = {("tx_packets_per_s", 139.0): "", ("cpp", -0.9): "",
+               ("tx_packets_per_s", -0.09): "-9%", ("cpp", 0.1): "+10%"}  # fmt: skip
+    for (metric, change), text in changes.items():
+        assert harm_text(Victim(party, metric, 1.0, 1.0, change)) == text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +26,7 @@ from nftop.render.incidents.page import (
     trend_points,
 )
 from tests.command import lines_with
-from tests.frames import SECOND_NS, WALL_NS
+from tests.frames import SECOND_NS, WALL_NS, frame, nic_drops
 from tests.rdt import frame_of, group, in_cache, table
 from tests.render.incidents.scenes import frame_with, hostile, incident, victim
 
@@ -52,7 +53,17 @@ def test_no_line_is_wider_than_the_screen(width: int) -> None:
         for item in incident_page_lines(view(one, width), width):
             assert item.width <= width
             assert cells(ascii_only(item.text)) == item.width
-    assert all(item.width <= width for item in no_incident_lines(width))
+    assert all(item.width <= width for item in no_incident_lines(frame(8), width))
+
+
+def test_what_is_dropped_before_its_cause_is_known_is_on_the_page() -> None:
+    base = frame(8)
+    fwd = replace(base.nfs[0], readings={**base.nfs[0].readings, **nic_drops(17.7e6)})
+    text = "\n".join(item.text for item in no_incident_lines(replace(base, nfs=(fwd,)), 120))
+    assert "17.7M drop/s" in text and f"{fwd.name} drops 17.7M/s" in text
+    assert re.search(r"up to \d+ s and 3 ticks", text) and "so far" not in text
+    quiet = replace(fwd, readings={**fwd.readings, **nic_drops(0.0)})
+    assert "so far" in no_incident_lines(replace(base, nfs=(quiet,)), 120)[1].text
 
 
 def test_the_page_has_the_story_in_its_order() -> None:

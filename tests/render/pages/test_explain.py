@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ from nftop.render.pages.explain import (
 from nftop.render.traffic.page import sections
 from nftop.uarch.table import load
 from tests.frames import frame
+from tests.sim.hosts import Frozen, S, span_s
 
 
 def labels(item: object, depth: int = 0) -> Iterator[str]:
@@ -96,6 +98,27 @@ def test_every_label_of_the_detail_line_is_explained() -> None:
     ]
     assert "usual" in drawn and len(drawn) >= 4
     assert [label for label in drawn if not is_explained(label)] == []
+
+
+@pytest.mark.parametrize(("scenario", "task"), [("shared", "south"), ("default", "north")])
+def test_the_equation_of_a_cost_is_true_of_a_shared_cpu(scenario: str, task: str) -> None:
+    host = Frozen(scenario)
+    begins_s = span_s(scenario)[0] if scenario == "shared" else 5
+    host.tick(0)
+    host.tick((begins_s + 2) * S)
+    cpus = host.tick(S).cpus
+    seen = 0
+    for cpu in host.cpus_of(task):
+        text = detail_line(cpus, cpus.topology.row_of[Cpu(cpu)], 180.0, 200).text
+        terms = re.search(
+            r"CPP +<?~?([\d.]+) = ([\d.]+) GHz(?: x ([\d.]+)% RUN)? / ([\d.]+) ", text
+        )
+        if terms is None:
+            continue
+        cost, ghz, run, mpps = (float(item or 100) for item in terms.groups())
+        assert cost == pytest.approx(1e3 * ghz * run / 100 / mpps, rel=0.015)
+        seen += terms[3] is not None
+    assert seen == 1
 
 
 def test_what_changed_since_before_an_incident_has_both_values() -> None:

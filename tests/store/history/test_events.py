@@ -8,12 +8,14 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from nftop.derive.cache.changes import is_own_change
 from nftop.model.change import Cell, Change, Noticed
 from nftop.model.frame import Frame
 from nftop.model.incident import Incident, Price, Severity
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import ROOT
 from nftop.model.timeline import EventState
+from nftop.store.format.records import OWN_SUFFIX
 from nftop.store.history.events import MOST_EVENTS, EventHistory, TotalRing
 from tests.frames import SECOND_NS, WALL_NS, frame, nic_drops
 
@@ -43,6 +45,23 @@ def mask(old: str, new: str) -> tuple[Change, ...]:
 def noticed(second: int, changes: tuple[Change, ...]) -> Noticed:
     at_ns = 1000 * SECOND_NS + second * SECOND_NS
     return Noticed(at_ns - SECOND_NS, at_ns, WALL_NS + second * SECOND_NS, changes)
+
+
+def test_changes_by_the_recordings_nftop_are_its_own_in_any_order() -> None:
+    mine, other = noticed(2, mask("00002", "000fe")), noticed(5, mask("000fe", "0000f"))
+    for first in (True, False):
+        history = EventHistory()
+        if first:
+            history.append(tick(5, noticed=(mine, other)))
+        text = f"tenant: L3 0 00002 -> 000fe{OWN_SUFFIX}"
+        history.mark(text, mine.wall_ns, kind="change")
+        history.mark("tenant: L3 0 000fe -> 0000f", other.wall_ns, kind="change")
+        history.append(tick(6, noticed=(mine, other)))
+        own = history.own_changes()
+        assert [is_own_change(item.changes[0], item, own) for item in (mine, other)] == [
+            True,
+            False,
+        ]
 
 
 def test_incident_is_kept_with_its_end_and_worst_when_frames_have_forgotten_it() -> None:

@@ -23,7 +23,7 @@ from nftop.ui.screens.experiment import ExperimentScreen
 from nftop.ui.screens.incident import IncidentScreen
 from tests.command import lines_with
 from tests.frames import WALL_NS
-from tests.sim.hosts import Frozen, S
+from tests.sim.hosts import Frozen, S, span_s
 from tests.ui.harness import Running, running
 
 
@@ -157,6 +157,25 @@ async def test_muted_rules_reach_the_feed_and_the_file(
         assert run.feed.settings.acknowledged == (frame.incidents[0].id,)
         await run.press("a")
         assert not run.feed.settings.acknowledged
+
+
+async def test_what_is_measured_of_a_socket_is_muted_with_its_incident() -> None:
+    host = Frozen("doorbells", traffic=True)
+    begins_s, _ = span_s("doorbells")
+    host.tick(0)
+    host.tick((begins_s - 2) * S)
+    frame = [host.tick(S) for _ in range(12)][-1]
+    async with running(frame, size=(120, 36)) as run:
+        await run.press("tab", "m")
+        settings = run.feed.settings
+        assert settings is not None and settings.of("mmio-reads").muted
+        assert "muted for all" in run.text
+        host.state = replace(host.state, rules=settings)
+        frame = [host.tick(S) for _ in range(2)][-1]
+        [one] = [item for item in frame.incidents if item.kind == "registers"]
+        assert one.muted
+        await run.press("m")
+        assert run.feed.settings is not None and not run.feed.settings.of("mmio-reads").muted
 
 
 def _is_for_session(run: Running) -> bool:
