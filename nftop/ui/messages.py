@@ -64,7 +64,7 @@ class Wheel(Message):
         super().__init__()
 
 
-class Notice(Message):
+class NoticePosted(Message):
     """A text for the message line, from any thread."""
 
     def __init__(self, text: str) -> None:

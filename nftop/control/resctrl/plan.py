@@ -186,8 +186,8 @@ class ActionResult:
         if group == ROOT or Cell("group", group) in self.target:
             return True
         known = sorted(class_name(cell.group) for cell in self.target if cell.kind == "group")
-        there = f"; there are: {', '.join(known)}" if known else ""
-        self.refusals.append(f"there is no group {class_name(group)}{there}")
+        listed = f"; there are: {', '.join(known)}" if known else ""
+        self.refusals.append(f"there is no group {class_name(group)}{listed}")
         return False
 
     def move(self, name: str, where: str) -> None:

@@ -334,7 +334,7 @@ def _pollers(cpus: CpuTable) -> _Pollers:
 
 def _rate_trends(frame: Frame, past: RowPast, cells: int) -> TrendTable:
     """Packets of network functions in so many cells: of ten minutes, in few cells of five."""
-    keys, losing = [nf.key for nf in frame.nfs], _losing(frame)
+    keys, losing = tuple(nf.key for nf in frame.nfs), _losing(frame)
     span_s = NF_SPAN_S if cells > FEW_CELLS else CPU_SPAN_S
     values = past("packets_per_s", keys, 2 * cells, span_s)
     usual = frame.usual.nfs.of("packets_per_s", keys)

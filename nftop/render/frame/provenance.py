@@ -72,8 +72,8 @@ def reason_lines(
         by_location: dict[tuple[str, ...], list[str]] = {}
         for label, listed in labels.items():
             by_location.setdefault(tuple(listed), []).append(label)
-        for places, of_them in by_location.items():
-            where = "" if len(places) == locations else f" on {', '.join(places)}"
+        for holders, of_them in by_location.items():
+            where = "" if len(holders) == locations else f" on {', '.join(holders)}"
             lines += paragraph(
                 f"{', '.join(of_them)}{where}: {why.message}",
                 width,

@@ -197,16 +197,16 @@ class _Values:
         block = self._whole[back][metric] if back else self._open[metric]
         if not isinstance(block, bytes):
             return block
-        parts = np.frombuffer(decompress(block), np.uint8).reshape(4, -1)
-        values = np.ascontiguousarray(parts.T).view(np.float32)
+        by_significance = np.frombuffer(decompress(block), np.uint8).reshape(4, -1)
+        values = np.ascontiguousarray(by_significance.T).view(np.float32)
         return values.reshape(-1, self.block_ticks).T
 
     @staticmethod
     def _packed(values: NDArray[np.float32]) -> _Packed:
         if values.nbytes < _FEW_BYTES:
             return values.copy()
-        parts = np.ascontiguousarray(values.T).view(np.uint8).reshape(-1, 4).T
-        return compress(np.ascontiguousarray(parts).data, level=1)
+        by_significance = np.ascontiguousarray(values.T).view(np.uint8).reshape(-1, 4).T
+        return compress(np.ascontiguousarray(by_significance).data, level=1)
 
 
 class Ring:

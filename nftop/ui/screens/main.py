@@ -20,7 +20,14 @@ from nftop.session.feed import Feed, PastControl, Player
 from nftop.store.history.rings import TickHistory
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.key_bindings import MOST, KeyRow, Mode, named
-from nftop.ui.messages import FeedEnded, FrameReady, Notice, PastFrame, Wheel, WrongAnswerError
+from nftop.ui.messages import (
+    FeedEnded,
+    FrameReady,
+    NoticePosted,
+    PastFrame,
+    Wheel,
+    WrongAnswerError,
+)
 from nftop.ui.options import Options
 from nftop.ui.recording_keys import GOING_BACK, RecordingKeys
 from nftop.ui.screens.base import BannerScreen
@@ -203,9 +210,9 @@ class MainScreen(BannerScreen[None]):
 
     def _post_notice(self, text: str) -> None:
         """From any thread."""
-        self.post_message(Notice(text))
+        self.post_message(NoticePosted(text))
 
-    def on_notice(self, message: Notice) -> None:
+    def on_notice_posted(self, message: NoticePosted) -> None:
         self._session.message = message.text
         self.paint()
         above = self.app.screen

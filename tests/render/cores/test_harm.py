@@ -122,7 +122,7 @@ def test_only_cores_that_may_be_full_are_compared_where_packets_are_dropped() ->
     assert isinstance(changes[False], Missing)
 
 
-def test_against_a_usual_value_of_zero_there_is_a_graph_and_no_change() -> None:
+def test_against_a_usual_value_of_zero_a_graph_has_no_change() -> None:
     values = np.full((2, 16), 2e6, np.float32)
     columns = trend_columns(
         values, np.array([0.0, np.nan]), comparable=np.array([True, True]), costs=False

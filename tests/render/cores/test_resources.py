@@ -49,7 +49,7 @@ def test_estimates_are_marked_after_the_digits() -> None:
     assert [len(text) for text in shown] == [len(text) for text in exact]
 
 
-def test_a_graph_is_of_the_sum_beside_it() -> None:
+def test_a_graph_is_of_the_same_sum_as_its_number() -> None:
     """Writes alone rise: a graph of the reads would be flat."""
     readings: dict[str, Reading] = {item.id: Missing(Reason.SOURCE) for item in PACKAGE_METRICS}
     values = {READ: 40e9, WRITE: 10e9}

@@ -6,7 +6,7 @@ from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.frame.provenance import reason_lines
 
 
-def test_a_reason_is_of_the_places_where_each_label_has_it() -> None:
+def test_a_reason_names_the_locations_of_each_label() -> None:
     why = Missing(Reason.HARDWARE, "no box")
     named: list[tuple[str, Reading, str]] = [
         ("A", why, "s0"), ("A", 1.0, "s1"),

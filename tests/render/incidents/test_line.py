@@ -238,7 +238,7 @@ def test_a_frame_without_values_is_not_called_healthy() -> None:
 
 
 @pytest.mark.parametrize("reason", [Reason.ERROR, Reason.PERMISSION, Reason.SOURCE])
-def test_a_frame_whose_drops_are_not_known_is_not_called_healthy(reason: Reason) -> None:
+def test_a_frame_with_unknown_drops_is_not_reported_as_healthy(reason: Reason) -> None:
     base = frame_with()
     why = Missing(reason, "the counters can't be read")
     nfs = [replace(nf, readings={**nf.readings, "drop_packets_per_s": why}) for nf in base.nfs]
@@ -248,7 +248,7 @@ def test_a_frame_whose_drops_are_not_known_is_not_called_healthy(reason: Reason)
     assert "3 pollers" in incident_lines(replace(base, nfs=(base.nfs[0], *nfs[1:])), 120, 1)[0].text
 
 
-def test_a_host_without_a_network_function_is_not_called_healthy() -> None:
+def test_a_host_without_a_network_function_is_not_reported_as_healthy() -> None:
     base = frame_with()
     none = replace(base, nfs=(), cpus=replace(base.cpus, nf=(None,) * len(base.cpus)))
     [head] = incident_lines(none, 120, 1)

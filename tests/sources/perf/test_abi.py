@@ -120,7 +120,7 @@ def test_the_sentences_stand_without_proc(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM])
-def test_where_there_is_no_pmu_a_privilege_does_not_give_one(code: int, tmp_path: Path) -> None:
+def test_without_a_pmu_a_privilege_does_not_give_one(code: int, tmp_path: Path) -> None:
     without = problems.explain(code, tmp_path).sentence
     devices = tmp_path / "sys/bus/event_source/devices"
     for name in ("software", "msr"):

@@ -126,7 +126,7 @@ async def test_search_within_the_last_screenful_goes_on() -> None:
         assert page._hit == 36
 
 
-async def test_a_host_that_can_not_be_asked_for_perf_is_a_message() -> None:
+async def test_an_error_of_perf_is_a_message() -> None:
     def fails() -> Sequence[PerfTask]:
         raise OSError(errno.EMFILE, "Too many open files")
 
