@@ -29,6 +29,7 @@ from nftop.model.check import Check
 from nftop.model.column import Column
 from nftop.model.frame import Frame
 from nftop.model.metrics.catalogue import cpu_metric
+from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing
 from nftop.model.sample import CounterTable
 from nftop.render.base import format as cell_format
@@ -95,7 +96,9 @@ async def counter_to_screen() -> set[str]:
     cell_format.printer.cache_clear()  # so that it is called
     with (
         tempfile.TemporaryDirectory() as root,
-        stacks(GroupReader.fetch, ipc, cell_format.printer, Lines.render_lines) as files,
+        stacks(
+            GroupReader.fetch, ipc, cell_format.printer, Lines.render_lines, unit=Unit.PER_CYCLE
+        ) as files,
     ):
         feed = Live(
             (PacedCounters(Path(root)),),
@@ -130,8 +133,13 @@ def file_of(defined: object) -> str:
 
 
 @contextmanager
-def stacks(*functions: Callable[..., object]) -> Iterator[dict[str, set[str]]]:
-    """By name of a function, the package's files on the stacks of its calls within the context."""
+def stacks(
+    *functions: Callable[..., object], unit: Unit | None = None
+) -> Iterator[dict[str, set[str]]]:
+    """By name of a function, the package's files on the stacks of its calls within the context.
+
+    Of a function with a parameter `unit` only calls with this one count.
+    """
     codes: dict[CodeType, str] = {
         inspect.unwrap(item).__code__: f"{item.__module__}.{item.__qualname__}"
         for item in functions
@@ -140,6 +148,8 @@ def stacks(*functions: Callable[..., object]) -> Iterator[dict[str, set[str]]]:
 
     def observe(frame: FrameType, event: str, _: object) -> None:
         if event != "call" or frame.f_code not in codes:
+            return
+        if frame.f_locals.get("unit", unit) is not unit:
             return
         name = codes[frame.f_code]
         caller: FrameType | None = frame

@@ -30,7 +30,7 @@ from nftop.cli.parsers.common import (
     count_of,
     fleet_interval,
 )
-from nftop.export.output import FAILURE, OutputError, before_text, discard_stdout, fail, warn
+from nftop.export.output import FAILURE, USAGE, OutputError, before_text, discard_stdout, fail, warn
 from nftop.model.error_text import describe_error, exhausted
 from nftop.model.nf.queue_map import parse_queue_map
 
@@ -133,7 +133,7 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
     except config.ConfigError as error:
         reads_hosts = options.command == "fleet" and options.prometheus is not None
         if options.command not in _WITHOUT_CONFIG or reads_hosts:
-            parser.error(str(error))
+            sys.exit(fail(f"error: {error}", USAGE))
         # Reverting a change must not depend on a typing error.
         warn(f"nftop: the configuration is left out: {error}")
         settings = []

@@ -17,6 +17,7 @@ from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import Strip
 from nftop.model.topology import Topology
 from nftop.render.base.format import duration_text
+from nftop.render.base.table import LastResults
 from nftop.render.cores.columns import HARM, is_column
 from nftop.render.cores.harm import (
     SICK,
@@ -48,7 +49,6 @@ from nftop.session.feed import Feed, PastControl, Player, TimeControl
 from nftop.store.history.events import STRIP_NS, EventHistory
 from nftop.store.history.rings import HistorySeries, TickHistory
 from nftop.ui.key_bindings import MOST
-from nftop.ui.last_results import LastResults
 
 _BEFORE_STEPS = 6  # of the minute before an incident
 # Graphs before so much of the live history are drawn from the frames of the past.

@@ -1,7 +1,8 @@
 """Tables of text: columns as data, headers, cells, scrolling, and why cells are empty.
 
 Every column ends with one cell that separates it from the next and holds its mark (`~`, the arrow
-of the sort order), so that digits stay below digits.
+of the sort order), so that digits stay below digits. A table that is drawn again is not computed
+again (`LastResults`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import TypeAlias
+from typing import Generic, ParamSpec, TypeAlias, TypeVar
 
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.missing import Missing, Reading, Reason
@@ -247,6 +248,9 @@ def rule_line(title: str, note: str, width: int, *, tone: Tone = Tone.MUTED) -> 
 
 
 MENU_WIDTH = 30
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_KEPT = 2  # of the frame on screen, and of the one before, which a way back shows again
 _LEAD = {True: "│> ", False: "│  "}
 
 
@@ -284,3 +288,33 @@ def menu_lines(
         drawn = clickable(drawn, "pick", index)
         lines.append(selected(drawn) if index == at else drawn)
     return lines, top
+
+
+class LastResults(Generic[_P, _R]):
+    """A function that keeps its last two results, by the identity of its arguments.
+
+    Numbers, texts and tuples may be equal instead. A key press draws the frame again that is on
+    screen already: what it does not change isn't computed again.
+    """
+
+    def __init__(self, work: Callable[_P, _R]) -> None:
+        self._work = work
+        self._kept: list[tuple[tuple[object, ...], _R]] = []
+
+    def __call__(self, *args: _P.args, **named: _P.kwargs) -> _R:
+        of = (*args, *named.values())
+        for at, (known, result) in enumerate(self._kept):
+            if _same(known, of):
+                if at:
+                    self._kept.insert(0, self._kept.pop(at))
+                return result
+        result = self._work(*args, **named)
+        self._kept = [(of, result), *self._kept[: _KEPT - 1]]
+        return result
+
+
+def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+    return len(one) == len(other) and all(
+        a is b or (isinstance(a, (int, str, tuple)) and type(a) is type(b) and a == b)
+        for a, b in zip(one, other, strict=True)
+    )

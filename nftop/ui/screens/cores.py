@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from nftop.model.frame import Focus, Frame
 from nftop.render.base.line import Line
-from nftop.render.base.table import TableColumn
+from nftop.render.base.table import LastResults, TableColumn
 from nftop.render.cache.way_cells import MARKS
 from nftop.render.cores.columns import BY_HARM, EVERY_COLUMN, HARM, CpuTableKind, columns_for
 from nftop.render.cores.detail import trend_metric
@@ -28,7 +28,6 @@ from nftop.ui.key_bindings import (
     SORT,
     KeyRow,
 )
-from nftop.ui.last_results import LastResults
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ColumnState, ScreenView, SortState, sorting_of_cpus
 from nftop.ui.session_view import SessionView

@@ -28,14 +28,13 @@ from nftop.model.missing import Reading
 from nftop.model.struct import dataclass
 from nftop.render.base.graph import span_for
 from nftop.render.base.line import BLANK, Line, Span, Tone, clickable, crop, selected
-from nftop.render.base.table import EDGE, TableColumn, indented
+from nftop.render.base.table import EDGE, LastResults, TableColumn, indented
 from nftop.render.base.text import ascii_only, cells, is_narrow, printable
 from nftop.render.cores.detail import Trend, detail_line, detail_lines, graph_points, trend_metric
 from nftop.render.cores.harm import RowFacts
 from nftop.render.cores.rows import CpuRows, CpuView, Cursor
 from nftop.render.cores.table import NO_FACTS, body_lines, header_line
 from nftop.store.history.rings import TickHistory
-from nftop.ui.last_results import LastResults
 from nftop.ui.messages import WHEEL_LINES, Clicked, Wheel
 from nftop.ui.theme import tone_styles
 

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from nftop.derive.findings.rules import rule_called
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.cli.command_tree import command_tree
@@ -18,6 +17,7 @@ from nftop.cli.commands.completion import SHELLS
 from nftop.cli.commands.man import manual_page
 from nftop.cli.main import build_parser
 from nftop.cli.parsers.common import Parser
+from nftop.derive.findings.registry import rule_called
 from nftop.export.tables.tables import TABLES
 from nftop.render.pages.explain import known_rules, metrics_called
 from nftop.sim.scenario import load

@@ -80,7 +80,7 @@ def test_limits_of_memory_bandwidth(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "better" in words(text, "vpp")
     row = next(line for line in text.splitlines() if line.startswith("class tenant"))
-    assert row.split()[-1] == "worse"  # the neighbour pays for it
+    assert row.split()[-1] == "less"  # the neighbour pays for it
 
 
 def test_ways_of_io(capsys: pytest.CaptureFixture[str]) -> None:

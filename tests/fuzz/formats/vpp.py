@@ -123,7 +123,7 @@ class _InMemory(Segment):
 def play(data: bytes) -> None:
     """Read twice, as a worker does, and take the readings over as nftop does."""
     reader, instance = _InMemory(data), NOTHING_READ
-    with patch.multiple(segment, _LOCKED_S=1e-6, _LOOK_EVERY_S=1e-6):  # no wait for a lock
+    with patch.multiple(segment, _LOCKED_S=1e-6, _POLL_S=1e-6):  # no wait for a lock
         for heartbeat in (None, 6):
             instance = after(instance, reader.read(heartbeat))
     interfaces = instance.interfaces

@@ -88,7 +88,7 @@ def test_monitors_agree_with_the_model_and_are_gone_at_the_end() -> None:
         asked = Client()
         first = asked.ask((15,), meter=True)
         step(10)
-        second = asked.ask((15,), look=False, meter=True)
+        second = asked.ask((15,), read_classes=False, meter=True)
         meanwhile = pairs()
         asked.close()
         rows = [
@@ -129,7 +129,7 @@ def test_a_monitor_that_can_not_start_leaves_every_association_as_it_was(
             from nftop.sources.pqos import worker as monitoring
             from nftop.sources.pqos.library import Library
             library = Library()
-            looked = library.look()
+            looked = library.read_classes()
             def read():
                 own = monitoring.Meters(library)
                 rows = {each.clos: each.why for each in own.read(looked) if each.cache == 0}

@@ -6,7 +6,7 @@ from nftop.model.missing import Missing, Reading, Reason
 from nftop.render.frame.provenance import reason_lines
 
 
-def test_a_reason_names_the_locations_of_each_label() -> None:
+def test_a_reason_is_by_label_and_location() -> None:
     why = Missing(Reason.HARDWARE, "no box")
     named: list[tuple[str, Reading, str]] = [
         ("A", why, "s0"), ("A", 1.0, "s1"),

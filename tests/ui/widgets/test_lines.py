@@ -13,8 +13,8 @@ from rich.style import Style
 from textual.strip import Strip
 
 from nftop.render.base.line import Line, Span, Tone, crop, line
+from nftop.render.base.table import LastResults
 from nftop.render.base.text import printable
-from nftop.ui.last_results import LastResults
 from nftop.ui.widgets.lines import Ink, LineStrip, _regions
 from tests.ui.emulator import Screen, cells
 
