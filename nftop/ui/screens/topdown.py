@@ -98,9 +98,9 @@ class TopdownView(ScreenView):
         if self._since[0] != session.cpu or frame.monotonic_ns < self._since[1]:
             self._since = (session.cpu, frame.monotonic_ns)
         waited_s = (frame.monotonic_ns - self._since[1]) / 1e9
-        return core_lines(
-            frame, session.row, width, waited_s=waited_s, frozen=session.frozen is not None
-        )
+        # No tick follows that could count it.
+        frozen = session.frozen is not None or session.past is not None
+        return core_lines(frame, session.row, width, waited_s=waited_s, frozen=frozen)
 
 
 register(ScreenRow("topdown", "6", "Topdown", TopdownView, "TMA", marks=MARKS))

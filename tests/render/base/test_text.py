@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from nftop.render.base.line import Line, Span, Tone, crop, line
 from nftop.render.base.text import (
+    REPLACEMENT,
     ascii_only,
     fit,
     printable,
@@ -64,6 +65,11 @@ def test_ascii_has_the_same_width(text: str) -> None:
     plain = ascii_only(shown)
     assert plain.isascii()
     assert len(plain) == cell_len(shown)
+
+
+def test_every_mark_of_the_screens_has_one_in_ascii() -> None:
+    """A mark that becomes `?` reads as a doubt."""
+    assert REPLACEMENT not in ascii_only("▁▂▃▄▅▆▇█…─│▲▼▾·└┤━╸●✔→⏎■□◆≤▸✘◇┊┃▌░\u2571○◀▶↓≥┄⚑▐±")
 
 
 @given(st.lists(st.text("abc漢", min_size=1, max_size=12), max_size=12), st.integers(2, 30))

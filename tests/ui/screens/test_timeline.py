@@ -70,6 +70,7 @@ async def test_arrows_go_back_on_every_screen_and_end_returns(screen: str) -> No
         await run.press(screen, "left")
         assert "◀ 1s AGO" in await moment(run, past, TICKS - 2)
         assert "PAST 1s ago" in run.text
+        assert "next ticks" not in run.text, "no tick follows that could count it"
         await run.press("left", "left", "shift+left")
         await moment(run, past, TICKS - 4 - 60)
         await run.press("end")
