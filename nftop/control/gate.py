@@ -365,7 +365,8 @@ class ReportedChange:
 
     def __init__(self, pending: PendingChange, proposal: Proposal, report: ReportChange) -> None:
         self._pending = pending
-        self._what = "; ".join(proposal.commands) or f"a change of {len(proposal.changes)} cells"
+        count = len(proposal.changes)
+        self._what = "; ".join(proposal.commands) or f"{count} value{'s' * (count != 1)}"
         self._of_classes = key_of(proposal.identity) == CLASSES
         self._report = report
         self._reported: Outcome | None = None
