@@ -542,7 +542,7 @@ def test_a_session_from_start_to_hang_up() -> None:
         press("\t")
         press("\r", "CULPRIT")
         press("e", "CAT editor", "DRAFT", "cat set --group tenant")
-        press("\r", "y apply")
+        press("\r", "y applies it")
         confirm("NOT KEPT")
         press("K", "KEPT")
         term.resize(100, 30)
