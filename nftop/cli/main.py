@@ -133,7 +133,7 @@ def _parse(arguments: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.
     except config.ConfigError as error:
         reads_hosts = options.command == "fleet" and options.prometheus is not None
         if options.command not in _WITHOUT_CONFIG or reads_hosts:
-            sys.exit(fail(f"error: {error}", USAGE))
+            raise SystemExit(fail(f"error: {error}", USAGE)) from None
         # Reverting a change must not depend on a typing error.
         warn(f"nftop: the configuration is left out: {error}")
         settings = []
