@@ -6,7 +6,9 @@ import gc
 import os
 import signal
 import sys
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Started in the background or by nohup they are ignored, and so they would be in what tests start.
@@ -20,6 +22,34 @@ settings.load_profile("patient")
 # Thousands of child processes import nftop; without cached bytecode each compiles 500 modules.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+_TESTS = Path(__file__).parent
+# Files whose tests take seconds each.
+_SLOW = ("docs", "lab", "real", "session", "ui/test_terminal.py", "ui/test_clicks.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow files come first in each worker, and each has its share of them.
+
+    Workers begin with equal runs of the list. In the order of their names all files of the lab
+    were one worker's, which was busy for minutes when the others had nothing left.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    files: dict[Path, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path.relative_to(_TESTS), []).append(item)
+    slow = [path for path in files if any(map(path.is_relative_to, _SLOW))]
+    rest = [item for path, tests in files.items() if path not in slow for item in tests]
+    dealt: list[pytest.Item] = []
+    for worker in range(workers):
+        dealt += [item for path in slow[worker::workers] for item in files[path]]
+        room = len(items) * (worker + 1) // workers - len(dealt)
+        room = max(0, room) if worker < workers - 1 else len(rest)
+        dealt += rest[:room]
+        rest = rest[room:]
+    items[:] = dealt
 
 
 def pytest_collection_finish() -> None:
