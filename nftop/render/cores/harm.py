@@ -19,7 +19,7 @@ from nftop.model.frame import CpuTable, Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.cpu import WAIT_RATIO_MOST
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.owner import rank
 from nftop.model.struct import dataclass, field
 from nftop.model.usual import NEAR, USUAL_METRICS, UsualTable
@@ -256,7 +256,7 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     rows = pollers.rows
     now = {name: columns[name].values[rows] for name in _COSTS}
     # What NICs drop shows full cores; lost upcalls do not.
-    missing = [_number(nf.readings["missed_packets_per_s"]) > 0 for nf in frame.nfs]
+    missing = [number_or(nf.readings["missed_packets_per_s"], 0.0) > 0 for nf in frame.nfs]
     lossy = {
         cpu for nf, misses in zip(frame.nfs, missing, strict=True) if misses for cpu in nf.cpus
     }
@@ -270,9 +270,10 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     row_of = {key: row for row, key in enumerate(keys)}
     packets = [nf.readings[f"{nf.direction}_packets_per_s"] for nf in frame.nfs]
     readings = {
-        name: np.array([_number(nf.readings[name]) for nf in frame.nfs]) for name in _COSTS[:2]
+        name: np.array([number_or(nf.readings[name], np.nan) for nf in frame.nfs])
+        for name in _COSTS[:2]
     }
-    readings[_COSTS[2]] = np.array([_number(item) for item in packets])
+    readings[_COSTS[2]] = np.array([number_or(item, np.nan) for item in packets])
     whole = np.array(
         [
             nf.saturated is True or (misses and nf.saturated is None)
@@ -396,10 +397,6 @@ def trend_columns(
     return TrendColumns(values, usual, change, comparable, costs)
 
 
-def _number(reading: Reading) -> float:
-    return np.nan if isinstance(reading, Missing) else reading
-
-
 def _reading(value: float) -> Reading:
     return _UNKNOWN if np.isnan(value) else value
 
@@ -446,8 +443,7 @@ def change_of(trends: Mapping[Any, RowTrend], key: Any) -> Reading:
 
 def drops_of(nf: NfRow) -> float:
     """Packets that it loses per second; 0 if unknown."""
-    lost = nf.readings["drop_packets_per_s"]
-    return 0.0 if isinstance(lost, Missing) else max(lost, 0.0)
+    return max(number_or(nf.readings["drop_packets_per_s"], 0.0), 0.0)
 
 
 def harm_of(
