@@ -20,6 +20,13 @@ def describe_error(error: BaseException) -> str:
     return f"nftop's own fault: {type(error).__name__}: {error}"
 
 
+def error_sentence(error: Exception) -> str:
+    """What an error of any kind states; its type if it states nothing. As `describe_error`."""
+    if isinstance(error, OSError):
+        return describe_error(error)
+    return str(error) or type(error).__name__
+
+
 def exhausted(error: BaseException) -> str:
     """Sentence about the process limit that caused `error`; "" for any other error.
 

@@ -16,7 +16,7 @@ from nftop.control.resctrl.sweep import SweepError, SweepRequest, plan_sweep
 from nftop.derive.experiment.curve import curve_of
 from nftop.derive.experiment.engine import ExperimentState
 from nftop.model.change import Change, Proposal, Receipt
-from nftop.model.error_text import describe_error
+from nftop.model.error_text import error_sentence
 from nftop.model.experiment import Curve, Experiment
 from nftop.model.frame import Frame
 from nftop.model.ids import L3Domain
@@ -161,7 +161,7 @@ class ExperimentControl:
             rules = gate.host.rules()
             plan = plan_sweep(request, seen, gate.host.state(), rules, gate.propose(()).identity)
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
-            self._planned(number, host, frames, ExperimentView("none", why=_text(error)))
+            self._planned(number, host, frames, ExperimentView("none", why=error_sentence(error)))
             return
         ways = {line: rule.ways for line, rule in rules.masks.items()}
         view = ExperimentView(
@@ -205,7 +205,7 @@ class ExperimentControl:
                 log = ExperimentLog(plan, self._note, accelerated=host.accelerated)
             result = run_experiment(plan, host.frames, gate, host.now_ns, self._moved, log=log)
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
-            self._show(replace(self.view, stage="done", why=_text(error)))
+            self._show(replace(self.view, stage="done", why=error_sentence(error)))
             return
         finally:
             host.frames.close()
@@ -341,9 +341,3 @@ class _ReportingSeries:
             back = [Change(item.cell, item.new, item.old) for item in self._proposal.changes]
             self._wrote(back, began_ns)
         return receipt
-
-
-def _text(error: Exception) -> str:
-    if isinstance(error, OSError):
-        return describe_error(error)
-    return str(error) or type(error).__name__

@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from textual.message import Message
 
 from nftop.model.check import Check
-from nftop.model.error_text import describe_error
+from nftop.model.error_text import error_sentence
 from nftop.model.ids import Cpu
 from nftop.model.perf_tool import PerfTask
 from nftop.render.base.line import Line, crop, paragraph, selected
@@ -237,7 +237,7 @@ class PerfScreen(PageScreen):
         try:
             answer = PerfAnswered(self._ask())
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
-            answer = PerfAnswered((), f"cannot ask perf: {_reason(error)}")
+            answer = PerfAnswered((), f"cannot ask perf: {error_sentence(error)}")
         self.post_message(answer)
 
     def _lines(self, width: int) -> list[Line]:
@@ -313,10 +313,8 @@ class DoctorScreen(PageScreen, inherit_bindings=False):
         try:
             checks, caveat = self._examine()
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
-            self.post_message(HostExamined((), "", f"cannot examine the host: {_reason(error)}"))
+            self.post_message(
+                HostExamined((), "", f"cannot examine the host: {error_sentence(error)}")
+            )
             return
         self.post_message(HostExamined(checks, caveat))
-
-
-def _reason(error: Exception) -> str:
-    return describe_error(error) if isinstance(error, OSError) else str(error)
