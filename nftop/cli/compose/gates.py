@@ -49,7 +49,7 @@ def whole_gate(options: argparse.Namespace) -> HostGate:
 
 
 def undo_gate(options: argparse.Namespace) -> HostGate:
-    """As `whole_gate`. That there is no backend matters only if something was ever changed."""
+    """As `whole_gate`; without a backend EndedError (OK) if nftop never changed this host."""
     try:
         return whole_gate(options)
     except AbsentError:

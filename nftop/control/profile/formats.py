@@ -84,7 +84,7 @@ def parse_toml_profile(text: str) -> Listing:
 
 
 def _names(text: str) -> dict[str, TextSpan]:
-    """Where the name of each group is, of those that are written once."""
+    """Position of each group's name in the text; names that occur twice are left out."""
     spans: dict[str, list[TextSpan]] = {}
     for number, row in enumerate(text.splitlines(), 1):
         if (known := _GROUP.match(row)) is not None:

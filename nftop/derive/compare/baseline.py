@@ -44,7 +44,7 @@ _NO_CPP = Missing(Reason.SOURCE, "the baseline has no CPP of it")
 
 @dataclass(frozen=True, slots=True)
 class BaselineNf:
-    """What a baseline needs of an `NfRow`; `readings` are of `KEPT` and of missed packets."""
+    """Fields of an `NfRow` that a baseline uses; `readings`: of `KEPT`, then missed packets."""
 
     key: str
     name: str
@@ -58,7 +58,7 @@ class BaselineNf:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BaselineTick:
-    """What a baseline needs of one tick; the rows themselves would keep all of the tick in memory.
+    """Fields of one tick that a baseline uses; references to its rows would keep it all in memory.
 
     Attributes:
         row_of: row of each CPU in `columns` (of `KEPT`), `cpp_clock` and `saturated`.
