@@ -46,15 +46,16 @@ def sources(folder: Path) -> Path:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Environment with the wheel."""
     source, clean = sources(tmp_path_factory.mktemp("source")), tmp_path_factory.mktemp("clean")
-    venv.create(clean, with_pip=True)
+    venv.create(clean, with_pip=False)
     # As `make wheel`.
     run("packaging/share.sh", Path(sys.executable).parent / "nftop", "build/share", cwd=source)
-    pip = (clean / "bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check")
+    # The environment has no pip of its own, and what is imported is compiled when it is.
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
     run(*pip, "wheel", "--no-deps", "--wheel-dir", source / "dist", source)
     # Root's build in the operator's folder leaves nothing there.
     assert [path.name for path in (source / "build").iterdir()] == ["share"]
     (wheel,) = (source / "dist").glob("*.whl")
-    run(*pip, "install", wheel)
+    run(*pip, "--python", clean / "bin/python", "install", "--no-compile", wheel)
     shutil.rmtree(source)
     return clean
 
