@@ -29,7 +29,7 @@ from nftop.model.struct import replace
 from tests.lab.tests.inside_series import TOP, guards, make_classes, tree, wait
 
 VISITS = 7  # the baseline, and three rounds of two
-QUICK = "--watch vpp --rounds 3 --measure 3 --seed 20 --yes".split()
+QUICK = "--watch vpp --rounds 3 --measure 8 --seed 20 --yes".split()
 MASKS = ["--{}={}={}".format(*item) for item in (("l3", 0, 3), ("l3", 1, 7))]
 LIMITS = ["--most-cpp", "1000", "--most-drops", "1e12"]
 
