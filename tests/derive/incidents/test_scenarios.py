@@ -216,19 +216,23 @@ def test_a_noisy_neighbour_harms_all_that_share_its_ways() -> None:
     )
 
 
+@lru_cache(maxsize=3)
+def stepped(by_s: int) -> Frame:
+    """`noisy` six seconds after its wall clock was set, with the neighbour at work."""
+    host = Frozen("noisy", traffic=None)
+    host.tick(0)
+    host.tick(40 * S)
+    for _ in range(30):
+        host.tick(S)
+    host.stepped_ns = by_s * S
+    return [host.tick(S) for _ in range(6)][-1]
+
+
 @pytest.mark.parametrize("stepped_s", [7200, -7200])
 def test_a_wall_clock_that_is_set_changes_neither_incidents_nor_what_is_usual(
     stepped_s: int,
 ) -> None:
-    host, other = Frozen("noisy", traffic=None), Frozen("noisy", traffic=None)
-    for one in (host, other):
-        one.tick(0)
-        one.tick(40 * S)
-    for _ in range(30):
-        host.tick(S)
-        other.tick(S)
-    host.stepped_ns = stepped_s * S
-    frame, plain = [(host.tick(S), other.tick(S)) for _ in range(6)][-1]
+    frame, plain = stepped(stepped_s), stepped(0)
     assert frame.wall_ns - plain.wall_ns == stepped_s * S
     ages = [
         [(item.id, item.lasted_s(now.monotonic_ns), item.dropped) for item in now.incidents]
