@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import pytest
 
+from nftop.model.frame import Frame
 from nftop.render.base.line import Click
 from nftop.ui.messages import Clicked
 from nftop.ui.screens.registry import screens
 from nftop.ui.widgets.lines import Lines
 from tests.sim.hosts import Frozen, S
 from tests.ui.harness import Running, running
+
+
+@lru_cache(maxsize=1)
+def shared() -> tuple[Frame, ...]:
+    host = Frozen("shared", traffic=None)
+    return (host.tick(0), host.tick(28 * S), *(host.tick(S) for _ in range(8)))
 
 
 def targets(run: Running) -> list[tuple[Lines, Clicked]]:
@@ -28,9 +37,7 @@ def targets(run: Running) -> list[tuple[Lines, Clicked]]:
 
 @pytest.mark.parametrize("key", [row.keys[0] for row in screens()])
 async def test_a_click_on_any_text_of_a_screen_ends_nothing(key: str) -> None:
-    host = Frozen("shared", traffic=None)
-    frames = [host.tick(0), host.tick(28 * S), *(host.tick(S) for _ in range(8))]
-    async with running(*frames, size=(120, 36)) as run:
+    async with running(*shared(), size=(120, 36)) as run:
         posted, depth = 0, len(run.app.screen_stack)
         await run.press(key)
         for widget, message in targets(run):

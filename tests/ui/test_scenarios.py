@@ -6,65 +6,24 @@ The clock is stepped and only the frames that are read are drawn.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
 
 import pytest
 from rich.cells import cell_len
 
-from nftop.model.frame import Frame
 from nftop.model.incident import Incident, Severity
 from nftop.render.cores.harm import SICK, hidden_culprits
 from nftop.render.incidents.line import culprit_name
 from tests.derive.incidents.test_scenarios import (
     EXPECTED,
     WITHIN_S,
-    described,
-    same,
+    story,
 )
-from tests.sim.hosts import Frozen, S, span_s
+from tests.sim.hosts import Frozen, S
 from tests.ui.harness import Running, running
 
 SIZES = ((40, 8), (80, 24), (120, 36), (200, 50), (400, 100))
 # On a smaller terminal one line has the worst.
 FULL = (80, 24)
-HISTORY_S = (30, 60)  # after the end of an event
-
-
-class Story(NamedTuple):
-    """Frames of a scenario.
-
-    Attributes:
-        before: the last one before the event.
-        known: the first one with its incident. seconds: from its onset to that.
-        later: `HISTORY_S` after its end.
-    """
-
-    before: Frame
-    known: Frame
-    incident: Incident
-    seconds: int
-    later: Sequence[Frame]
-
-
-def story(name: str) -> Story:
-    host = Frozen(name, traffic=None)
-    host.tick(0)
-    begins_s, ends_s = span_s(name)
-    host.tick((begins_s - 5) * S)
-    before = [host.tick(S) for _ in range(5)][-1]
-    known: tuple[int, Frame, Incident] | None = None
-    for second in range(1, ends_s - begins_s + 1):
-        frame = host.tick(S)
-        hits = [item for item in frame.incidents if same(described(item), EXPECTED[name])]
-        if hits and known is None:
-            known = second, frame, hits[0]
-    assert known is not None
-    for _ in range(15):
-        host.tick(S)
-    first = host.tick((HISTORY_S[0] - 15) * S)
-    later = (first, host.tick((HISTORY_S[1] - HISTORY_S[0]) * S))
-    return Story(before, known[1], known[2], known[0], later)
 
 
 def check_story(run: Running, size: tuple[int, int], incident: Incident) -> None:
@@ -105,7 +64,7 @@ async def test_culprit_and_victim_are_read_in_time_without_a_key_and_later_as_hi
 ) -> None:
     scenes = story(name)
     assert scenes.seconds <= WITHIN_S
-    async with running(scenes.before, scenes.known, size=FULL) as run:
+    async with running(scenes.before[-1], scenes.known, size=FULL) as run:
         for size in SIZES:
             await run.resize(size)
             check_story(run, size, scenes.incident)
