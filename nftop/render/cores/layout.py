@@ -302,7 +302,7 @@ def page_head(frame: Frame, status: ViewStatus, width: int, height: int) -> list
 
 def _head(frame: Frame, status: ViewStatus, width: int, height: int) -> list[Line]:
     """What every screen begins with: header, strip, incidents, names of the screens."""
-    header, incidents = _around_strip(frame, status, width, height)
+    header, incidents = _head_but_strip(frame, status, width, height)
     lines = [*header]
     if status.strip is not None and (strip := _lines_of(_STRIPS, height)):
         lines += strip_lines(status.strip, width, strip, ascii_only=False)
@@ -320,7 +320,7 @@ def _header_and_incidents(
 
 
 # Neither shows tabs and strip, which are drawn apart.
-_around_strip = LastResults(
+_head_but_strip = LastResults(
     _header_and_incidents,
     lambda frame, status, width, height: (
         frame, width, height,

@@ -106,6 +106,8 @@ class MainScreen(BannerScreen[None]):
     """Shows the newest or the frozen frame in the current view."""
 
     HAS_PROMPT: ClassVar[bool] = True
+    _counting = False  # the page of all counters of ports is open
+    _held: Frame | None = None  # waits for keys that were read
 
     def __init__(
         self, feed: Feed, history: TickHistory, options: Options, changes: ChangeControl
@@ -123,9 +125,7 @@ class MainScreen(BannerScreen[None]):
         self._views: tuple[ScreenView, ...] = tuple(row.view(self._session) for row in self._rows)
         self._up = 0
         self._focus = Focus()
-        self._counting = False  # the page of all counters of ports is open
         self._unhandled: dict[int, events.Key] = {}  # keys that were read, by identity
-        self._held: Frame | None = None  # waits for these
         self._rule_control = RuleControl(
             feed, options, lambda: self.app, lambda: self._session.frame
         )
