@@ -7,13 +7,14 @@ import difflib
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from rich.segment import Segment
 from rich.style import Style
+from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.color import Color
@@ -21,6 +22,7 @@ from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits
 from textual.content import Content
 from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter, Monochrome, NoColor
+from textual.message import Message
 from textual.timer import Timer
 from textual.types import IgnoreReturnCallbackType
 from textual.widgets import Input
@@ -369,6 +371,35 @@ class NftopApp(TerminalApp):
         if self._options.past is not None:
             self._options.past.close()
         self.changes.close()
+
+    def _post_message(self, message: Message) -> Coroutine[Any, Any, bool]:
+        # The driver's thread calls it for a key while this one may draw a frame.
+        if isinstance(message, events.Key):
+            self._main.key_read(message)
+        return super()._post_message(message)
+
+    async def on_event(self, event: events.Event) -> None:
+        if not isinstance(event, events.Key) or event.is_forwarded:
+            await super().on_event(event)
+            return
+        try:
+            if not await self._answer(event):
+                await super().on_event(event)
+        finally:
+            self._main.key_handled(event)
+
+    async def _answer(self, event: events.Key) -> bool:
+        """Run the binding of a key on the main screen; False: Textual is to find what handles it.
+
+        Textual would send it to the screen, behind a frame that waits there, and from there back.
+        """
+        if self._top is not self._main or self._main.prompting or not self.app_focus:
+            return False
+        if self.focused is not None or self._main.maximized is not None:
+            return False
+        return await self._check_bindings(event.key, priority=True) or await self._check_bindings(
+            event.key
+        )
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         if event.worker.name != _FEED:

@@ -225,14 +225,20 @@ class SessionView:
     @property
     def sick(self) -> tuple[int, int] | None:
         """Pollers of the frame that are harmed, and all of them; None without any, or any value."""
-        frame = self.frame
-        if frame is None or has_no_values(frame):
-            return None
-        rows = [row for row, nf in enumerate(frame.cpus.nf) if nf is not None]
-        if not rows:
-            return None
-        harm = self.facts_of(frame).harm
-        return (0 if harm is None else int((harm[rows] >= SICK).sum())), len(rows)
+        return None if self.frame is None else self._sick(self.frame)
+
+    @cached_property
+    def _sick(self) -> LastResults[[Frame], tuple[int, int] | None]:
+        def sick(frame: Frame) -> tuple[int, int] | None:
+            if has_no_values(frame):
+                return None
+            rows = [row for row, nf in enumerate(frame.cpus.nf) if nf is not None]
+            if not rows:
+                return None
+            harm = self.facts_of(frame).harm
+            return (0 if harm is None else int((harm[rows] >= SICK).sum())), len(rows)
+
+        return LastResults(sick)
 
     def _values_before(self, frame: Frame) -> dict[Cpu, Mapping[str, float]]:
         """Values of victims' CPUs before their incident; the history has them once for each."""

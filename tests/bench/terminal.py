@@ -40,7 +40,12 @@ class CountingDriver(HeadlessDriver):
 
 
 class Counted(App[None]):
-    """Mixed into an application: draws on the counting driver and tells when it has drawn."""
+    """Mixed into an application: draws on the counting driver and notes when it has drawn.
+
+    Attributes:
+        drawn: set by the first paint since it was cleared.
+        drawn_at, drawn_cpu_s: wall and CPU time of that paint.
+    """
 
     driver: CountingDriver
 
@@ -48,11 +53,14 @@ class Counted(App[None]):
         super().__init__(*arguments, **options)
         self.driver_class = CountingDriver  # an application may have chosen its own
         self.drawn = asyncio.Event()
+        self.drawn_at = self.drawn_cpu_s = 0.0
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return dict(VARIABLES)
 
     def post_display_hook(self) -> None:
+        if not self.drawn.is_set():
+            self.drawn_at, self.drawn_cpu_s = time.perf_counter(), time.process_time()
         self.drawn.set()
 
 

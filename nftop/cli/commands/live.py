@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import io
 import os
 import shutil
@@ -212,6 +213,10 @@ def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
 
 def prepare_screen() -> None:
     """Draw on standard output only. Raises RuntimeError if a screen's threads can't be started."""
+    # What was imported stays. Looking through it for garbage takes 50 ms, for which a key waits.
+    # Of a second screen there may be garbage of the first.
+    if not gc.get_freeze_count():
+        gc.freeze()
     # Textual draws on standard error: `nftop 2>log` must not draw into the log, nor libraries on
     # the screen. As on standard error, characters that can't be encoded are escaped.
     if isinstance(sys.__stdout__, io.TextIOWrapper):

@@ -295,14 +295,19 @@ class LastResults(Generic[_P, _R]):
 
     Numbers, texts and tuples may be equal instead. A key press draws the frame again that is on
     screen already: what it does not change isn't computed again.
+
+    `key`: returns what a result depends on, if that is not each argument.
     """
 
-    def __init__(self, work: Callable[_P, _R]) -> None:
+    def __init__(
+        self, work: Callable[_P, _R], key: Callable[_P, tuple[object, ...]] | None = None
+    ) -> None:
         self._work = work
+        self._key = key
         self._kept: list[tuple[tuple[object, ...], _R]] = []
 
     def __call__(self, *args: _P.args, **named: _P.kwargs) -> _R:
-        of = (*args, *named.values())
+        of = (*args, *named.values()) if self._key is None else self._key(*args, **named)
         for at, (known, result) in enumerate(self._kept):
             if _same(known, of):
                 if at:

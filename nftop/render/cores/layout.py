@@ -16,7 +16,7 @@ from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import graph_lines, graph_points, scale_of, span_name
 from nftop.render.base.line import BLANK, Line, Span, Tone, class_tone, crop, line
-from nftop.render.base.table import EDGE, indented
+from nftop.render.base.table import EDGE, LastResults, indented
 from nftop.render.base.text import fit
 from nftop.render.cache.way_cells import styles_of
 from nftop.render.cores.columns import HARM
@@ -302,13 +302,32 @@ def page_head(frame: Frame, status: ViewStatus, width: int, height: int) -> list
 
 def _head(frame: Frame, status: ViewStatus, width: int, height: int) -> list[Line]:
     """What every screen begins with: header, strip, incidents, names of the screens."""
-    lines = header_lines(frame, status, width - EDGE)[: max(2, height // 4)]
+    header, incidents = _head_but_strip(frame, status, width, height)
+    lines = [*header]
     if status.strip is not None and (strip := _lines_of(_STRIPS, height)):
         lines += strip_lines(status.strip, width, strip, ascii_only=False)
-    lines += incident_lines(frame, width - EDGE, _lines_of(_INCIDENTS, height))
+    lines += incidents
     if status.tabs is not None and height >= _TABS_FROM:
         lines.append(tabs_line(status.tabs, width - EDGE))
     return lines
+
+
+def _header_and_incidents(
+    frame: Frame, status: ViewStatus, width: int, height: int
+) -> tuple[list[Line], list[Line]]:
+    header = header_lines(frame, status, width - EDGE)[: max(2, height // 4)]
+    return header, incident_lines(frame, width - EDGE, _lines_of(_INCIDENTS, height))
+
+
+# Neither shows tabs and strip, which are drawn apart.
+_head_but_strip = LastResults(
+    _header_and_incidents,
+    lambda frame, status, width, height: (
+        frame, width, height,
+        (status.mode, status.interval_s, status.problem, status.notice, status.unlocked,
+         status.recording, status.position, status.now_ns),
+    ),
+)  # fmt: skip
 
 
 def _lines_of(table: Sequence[tuple[int, int]], height: int) -> int:

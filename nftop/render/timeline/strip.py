@@ -16,6 +16,7 @@ from nftop.model.timeline import Strip
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import BLOCKS, area_rows, scale_top
 from nftop.render.base.line import Click, ClickScale, Line, Span, Tone, crop, line
+from nftop.render.base.table import LastResults
 from nftop.render.base.text import truncate
 from nftop.render.timeline.axis import (
     BEGUN,
@@ -40,6 +41,10 @@ def strip_lines(strip: Strip, width: int, height: int, *, ascii_only: bool) -> l
 
     A click on a cell of the time axis has the action `moment` with the wall time in ns.
     """
+    return [*_last_strips(strip, width, height, ascii_only=ascii_only)]
+
+
+def _clickable_strip(strip: Strip, width: int, height: int, *, ascii_only: bool) -> list[Line]:
     drawn = _strip_lines(strip, width, height, ascii_only=ascii_only)
     one = height == 1 or width < _WIDE
     left, right = (_ONE_LEFT, _ONE_RIGHT) if one else (_LEFT, _RIGHT)
@@ -47,6 +52,17 @@ def strip_lines(strip: Strip, width: int, height: int, *, ascii_only: bool) -> l
         return drawn
     scale = ClickScale(left, width - left - right, strip.first_ns, strip.last_ns)
     return [replace(item, click=Click("moment", scale=scale)) for item in drawn]
+
+
+def _content(strip: Strip, width: int, height: int, *, ascii_only: bool) -> tuple[object, ...]:
+    drops = strip.drops
+    arrays = (drops.times_ns.tobytes(), drops.values.tobytes(), drops.reasons.tobytes())
+    rest = (strip.first_ns, strip.last_ns, strip.unknown, strip.events, strip.cursor_ns,
+            strip.whole, strip.scanned_ns, drops.step_ns)  # fmt: skip
+    return arrays, rest, width, height, ascii_only
+
+
+_last_strips = LastResults(_clickable_strip, _content)
 
 
 def _strip_lines(strip: Strip, width: int, height: int, *, ascii_only: bool) -> list[Line]:

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingsMap
 
 from nftop.render.base.line import Line, Tone
-from nftop.render.base.table import EDGE
+from nftop.render.base.table import EDGE, LastResults
 from nftop.render.base.text import printable
 from nftop.render.frame.footer import footer_line
 from nftop.ui.change_control import ChangeControl
@@ -21,6 +21,7 @@ from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines, LineScreen
 from nftop.ui.widgets.prompt import Prompt
 
 Result = TypeVar("Result")
+_last_hints = LastResults(hints)
 
 
 class BannerScreen(LineScreen[Result]):
@@ -133,7 +134,7 @@ class BannerScreen(LineScreen[Result]):
     def show_footer(self, *, position: str = "", message: str = "", height: int = 1) -> None:
         """Draw the keys that work now, or a message; nothing while a prompt has their line."""
         footer = self.query_one(Footer)
-        shown = hints(self.key_rows, self.modes)
+        shown = _last_hints(self.key_rows, tuple(sorted(self.modes)))
         foot = footer_line(
             shown, self.size.width, position=position, message=message, ascii_only=footer.ascii_only
         )

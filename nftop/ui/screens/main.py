@@ -106,6 +106,8 @@ class MainScreen(BannerScreen[None]):
     """Shows the newest or the frozen frame in the current view."""
 
     HAS_PROMPT: ClassVar[bool] = True
+    _counting = False  # the page of all counters of ports is open
+    _held: Frame | None = None  # waits for keys that were read
 
     def __init__(
         self, feed: Feed, history: TickHistory, options: Options, changes: ChangeControl
@@ -123,7 +125,7 @@ class MainScreen(BannerScreen[None]):
         self._views: tuple[ScreenView, ...] = tuple(row.view(self._session) for row in self._rows)
         self._up = 0
         self._focus = Focus()
-        self._counting = False  # the page of all counters of ports is open
+        self._unhandled: dict[int, events.Key] = {}  # keys that were read, by identity
         self._rule_control = RuleControl(
             feed, options, lambda: self.app, lambda: self._session.frame
         )
@@ -199,9 +201,31 @@ class MainScreen(BannerScreen[None]):
 
     # Messages
 
+    def key_read(self, key: events.Key) -> None:
+        """Note a key that waits for its action. Called in the driver's thread."""
+        self._unhandled[id(key)] = key
+
+    def key_handled(self, key: events.Key) -> None:
+        """Show the frame that waited for the last key."""
+        if self._unhandled.pop(id(key), None) is not None and self._held is not None:
+            self.call_later(self._show_held)
+
     def on_frame_ready(self, message: FrameReady) -> None:
-        before, self._session.newest = self._session.newest, message.frame
-        news = before is None or before.notice != message.frame.notice
+        # A key is answered first, on the frame that is drawn already; not by every frame.
+        if self._unhandled and self._held is None and self._session.newest is not None:
+            self._held = message.frame
+            return
+        self._held = None
+        self._show_frame(message.frame)
+
+    def _show_held(self) -> None:
+        if self._held is not None and not self._unhandled:
+            frame, self._held = self._held, None
+            self._show_frame(frame)
+
+    def _show_frame(self, frame: Frame) -> None:
+        before, self._session.newest = self._session.newest, frame
+        news = before is None or before.notice != frame.notice
         if self._session.frozen is None or news:
             self.paint()
         above = self.app.screen

@@ -12,6 +12,7 @@ from functools import cache
 from importlib import import_module
 
 from nftop.model.struct import dataclass
+from nftop.render.base.table import LastResults
 from nftop.ui.key_bindings import KeyRow
 from nftop.ui.screens.view import ScreenView
 
@@ -75,11 +76,18 @@ def position(screen_id: str) -> int:
 
 def screen_keys() -> tuple[KeyRow, ...]:
     """The keys that open a screen; `Key.by` is its index in `screens()`."""
+    return _keys_of(screens())
+
+
+def _screen_keys(rows: tuple[ScreenRow, ...]) -> tuple[KeyRow, ...]:
     return tuple(
         KeyRow(",".join(row.keys), "screen", " ".join(row.keys),
             row.help or f"the {row.title} screen", index)
-        for index, row in enumerate(screens())
+        for index, row in enumerate(rows)
     )  # fmt: skip
+
+
+_keys_of = LastResults(_screen_keys)
 
 
 def main_keys() -> tuple[KeyRow, ...]:
