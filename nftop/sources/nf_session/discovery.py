@@ -460,7 +460,6 @@ class SocketFinder:
     def close(self) -> None:
         """Stop watching the locations."""
         self._watch.close()
-        self._views.served.close()
 
     def _folders(self) -> Iterator[str]:
         """Folders whose names and modes decide which sockets there are."""
@@ -510,8 +509,7 @@ class SocketFinder:
         left = _MAX_NAMES
         for view in seen.views:
             own = view.root == self._root
-            usual = self._entered(*self.search.usual(view.root, own=own))
-            locations |= dict.fromkeys(usual)
+            locations |= dict.fromkeys(self._entered(*self.search.usual(view.root, own=own)))
             network = view.network
             if network not in listed:
                 listed[network] = listening(view.unix_sockets, self.search.listening)

@@ -199,12 +199,11 @@ class NfSource(ABC, Generic[L, T]):
             else:
                 self._sessions[socket.key] = self._session(socket)
         present = {socket.key for socket in sockets}
-        is_served = self._finder.search.is_served
         departed = [
             key
             for key, session in self._sessions.items()
             if key not in present
-            and (not session.connected or is_served(Path(session.socket.path)))
+            and (not session.connected or self._finder.search.is_served(Path(session.socket.path)))
         ]
         for key in departed:
             session = self._sessions.pop(key)

@@ -26,6 +26,7 @@ import re
 import select
 import stat
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -258,25 +259,22 @@ def served_mounts(mountinfo: str) -> frozenset[str]:
 
 
 class ServedMounts:
-    """File systems that unprivileged users serve, which nftop does not enter. Thread-safe.
-
-    `proc`: where procfs is mounted.
-    """
+    """File systems that unprivileged users serve, which nftop does not enter. Thread-safe."""
 
     def __init__(self, proc: Path) -> None:
         self._proc = proc
         self._lock = threading.Lock()
-        self._events, self._handle = select.poll(), -1
+        self._events = select.poll()
         self._points: dict[str, frozenset[str]] = {}  # by process; none before the first call
 
     def latest(self) -> frozenset[str]:
         """Mount points in nftop's view; another object after each change of its mounts."""
         with self._lock:
-            if self._handle < 0 and not self._points:
+            if not self._points:
                 with contextlib.suppress(OSError):
-                    path = self._proc / "self/mountinfo"
-                    self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                    self._events.register(self._handle, select.POLLPRI)
+                    handle = os.open(self._proc / "self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+                    weakref.finalize(self, os.close, handle)
+                    self._events.register(handle, select.POLLPRI)
             elif self._events.poll(0):
                 self._points.clear()
             return self._of("self")
@@ -286,12 +284,10 @@ class ServedMounts:
         if not self.latest():
             return False
         process, root, left = "self", "", deque(path.parts[1:])
-        if (
-            path.is_relative_to(self._proc)
-            and "root" in path.parts[len(self._proc.parts) + 1 :][:1]
-        ):
-            root = os.fspath(Path(*path.parts[: len(self._proc.parts) + 2]))
-            process, left = Path(root).parent.name, deque(path.relative_to(root).parts)
+        inner = path.relative_to(self._proc).parts if path.is_relative_to(self._proc) else ()
+        if inner[1:2] == ("root",):
+            process, left = inner[0], deque(inner[2:])
+            root = f"{self._proc}/{process}/root"
         with self._lock:
             points = self._of(process)
         at, links = "", 0
@@ -306,20 +302,10 @@ class ServedMounts:
                 at, links = "" if target.is_absolute() else before, links + 1
         return bool(left)
 
-    def close(self) -> None:
-        """Close the list of mounts; the next call opens it again."""
-        with self._lock:
-            if self._handle >= 0:
-                self._events.unregister(self._handle)
-                os.close(self._handle)
-            self._handle = -1
-            self._points.clear()
-
     def _of(self, process: str) -> frozenset[str]:
         if process not in self._points:
-            try:
+            data = b""
+            with contextlib.suppress(OSError):
                 data = read_up_to(f"{self._proc}/{process}/mountinfo", _MOST_MOUNT_BYTES)
-            except OSError:
-                data = b""
             self._points[process] = served_mounts(data.decode("latin-1"))
         return self._points[process]

@@ -349,8 +349,8 @@ def test_folder_that_another_user_serves_is_not_entered(
     name = str(served).replace(" ", "\\040")
     mounts = f"22 1 0:5 / / rw - ext4 /dev/root rw\n99 22 0:44 / {name} rw - {kind} atk {options}\n"
     (host.proc / "self/mountinfo").write_text(mounts)
-    finder = SocketFinder(TelemetrySearch({}), host.root, Views(host.root, host.proc))
-    sockets, hidden = finder.find()
-    finder.close()
+    sockets, hidden = SocketFinder(
+        TelemetrySearch({}), host.root, Views(host.root, host.proc)
+    ).find()
     assert {socket.path for socket in sockets} == {str(ours), *([str(theirs)] if entered else [])}
     assert len(hidden) == (0 if entered else 2)  # by its folder, and by the name in the list
