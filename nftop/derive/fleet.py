@@ -10,6 +10,7 @@ has no series: Prometheus may still answer with those of before.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -28,7 +29,6 @@ from nftop.model.fleet import (
     FleetVictim,
     HostState,
 )
-from nftop.model.ids import parse_cpu_list
 from nftop.model.incident import CAUSE_TITLES, Severity
 from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.model.struct import dataclass, field, replace
@@ -37,6 +37,9 @@ from nftop.model.struct import dataclass, field, replace
 GONE_FOR_NS = 900_000_000_000
 # A host's clock may be so much ahead of Prometheus' before the age of its numbers is unknown.
 _SKEW_S = 5.0
+# Series of one host in an answer, characters of a list in a label, titles at a network function.
+_MOST_OF_HOST, _LONGEST_TEXT, _MOST_TITLES = 4096, 4096, 64
+_CPU_SPAN = re.compile(r"(?:^|,)(\d{1,5})(?:-(\d{1,5}))?(?=,|$)")
 _ABSENT = Missing(Reason.SOURCE, "nftop of this host has no number for it")
 _DOWN = Missing(Reason.STALE, "its scrape fails")
 _GONE = Missing(Reason.STALE, "Prometheus has no such target any more")
@@ -97,16 +100,27 @@ def step(state: FleetState, sample: FleetSample) -> tuple[FleetState, FleetFrame
 
 
 def _of_hosts_up(sample: FleetSample, doubled: Counter[str]) -> FleetSample:
-    """The sample with one `up` of each instance, and without series of those that are down."""
+    """The sample with one `up` of each instance, a bounded number of series of it if it is up."""
     ups = tuple(_first_by(sample.series.get("up", ()), _instance, doubled).values())
     for row in sample.series.get("targets", ()):
         doubled[row.labels.instance] += max(0, int(row.value) - 1)
     down = {row.labels.instance for row in ups if row.value != 1.0}
+    counts: Counter[tuple[str, str]] = Counter()
+
+    def is_kept(key: str, instance: str) -> bool:
+        counts[key, instance] += 1
+        return instance not in down and counts[key, instance] <= _MOST_OF_HOST
+
     series = {
-        key: tuple(row for row in rows if row.labels.instance not in down)
+        key: tuple(row for row in rows if is_kept(key, row.labels.instance))
         for key, rows in sample.series.items()
     }
-    return replace(sample, series={**series, "up": ups})
+    notes = (
+        f"{count - _MOST_OF_HOST} series ({key}) of instance {instance} are left out"
+        for (key, instance), count in counts.items()
+        if count > _MOST_OF_HOST and instance not in down
+    )
+    return replace(sample, series={**series, "up": ups}, notes=(*sample.notes, *notes))
 
 
 def _first_by(
@@ -198,8 +212,8 @@ def _incidents(
         if labels.instance not in hosts or labels.muted == "true":
             continue
         # Their order in this label is by their losses; a name may have ", " in it.
-        known, names = victims.get(key, []), labels.victims.split(", ")
-        order = names.index if {item.name for item in known} <= {*names} else labels.victims.find
+        known, names = victims.get(key, []), (text := labels.victims[:_LONGEST_TEXT]).split(", ")
+        order = names.index if {item.name for item in known} <= {*names} else text.find
         known = sorted(known, key=lambda item: order(item.name))
         result.append(
             FleetIncident(
@@ -316,20 +330,21 @@ def _nfs(
 
 @dataclass(frozen=True, slots=True)
 class _HostEvents:
-    """Incidents and findings of one host."""
+    """Incidents of a host by victim; by title of its findings, the NFs and bits of CPUs."""
 
-    incidents: list[FleetIncident] = field(default_factory=list)
-    findings: list[FleetFinding] = field(default_factory=list)
+    incidents: dict[FleetVictim, list[FleetIncident]] = field(default_factory=dict)
+    findings: dict[str, tuple[set[str], int]] = field(default_factory=dict)
 
     def of(self, labels: FleetLabels) -> tuple[Severity | None, tuple[str, ...]]:
         """Worst severity, and titles, of what concerns a network function."""
-        own_key = FleetVictim(labels.nf, labels.kind, labels.pid, labels.twin)
-        mine = [item for item in self.incidents if own_key in item.victims]
-        own = [item for item in self.findings if not item.muted and _concerns(item.where, labels)]
+        mine = self.incidents.get(FleetVictim(labels.nf, labels.kind, labels.pid, labels.twin), [])
+        own = _bits(labels.cpus)
         titles = [cause_title(item.kind) for item in mine]
-        titles += [finding_title(item.rule) for item in own]
+        titles += [
+            title for title, (nfs, cpus) in self.findings.items() if labels.nf in nfs or own & cpus
+        ]
         worst = max((item.severity for item in mine), default=None)
-        return worst, tuple(dict.fromkeys(titles))
+        return worst, tuple(dict.fromkeys(titles))[:_MOST_TITLES]
 
 
 def _events(
@@ -337,20 +352,23 @@ def _events(
 ) -> dict[str, _HostEvents]:
     result: dict[str, _HostEvents] = {}
     for item in incidents:
-        result.setdefault(item.host.instance, _HostEvents()).incidents.append(item)
+        of_host = result.setdefault(item.host.instance, _HostEvents())
+        for victim in item.victims:  # each once
+            of_host.incidents.setdefault(victim, []).append(item)
     for finding in findings:
-        result.setdefault(finding.host.instance, _HostEvents()).findings.append(finding)
+        kind, _, subject = finding.where.partition(" ")
+        if not finding.muted and kind in ("nf", "cpu"):
+            of_host = result.setdefault(finding.host.instance, _HostEvents())
+            title = finding_title(finding.rule)
+            nfs, cpus = of_host.findings.get(title, (set[str](), 0))
+            nfs.update([subject] if kind == "nf" else [])
+            of_host.findings[title] = nfs, cpus | (_bits(subject) if kind == "cpu" else 0)
     return result
 
 
-def _concerns(where: str, labels: FleetLabels) -> bool:
-    """Whether a finding's subject is a network function, or one of its CPUs."""
-    kind, _, subject = where.partition(" ")
-    if kind == "nf":
-        return subject == labels.nf
-    if kind != "cpu":
-        return False
-    try:
-        return not set(parse_cpu_list(subject)).isdisjoint(parse_cpu_list(labels.cpus))
-    except ValueError:
-        return False
+def _bits(cpus: str) -> int:
+    """CPUs of a list as bits of a number; none if it is longer than any host's."""
+    bits = 0
+    for first, last in _CPU_SPAN.findall(cpus if len(cpus) <= _LONGEST_TEXT else ""):
+        bits |= ((1 << max(int(last or first) + 1 - int(first), 0)) - 1) << int(first)
+    return bits

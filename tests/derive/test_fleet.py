@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from typing import get_args
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nftop.derive import fleet
 from nftop.derive.findings.registry import all_rules
 from nftop.derive.fleet import (
     GONE_FOR_NS,
@@ -275,6 +277,39 @@ def test_a_finding_of_a_cpu_concerns_its_pollers() -> None:
     assert {nf.name: nf.events for nf in frame.nfs} == {
         "vpp": (finding_title("shared-cpu"),), "ovs": (),
     }  # fmt: skip
+
+
+def test_a_host_with_any_number_of_series_costs_no_more_than_they_are() -> None:
+    """In proportion to series and not to pairs of them, and other hosts are not left out."""
+    mine, count = {"instance": "liar:1"}, 110
+    victims = tuple(str(index) for index in range(count))
+    parsed = Mock(wraps=fleet._bits)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fleet, "_bits", parsed)
+        patch.setattr(fleet, "_MOST_OF_HOST", 100)
+        frame = frame_of(
+            sample(
+                up=(series(instance="liar:1"), series(instance="ours:1")),
+                nf=(
+                    *(series(**mine, nf=name, kind="dpdk", cpus="0-16383") for name in victims),
+                    series(instance="ours:1", nf="vpp", kind="vpp", cpus="3"),
+                ),
+                finding=(
+                    *(series(**mine, rule=name, where=f"cpu 0-{name}") for name in victims),
+                    series(instance="ours:1", rule="low-ipc", where="cpu 3"),
+                ),
+                incident=(series(**mine, id="i", kind="neighbour", victims="x, " * (1 << 20)),),
+                victim=tuple(series(**mine, id="i", nf=name, kind="dpdk") for name in victims),
+            )
+        )
+    assert parsed.call_count <= 2 * count + 2
+    assert len(frame.nfs) == len(frame.findings) == 101
+    assert len(frame.incidents[0].victims) == 100
+    assert frame.nfs[-1].name == "vpp"
+    assert len(frame.nfs[-1].events) == 1
+    assert frame.nfs[0].severity is Severity.WARN
+    assert len(frame.nfs[0].events) == fleet._MOST_TITLES
+    assert [note.split()[0] for note in frame.notes] == ["10"] * 3
 
 
 def test_muted_incidents_are_left_out() -> None:

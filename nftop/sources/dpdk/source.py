@@ -54,6 +54,8 @@ class TelemetrySearch(SocketSearch):
                 else (root / runtime,)
             )
             for parent in parents:
+                if self.is_served(parent / "dpdk"):
+                    continue
                 with contextlib.suppress(OSError):  # a closed /run/user/<uid> is no sign of DPDK
                     (parent / "dpdk").lstat()
                     yield parent / "dpdk" / ANY_FOLDER

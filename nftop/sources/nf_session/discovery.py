@@ -133,6 +133,7 @@ class Views:
         self._surveys = 0
         self._namespaces: Mapping[str, str] = {}
         self._settled: Mapping[str, str] = {}
+        self.served = ownership.ServedMounts(proc)
 
     def latest(self) -> _Seen:
         """The views, at most five seconds old."""
@@ -360,6 +361,7 @@ class SocketSearch(ABC):
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = environ
+        self.is_served: Callable[[Path], bool] = lambda _path: False  # see `ServedMounts.has`
         self._read = Counter[int]()
 
     def begin(self) -> None:
@@ -371,8 +373,11 @@ class SocketSearch(ABC):
     ) -> list[os.DirEntry[str]]:
         """Entries of a folder, sorted; none if it is absent, or closed (`on_closed` gets its path).
 
-        Of folders that an unprivileged user can fill, a bounded number in one look.
+        Of folders that an unprivileged user can fill, a bounded number in one look; none of those
+        that one serves.
         """
+        if self.is_served(folder):
+            return []
         try:
             about = folder.stat()
         except OSError:
@@ -425,6 +430,9 @@ class SocketFinder:
         self._root = root
         self._views = views
         self._clock = clock
+        search.is_served = self._is_served
+        self._served = frozenset[str]()
+        self._not_entered: dict[str, None] = {}
         self._survey_at_ns: int | None = None
         self._locations: tuple[Path, ...] = ()
         self._listening: tuple[Path, ...] = ()
@@ -439,8 +447,11 @@ class SocketFinder:
         if due:
             self._survey_at_ns = now_ns
             self.search.begin()
+            self._not_entered.clear()
             self._survey()
-        if self._watch.changed() or due:
+        served, before = self._views.served.latest(), self._served
+        if self._watch.changed() or due or served is not before:
+            self._served = served
             self.search.begin()
             self._watch.watch(self._folders())
             self._listed = self._list()
@@ -452,15 +463,25 @@ class SocketFinder:
 
     def _folders(self) -> Iterator[str]:
         """Folders whose names and modes decide which sockets there are."""
-        for location in (*self._locations, *self._listening):
+        for location in self._entered(*self._locations, *self._listening):
             if location.name == ANY_FOLDER:
                 yield os.fspath(location.parent)
                 for entry in self.search.scan(location.parent):
                     if entry.is_dir(follow_symlinks=False):
-                        yield entry.path
+                        yield from map(os.fspath, self._entered(Path(entry.path)))
             else:
                 folders = (path for path in (location, *location.parents) if _is_folder(path))
                 yield os.fspath(next(folders, self._root))
+
+    def _is_served(self, path: Path) -> bool:
+        served = self._views.served.has(path)
+        if served and len(self._not_entered) < _MAX_SENTENCES:
+            text = f"{writable_name(os.fspath(path))} is not entered: another user serves it (FUSE)"
+            self._not_entered[text] = None
+        return served
+
+    def _entered(self, *paths: Path) -> list[Path]:
+        return [path for path in paths if not self.search.is_served(path)]
 
     def _list(self) -> tuple[tuple[UnixSocket, ...], tuple[str, ...]]:
         hidden = list(self._hidden)
@@ -470,12 +491,13 @@ class SocketFinder:
 
         sockets = [
             socket
-            for location in self._locations
+            for location in self._entered(*self._locations)
             for socket in self.search.sockets_at(location, on_closed)
         ]
-        sockets += [one for path in self._listening for one in sockets_of(path, on_closed)]
+        listening = self._entered(*self._listening)
+        sockets += [one for path in listening for one in sockets_of(path, on_closed)]
         chosen, left_out = admitted(sockets, self.search.sockets)
-        once = tuple(dict.fromkeys([*left_out, *hidden]))
+        once = tuple(dict.fromkeys([*left_out, *hidden, *self._not_entered]))
         more = len(once) - _MAX_SENTENCES
         return chosen, (*once[:_MAX_SENTENCES], *([f"and {more} more"] if more > 0 else []))
 
@@ -487,13 +509,13 @@ class SocketFinder:
         left = _MAX_NAMES
         for view in seen.views:
             own = view.root == self._root
-            locations |= dict.fromkeys(self.search.usual(view.root, own=own))
+            locations |= dict.fromkeys(self._entered(*self.search.usual(view.root, own=own)))
             network = view.network
             if network not in listed:
                 listed[network] = listening(view.unix_sockets, self.search.listening)
             names = listed[network] if own else listed[network][:left]
             left -= 0 if own else len(names)
-            paths = (inside(view.root, path) for path in names)
+            paths = self._entered(*(inside(view.root, path) for path in names))
             sockets |= dict.fromkeys(_files_of(paths, own=own))
         self._listening = tuple(bounded(sockets))
         kept = bounded(locations)

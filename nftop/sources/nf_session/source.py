@@ -199,7 +199,12 @@ class NfSource(ABC, Generic[L, T]):
             else:
                 self._sessions[socket.key] = self._session(socket)
         present = {socket.key for socket in sockets}
-        departed = [k for k, s in self._sessions.items() if k not in present and not s.connected]
+        departed = [
+            key
+            for key, session in self._sessions.items()
+            if key not in present
+            and (not session.connected or self._finder.search.is_served(Path(session.socket.path)))
+        ]
         for key in departed:
             session = self._sessions.pop(key)
             session.close()

@@ -22,7 +22,11 @@ import contextlib
 import errno
 import os
 import pwd
+import re
+import select
 import stat
+import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -31,6 +35,7 @@ from typing import TypeVar
 from nftop.model.owner import FOLDER, OWN_USER, ROOT, SOCKET_FILE, UNKNOWN, UNPRIVILEGED, Owner
 from nftop.model.procfs import is_procfs
 from nftop.model.struct import dataclass, replace
+from nftop.sources.host.sysfs import read_up_to
 
 MAX_UNPRIVILEGED = 48  # sockets of other users that one source reads
 _MAX_OF_ONE_USER = 16
@@ -229,3 +234,78 @@ def admitted(
     if left_out > _MAX_USERS_NAMED:
         sentences.append(f"nor are some of {left_out - _MAX_USERS_NAMED} more users")
     return [*privileged[:most], *chosen], tuple(sentences)
+
+
+_MOST_MOUNT_BYTES = 1 << 22
+_OCTAL = re.compile(r"\\([0-7]{3})")
+_USER_ID = re.compile(r"\buser_id=(\d{1,10})\b")
+
+
+def served_mounts(mountinfo: str) -> frozenset[str]:
+    """Mount points of FUSE file systems that other users serve and everybody may enter.
+
+    A request to one may never be answered, and its reader can't be killed meanwhile. Without
+    `allow_other` nobody but its user enters one. Format: proc_pid_mountinfo(5).
+    """
+    points = set()
+    for line in mountinfo.splitlines():
+        mount, _, system = line.partition(" - ")
+        fields, user = mount.split(" "), _USER_ID.search(system)
+        if system.startswith("fuse") and user and "allow_other" in system and len(fields) > 4:
+            point = _OCTAL.sub(lambda hit: chr(int(hit[1], 8)), fields[4])
+            if not is_trusted(int(user[1])):
+                points.add(os.fsdecode(point.encode("latin-1", "replace")))
+    return frozenset(points)
+
+
+class ServedMounts:
+    """File systems that unprivileged users serve, which nftop does not enter. Thread-safe."""
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+        self._lock = threading.Lock()
+        self._events = select.poll()
+        self._points: dict[str, frozenset[str]] = {}  # by process; none before the first call
+
+    def latest(self) -> frozenset[str]:
+        """Mount points in nftop's view; another object after each change of its mounts."""
+        with self._lock:
+            if not self._points:
+                with contextlib.suppress(OSError):
+                    handle = os.open(self._proc / "self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+                    weakref.finalize(self, os.close, handle)
+                    self._events.register(handle, select.POLLPRI)
+            elif self._events.poll(0):
+                self._points.clear()
+            return self._of("self")
+
+    def has(self, path: Path) -> bool:
+        """Whether a path leads into one, in the view of /proc/PID/root if it begins so."""
+        if not self.latest():
+            return False
+        process, root, left = "self", "", deque(path.parts[1:])
+        inner = path.relative_to(self._proc).parts if path.is_relative_to(self._proc) else ()
+        if inner[1:2] == ("root",):
+            process, left = inner[0], deque(inner[2:])
+            root = f"{self._proc}/{process}/root"
+        with self._lock:
+            points = self._of(process)
+        at, links = "", 0
+        while left and links <= _MAX_LINKS:
+            name = left.popleft()
+            before, at = at, at.rpartition("/")[0] if name == ".." else f"{at}/{name}"
+            if at in points:
+                return True
+            with contextlib.suppress(OSError):  # it is no link, or absent
+                target = Path(f"{root}{at}").readlink()
+                left.extendleft(reversed(target.parts[target.is_absolute() :]))
+                at, links = "" if target.is_absolute() else before, links + 1
+        return bool(left)
+
+    def _of(self, process: str) -> frozenset[str]:
+        if process not in self._points:
+            data = b""
+            with contextlib.suppress(OSError):
+                data = read_up_to(f"{self._proc}/{process}/mountinfo", _MOST_MOUNT_BYTES)
+            self._points[process] = served_mounts(data.decode("latin-1"))
+        return self._points[process]

@@ -324,3 +324,33 @@ def test_of_folders_that_others_fill_a_bounded_number_of_entries_is_read(tmp_pat
     assert [read(uid) for uid in (3001, 3002, 3003)] == [1024, 1024, 0]
     search.begin()
     assert read(NOBODY) == 1024
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "entered"),
+    [
+        ("fuse.sshfs", "rw,user_id=1234,group_id=1234,allow_other", False),
+        ("fuse", "rw,user_id=1234,group_id=1234,default_permissions,allow_other", False),
+        ("fuse.sshfs", "rw,user_id=1234,group_id=1234", True),  # closed to all but its user
+        ("fuse.glusterfs", "rw,user_id=0,group_id=0,allow_other", True),
+        ("ext4", "rw", True),
+    ],
+)
+def test_folder_that_another_user_serves_is_not_entered(
+    host: Host, kind: str, options: str, entered: bool
+) -> None:
+    served = host.root / "tmp/dpdk/x y"
+    theirs = host.socket(served)
+    link = host.root / "tmp/dpdk/link"
+    link.symlink_to("../dpdk/x y")
+    unix = host.proc / "self/net/unix"
+    unix.write_text(_listed([f"/tmp/dpdk/link/{NAME}"]))
+    ours = host.socket(host.root / "run/dpdk/rte")
+    name = str(served).replace(" ", "\\040")
+    mounts = f"22 1 0:5 / / rw - ext4 /dev/root rw\n99 22 0:44 / {name} rw - {kind} atk {options}\n"
+    (host.proc / "self/mountinfo").write_text(mounts)
+    sockets, hidden = SocketFinder(
+        TelemetrySearch({}), host.root, Views(host.root, host.proc)
+    ).find()
+    assert {socket.path for socket in sockets} == {str(ours), *([str(theirs)] if entered else [])}
+    assert len(hidden) == (0 if entered else 2)  # by its folder, and by the name in the list
