@@ -24,7 +24,7 @@ from nftop.render.base.graph import scale_top, span_for, span_name, spark_text
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import reason_lines
 from nftop.render.base.text import fit
-from nftop.render.cache.panel import cache_absences, group_name
+from nftop.render.cache.class_cells import cache_absences, group_name
 from nftop.render.cache.table import nf_names
 from nftop.render.editor.change import drawn, limit
 from nftop.render.frame.changes import about, author, texts

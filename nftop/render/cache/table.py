@@ -29,7 +29,13 @@ from nftop.render.base.table import (
     text_cell,
 )
 from nftop.render.base.text import fit
-from nftop.render.cache.panel import FULL_RATIO, OVER_RATIO, class_spans, group_name, way_spans
+from nftop.render.cache.class_cells import (
+    FULL_RATIO,
+    OVER_RATIO,
+    class_spans,
+    group_name,
+    way_spans,
+)
 from nftop.render.cache.way_cells import styles_of
 from nftop.render.frame.changes import OURS, author, last_of
 

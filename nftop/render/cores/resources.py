@@ -20,7 +20,7 @@ from nftop.render.base import format as fmt
 from nftop.render.base.graph import area_rows, gauge_of
 from nftop.render.base.line import BLANK, Line, Span, Tone, class_tone, crop, line
 from nftop.render.base.text import fit
-from nftop.render.cache.panel import class_spans, group_name
+from nftop.render.cache.class_cells import class_spans, group_name
 from nftop.render.cache.way_cells import (
     ClassStyle,
     WayState,
