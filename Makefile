@@ -45,7 +45,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin 
 # Both halves, the second even if the first has failures, and one line of totals.
 SUITE := NFTOP_PROMETHEUS=$(PROMETHEUS)/usr/bin NFTOP_SSHD=$(SSHD) $(BIN)/python -m tests.suite --jobs $(JOBS)
 
-.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench fleet-ssh history experiments faults soak endurance observer screenshots film docs wheel audit deb deb-release deb-check units-check install-check chromium install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series kills prometheus test-packages test-prometheus clean
+.PHONY: run live lab test check release stress coverage bench bench-memory fleet-bench fleet-ssh history experiments faults soak endurance observer screenshots film docs wheel audit deb deb-release deb-check units-check install-check chromium install uninstall newer-dpdk newer-ovs lab-sid lab-big lab-series matrix kills prometheus test-packages test-prometheus clean
 .DEFAULT_GOAL := run
 
 run: $(READY)
@@ -181,9 +181,13 @@ lab-sid: $(READY) test-packages
 lab-big: $(READY) test-packages
 	@NFTOP_BIG=1 $(BIN)/pytest -q -m big tests/lab/tests/test_many_cpus.py
 
+# Every combination of machine, kernel and mode; of some tests CI runs a part. As root.
+matrix: $(READY) test-packages
+	@NFTOP_MATRIX=1 $(BIN)/pytest -q -n $(JOBS) -m matrix tests
+
 # Guards of sweeps that are killed 200 times, each kernel with and without CDP: half an hour. As root.
 lab-series: $(READY) test-packages
-	@NFTOP_SERIES_KILLS=200 $(BIN)/pytest -q --no-cov tests/lab/tests/test_series.py
+	@NFTOP_MATRIX=1 NFTOP_SERIES_KILLS=200 $(BIN)/pytest -q --no-cov tests/lab/tests/test_series.py
 
 # Changes of every kind, while nftop, its guard or both are killed at random moments. As root.
 KILLS ?= 1000

@@ -30,12 +30,18 @@ _SLOW = ("docs", "lab", "real", "session", "ui/test_terminal.py", "ui/test_click
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow files come first in each worker, and each has its share of them.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked `matrix` are for `make matrix` only.
+
+    Slow files come first in each worker, and each has its share of them.
 
     Workers begin with equal runs of the list. In the order of their names all files of the lab
     were one worker's, which was busy for minutes when the others had nothing left.
     """
+    if os.environ.get("NFTOP_MATRIX") != "1":
+        spared = [item for item in items if item.get_closest_marker("matrix") is not None]
+        config.hook.pytest_deselected(items=spared)
+        items[:] = [item for item in items if item.get_closest_marker("matrix") is None]
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:

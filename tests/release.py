@@ -72,6 +72,7 @@ STEPS: tuple[ReleaseStep, ...] = (
     ReleaseStep("soak", "fuzzers, an hour", 60, variables=("SECONDS=3600",)),
     ReleaseStep("faults", "faults of sources, every pair", 10),
     ReleaseStep("experiments", "sweeps whose best mask is known", 5),
+    ReleaseStep("matrix", "every combination of machine, kernel and mode", 5, root=True),
     ReleaseStep("lab-series", "guards of sweeps that are killed", 30, root=True),
     ReleaseStep("kills", "1,000 kills, every kind of change", 30, root=True),
     ReleaseStep("lab-big", "changes on 512 CPUs", 10, root=True),

@@ -20,14 +20,19 @@ TRIAL_KILLS = int(os.environ.get("NFTOP_SERIES_KILLS", "3"))
 _KILL_S = 20.0  # at most, on a busy machine
 
 
+MATRIX = pytest.mark.matrix
 HOSTS = {"skx-7": ("--rdt", "l3cat,l3cdp"), "spr": ("--io-alloc",)}
 
 
-@pytest.mark.parametrize(
-    ("machine", "kernel"),
-    [*(("skx-7", kernel) for kernel in profile.kernels()), ("spr", "7.2")],
-)
-@pytest.mark.parametrize("cdp", [(), ("cdp",)], ids=["", "cdp"])
+CI = {("skx-7", "6.1", ()), ("skx-7", "7.2", ("cdp",)), ("spr", "7.2", ())}
+EVERY = [
+    pytest.param(machine, kernel, cdp, marks=[] if (machine, kernel, cdp) in CI else [MATRIX])
+    for machine, kernel in (*(("skx-7", kernel) for kernel in profile.kernels()), ("spr", "7.2"))
+    for cdp in ((), ("cdp",))
+]
+
+
+@pytest.mark.parametrize(("machine", "kernel", "cdp"), EVERY)
 def test_whatever_ends_a_series_the_classes_are_as_before(
     machine: str, kernel: str, cdp: tuple[str, ...]
 ) -> None:
@@ -49,7 +54,11 @@ def test_whatever_ends_a_series_the_classes_are_as_before(
 
 @pytest.mark.parametrize(
     ("machine", "kernel", "cdp"),
-    [("skx-7", "6.1", ()), ("skx-7", "7.2", ("cdp",)), ("spr", "7.2", ())],
+    [
+        pytest.param("skx-7", "6.1", (), marks=MATRIX),
+        ("skx-7", "7.2", ("cdp",)),
+        ("spr", "7.2", ()),
+    ],
 )
 def test_whatever_ends_a_trial_the_classes_are_as_before(
     machine: str, kernel: str, cdp: tuple[str, ...]
