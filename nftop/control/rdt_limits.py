@@ -100,14 +100,10 @@ def untouchable(state: State, group: str, monitor: str = "") -> Refusal | None:
     be confused with another.
     """
     if state.get(Cell("mode", group), "") in LOCKED:
-        return Refusal(
-            ReasonCode.GROUP_LOCKED,
-            f"{group} holds a locked part of a cache (pseudo-locked), which nftop leaves alone",
-        )
+        why = f"{group} holds a locked part of a cache (pseudo-locked), which nftop leaves alone"
+        return Refusal(ReasonCode.GROUP_LOCKED, why)
     for name in (group, monitor):
         if name != ROOT and ("/" in name or name in (".", "..") or not name.isprintable()):
-            return Refusal(
-                ReasonCode.GROUP_NAME,
-                f"{name!r} is no plain text: nftop changes no group of such a name",
-            )
+            why = f"{name!r} is no plain text: nftop changes no group of such a name"
+            return Refusal(ReasonCode.GROUP_NAME, why)
     return None

@@ -81,18 +81,14 @@ class SettingSeries:
         other = [item for item in difference(self.state, read) if not is_end(item)]
         if other:
             head = _OTHERS.format(self._host.subject)
-            raise SeriesError(
-                "reverted", ReasonCode.HOST_CHANGED, head,
-                *differences(other, "was written", "is now"),
-            )  # fmt: skip
+            rows = differences(other, "was written", "is now")
+            raise SeriesError("reverted", ReasonCode.HOST_CHANGED, head, *rows)
 
     def change(self, setting: int) -> Receipt:
         """Put a setting on the host. Raises SeriesError if it is not there afterwards, OSError."""
         if not 0 <= setting < len(self._settings):
-            raise SeriesError(
-                "refused", ReasonCode.SETTING_INVALID,
-                _FAILED.format(f"there is no setting {setting}"),
-            )  # fmt: skip
+            why = _FAILED.format(f"there is no setting {setting}")
+            raise SeriesError("refused", ReasonCode.SETTING_INVALID, why)
         # A directory that every setting has is created once, with a number of the kernel's.
         target = {
             cell: self.state.get(cell, value) if value == KERNEL_ASSIGNED else value

@@ -66,9 +66,8 @@ def locked(host: AnyBackend) -> Iterator[None]:
         with host.lock(LOCK_S):
             yield
     except LockedError as error:
-        raise UnwrittenError(
-            "locked", ReasonCode.LOCK_HELD, f"nothing was written: {error}"
-        ) from None
+        why = f"nothing was written: {error}"
+        raise UnwrittenError("locked", ReasonCode.LOCK_HELD, why) from None
 
 
 def compared(
@@ -154,10 +153,8 @@ def _perform(host: AnyBackend, entry: Entry) -> tuple[Change, ...] | Receipt:
     if wrong:
         messages = differences(wrong, "was asked for", "is what is read back")
         changes = host.became(entry.changes, state)
-        return Receipt(
-            "differs", messages, changes,
-            unmet=_unseen(entry, changes), code=ReasonCode.VALUE_DIFFERS,
-        )  # fmt: skip
+        unmet = _unseen(entry, changes)
+        return Receipt("differs", messages, changes, None, unmet, ReasonCode.VALUE_DIFFERS)
     return tuple(item for item in difference(entry.base, state) if not is_end(item))
 
 
@@ -173,9 +170,8 @@ def _failed(
         changes = tuple(
             became[change.cell] if change.cell in written else change for change in entry.changes
         )
-    return Receipt(
-        "refused", why, changes, unmet=_unseen(entry, changes), code=ReasonCode.WRITE_REFUSED
-    )
+    unmet = _unseen(entry, changes)
+    return Receipt("refused", why, changes, None, unmet, ReasonCode.WRITE_REFUSED)
 
 
 def _unseen(entry: Entry, changes: Iterable[Change]) -> tuple[str, ...]:

@@ -285,9 +285,8 @@ def _to_powersave(draft: _Draft, policy: Policy) -> None:
     if draft.state.get(governor) in (None, _GOVERNOR):
         return
     if _GOVERNOR not in policy.governors:
-        draft.refuse(
-            ReasonCode.GOVERNOR_ABSENT, f"CPU {policy.name}: there is no governor {_GOVERNOR} here"
-        )
+        why = f"CPU {policy.name}: there is no governor {_GOVERNOR} here"
+        draft.refuse(ReasonCode.GOVERNOR_ABSENT, why)
         return
     draft.state[governor] = _GOVERNOR
     if epp in draft.state:

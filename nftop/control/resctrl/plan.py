@@ -120,10 +120,8 @@ def _exclusive(target: State, rules: Rules, changes: Iterable[Change]) -> Iterat
         bits, rule = int(new, 16), rules.masks.get(cell.name)
         if rule is not None and mode(cell) == EXCLUSIVE and bits & rule.shareable:
             name = class_name(cell.group)
-            yield Refusal(
-                ReasonCode.GROUP_EXCLUSIVE,
-                f"{name} is exclusive and can't have ways of I/O ({rule.shareable:x})",
-            )
+            why = f"{name} is exclusive and can't have ways of I/O ({rule.shareable:x})"
+            yield Refusal(ReasonCode.GROUP_EXCLUSIVE, why)
         for other in caches[cell.name[:2], cell.number]:
             both = int(target[other], 16) & bits if rivals(cell, other) else 0
             if not both:
@@ -151,15 +149,11 @@ def _io_refusals(base: State, target: State, rules: Rules) -> Iterator[Refusal]:
         if rule.problem:
             yield Refusal(ReasonCode.IO_UNSUPPORTED, rule.problem)
         elif rules.closids is not None and classes >= rules.closids:
-            yield Refusal(
-                ReasonCode.CLOSIDS_EXHAUSTED,
-                f"all {rules.closids} classes of this CPU are in use: I/O needs one of its own",
-            )
+            why = f"all {rules.closids} classes of this CPU are in use: I/O needs one of its own"
+            yield Refusal(ReasonCode.CLOSIDS_EXHAUSTED, why)
         elif rule.holder is not None and Cell("group", rule.holder) in target:
-            yield Refusal(
-                ReasonCode.CLOSIDS_EXHAUSTED,
-                f"{class_name(rule.holder)} has class {rule.clos}, which I/O needs",
-            )
+            why = f"{class_name(rule.holder)} has class {rule.clos}, which I/O needs"
+            yield Refusal(ReasonCode.CLOSIDS_EXHAUSTED, why)
     for cell, value in target.items():
         mode = target.get(Cell("mode", cell.group), SHAREABLE)
         if not is_mask(cell) or cache_of_line(cell.name) != "L3" or mode == SHAREABLE:
@@ -227,14 +221,9 @@ def result_of(state: State, rules: Rules, actions: Sequence[Action]) -> ActionRe
     for action in actions:
         if not result.refusals:  # what follows may need what could not be made
             _ACTS[type(action)](result, action)
-    result.refusals += [
-        Refusal(
-            ReasonCode.GROUP_RECREATED,
-            f"{describe(item.cell)} can't be removed and made again at once",
-        )
-        for item in difference(result.base, result.target)
-        if is_birth(item)
-    ]
+    for item in filter(is_birth, difference(result.base, result.target)):
+        why = f"{describe(item.cell)} can't be removed and made again at once"
+        result.refuse(ReasonCode.GROUP_RECREATED, why)
     result.refusals = list(dict.fromkeys(result.refusals))
     return result
 
@@ -280,10 +269,8 @@ def _set(result: ActionResult, action: SetSchemata) -> None:
 def _mask(result: ActionResult, resource: str, bits: int, domain: int) -> str | None:
     rule, where = result.rules.masks.get(resource), f"{resource} {domain}={bits:x}"
     if rule is None:
-        result.refuse(
-            ReasonCode.RESOURCE_UNREPORTED,
-            f"{where}: the kernel does not report the ways of {resource}",
-        )
+        why = f"{where}: the kernel does not report the ways of {resource}"
+        result.refuse(ReasonCode.RESOURCE_UNREPORTED, why)
     elif problem := mask_problem(rule, bits):
         result.refuse(ReasonCode.MASK_INVALID, f"{where}: {problem}")
     else:
@@ -294,9 +281,8 @@ def _mask(result: ActionResult, resource: str, bits: int, domain: int) -> str | 
 def _limit(result: ActionResult, resource: str, value: int, domain: int) -> str | None:
     rule = result.rules.limit
     if rule is None:
-        result.refuse(
-            ReasonCode.RESOURCE_ABSENT, "this host has no limits on memory bandwidth (MB)"
-        )
+        why = "this host has no limits on memory bandwidth (MB)"
+        result.refuse(ReasonCode.RESOURCE_ABSENT, why)
         return None
     if not rule.least <= value <= rule.most:
         shown = "unlimited" if value >= UNLIMITED_MBPS else value
@@ -324,9 +310,8 @@ def _move(result: ActionResult, action: MoveCpus) -> None:
     if not result.knows(action.group):
         return
     if unknown:
-        result.refuse(
-            ReasonCode.CPU_ABSENT, f"CPU {format_cpu_list(unknown)} is not there, or offline"
-        )
+        why = f"CPU {format_cpu_list(unknown)} is not there, or offline"
+        result.refuse(ReasonCode.CPU_ABSENT, why)
         return
     for cell in cells:
         if split_path(result.target[cell])[0] != action.group:
@@ -351,17 +336,13 @@ def _create(result: ActionResult, action: CreateGroup) -> None:
     classes = 1 + sum(cell.kind == "group" for cell in result.target)
     classes += ENABLED in (v for cell, v in result.target.items() if cell.kind == "io_alloc")
     if not _NAME.fullmatch(group):
-        result.refuse(
-            ReasonCode.GROUP_NAME,
-            f"nftop's own groups are called {OWN_PREFIX}NAME, with letters, digits, . _ - in NAME",
-        )
+        why = f"nftop's own groups are called {OWN_PREFIX}NAME, with letters, digits, . _ - in NAME"
+        result.refuse(ReasonCode.GROUP_NAME, why)
     elif Cell("group", group) in result.target:
         result.refuse(ReasonCode.GROUP_EXISTS, f"there is a group {group} already")
     elif result.rules.closids is not None and classes >= result.rules.closids:
-        result.refuse(
-            ReasonCode.CLOSIDS_EXHAUSTED,
-            f"all {result.rules.closids} classes of this CPU are in use",
-        )
+        why = f"all {result.rules.closids} classes of this CPU are in use"
+        result.refuse(ReasonCode.CLOSIDS_EXHAUSTED, why)
     else:
         result.target[Cell("group", group)] = KERNEL_ASSIGNED
         result.target[Cell("mode", group)] = SHAREABLE
@@ -380,29 +361,24 @@ def _remove(result: ActionResult, action: RemoveGroup) -> None:
     if group == ROOT or not group.startswith(OWN_PREFIX):
         by_name = owner_of(group)
         owner = f" ({by_name}'s by its name)" if by_name else ""
-        result.refuse(
-            ReasonCode.GROUP_FOREIGN,
-            f"group {class_name(group)}{owner} is not nftop's, so nftop does not remove it",
-        )
+        why = f"group {class_name(group)}{owner} is not nftop's, so nftop does not remove it"
+        result.refuse(ReasonCode.GROUP_FOREIGN, why)
         return
     if result.target.get(Cell("mode", group)) == EXCLUSIVE:
         # nftop does not set modes, so it could not restore the group.
-        result.refuse(
-            ReasonCode.GROUP_EXCLUSIVE, f"group {group} is exclusive: make it shareable first"
-        )
+        why = f"group {group} is exclusive: make it shareable first"
+        result.refuse(ReasonCode.GROUP_EXCLUSIVE, why)
         return
     # They would be removed with the group, and nftop must not create them again.
     foreign = [
-        Refusal(
-            ReasonCode.GROUP_FOREIGN,
-            f"{describe(Cell('monitor', group, other))} is not nftop's, "
-            "and would go with its group",
-        )
-        for other in sorted(monitors_of(result.target, group))
-        if not other.startswith(OWN_PREFIX)
+        name for name in monitors_of(result.target, group) if not name.startswith(OWN_PREFIX)
     ]
+    for name in sorted(foreign):
+        why = (
+            f"{describe(Cell('monitor', group, name))} is not nftop's, and would go with its group"
+        )
+        result.refuse(ReasonCode.GROUP_FOREIGN, why)
     if foreign:
-        result.refusals += foreign
         return
     result.vacate(lambda where: split_path(where)[0] == group, ROOT)
     for cell in [cell for cell in result.target if cell.group == group]:
@@ -420,24 +396,17 @@ def _create_monitor(result: ActionResult, action: CreateMonitor) -> None:
     if not result.knows(group):
         return
     if not _NAME.fullmatch(name):
-        result.refuse(
-            ReasonCode.GROUP_NAME, f"nftop's own monitoring groups are called {OWN_PREFIX}NAME"
-        )
+        why = f"nftop's own monitoring groups are called {OWN_PREFIX}NAME"
+        result.refuse(ReasonCode.GROUP_NAME, why)
     elif cell in result.target:
-        result.refuse(
-            ReasonCode.GROUP_EXISTS,
-            f"there is a monitoring group {name} in {class_name(group)} already",
-        )
+        why = f"there is a monitoring group {name} in {class_name(group)} already"
+        result.refuse(ReasonCode.GROUP_EXISTS, why)
     elif not cpus <= cpus_in(result.target, group):
-        result.refuse(
-            ReasonCode.MONITOR_SCOPE,
-            f"a monitoring group of {class_name(group)} meters CPUs of {class_name(group)} only",
-        )
+        why = f"a monitoring group of {class_name(group)} meters CPUs of {class_name(group)} only"
+        result.refuse(ReasonCode.MONITOR_SCOPE, why)
     elif rmids is not None and rmids_in_use(result.target) >= rmids:
-        result.refuse(
-            ReasonCode.RMIDS_EXHAUSTED,
-            f"{Reason.TAKEN.name.lower()}: all {rmids} monitors (RMIDs) of this CPU are in use",
-        )
+        why = f"{Reason.TAKEN.name.lower()}: all {rmids} monitors (RMIDs) of this CPU are in use"
+        result.refuse(ReasonCode.RMIDS_EXHAUSTED, why)
     else:
         names = _threads_to_meter(result, action)
         if result.refusals:
@@ -480,14 +449,11 @@ def _remove_monitor(result: ActionResult, action: RemoveMonitor) -> None:
     if not result.knows(group):
         return
     if cell not in result.target:
-        result.refuse(
-            ReasonCode.GROUP_ABSENT, f"there is no monitoring group {name} in {class_name(group)}"
-        )
+        why = f"there is no monitoring group {name} in {class_name(group)}"
+        result.refuse(ReasonCode.GROUP_ABSENT, why)
     elif not name.startswith(OWN_PREFIX):
-        result.refuse(
-            ReasonCode.GROUP_FOREIGN,
-            f"monitoring group {name} is not nftop's, so it does not remove it",
-        )
+        why = f"monitoring group {name} is not nftop's, so it does not remove it"
+        result.refuse(ReasonCode.GROUP_FOREIGN, why)
     else:
         del result.target[cell]
         own = group_path(group, name)
@@ -511,14 +477,11 @@ def _switch_io_on(result: ActionResult, switch: Cell, action: SetIoWays) -> bool
     """Switch the ways of I/O on, with the ways that the kernel gives; False with a refusal."""
     rule = result.rules.masks.get(switch.name)
     if rule is None:
-        result.refuse(
-            ReasonCode.RESOURCE_UNREPORTED, f"the kernel does not report the ways of {switch.name}"
-        )
+        why = f"the kernel does not report the ways of {switch.name}"
+        result.refuse(ReasonCode.RESOURCE_UNREPORTED, why)
     elif action.enabled is None:
-        result.refuse(
-            ReasonCode.IO_DISABLED,
-            "the ways of I/O are not set: io_alloc is disabled (cat io enable)",
-        )
+        why = "the ways of I/O are not set: io_alloc is disabled (cat io enable)"
+        result.refuse(ReasonCode.IO_DISABLED, why)
     else:
         result.target[switch] = ENABLED
         named = {domain for domain, _ in action.values}
@@ -559,9 +522,8 @@ def _set_io_masks(result: ActionResult, switch: Cell, action: SetIoWays) -> None
     for domain, bits in action.values:
         cell = io_cell(switch.name, domain)
         if cell not in result.target:
-            result.refuse(
-                ReasonCode.RESOURCE_ABSENT, f"there is no L3 {domain} whose ways of I/O can be set"
-            )
+            why = f"there is no L3 {domain} whose ways of I/O can be set"
+            result.refuse(ReasonCode.RESOURCE_ABSENT, why)
             continue
         text = _mask(result, switch.name, bits, domain)
         if text is not None:

@@ -308,25 +308,21 @@ def _unreported(facts: SstFacts, domain: Domain) -> str:
 def _classify(draft: _Draft, action: SetCpClass) -> None:
     facts, value = draft.facts, f"{action.cp_class:d}"
     if value not in CLASSES:
-        draft.refuse(
-            ReasonCode.SST_CLASS_INVALID, f"there is no SST-CP class {value}: they are 0 to 3"
-        )
+        why = f"there is no SST-CP class {value}: they are 0 to 3"
+        draft.refuse(ReasonCode.SST_CLASS_INVALID, why)
         return
     gone = [cpu for cpu in action.cpus if cpu not in facts.locations]
     if gone:
-        draft.refuse(
-            ReasonCode.CPU_ABSENT, f"CPU {format_cpu_list(gone)}: it is not there, or offline"
-        )
+        why = f"CPU {format_cpu_list(gone)}: it is not there, or offline"
+        draft.refuse(ReasonCode.CPU_ABSENT, why)
         return
     every = [cpu for cpu in facts.with_siblings(action.cpus) if cpu in facts.locations]
     homes = list(_domains_of(facts, every))
     reached = {cpu for home in homes for cpu in facts.cpus(home)}
     without = [home for home in homes if home.cp_supported is not True]
     for domain in without:
-        draft.refuse(
-            ReasonCode.SST_UNSUPPORTED,
-            f"{_name(domain)}: there is no SST-CP, or it is not reported",
-        )
+        why = f"{_name(domain)}: there is no SST-CP, or it is not reported"
+        draft.refuse(ReasonCode.SST_UNSUPPORTED, why)
     if set(every) - reached:
         cpus = format_cpu_list(set(every) - reached)
         draft.refuse(ReasonCode.RESOURCE_UNREPORTED, f"CPU {cpus}: {PROGRAM} does not report it")
@@ -335,10 +331,8 @@ def _classify(draft: _Draft, action: SetCpClass) -> None:
     now = draft.classes(every)
     unread = format_cpu_list(cpu for cpu in every if class_cell(cpu) not in now)
     if unread:
-        draft.refuse(
-            ReasonCode.RESOURCE_UNREPORTED,
-            f"CPU {unread}: its SST-CP class can't be read, so it is not set",
-        )
+        why = f"CPU {unread}: its SST-CP class can't be read, so it is not set"
+        draft.refuse(ReasonCode.RESOURCE_UNREPORTED, why)
         return
     for cpu in every:
         draft.set(now, class_cell(cpu), value)

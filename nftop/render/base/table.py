@@ -193,6 +193,10 @@ def plain_cells(readings: Iterable[Reading], unit: Unit, width: int) -> list[Spa
     ]
 
 
+def reading_tone(reading: object) -> Tone:
+    return Tone.MISSING if isinstance(reading, Missing) else Tone.PLAIN
+
+
 @lru_cache(maxsize=256)
 def mark_cell(reason: Reason, width: int) -> Span:
     """The mark of a reason in `width` cells, aligned right."""

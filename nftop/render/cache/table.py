@@ -17,7 +17,7 @@ from nftop.model.clock import clock_of
 from nftop.model.frame import Frame, GroupCacheRow, GroupRow
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.metric import Unit
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import EXCLUSIVE, CacheDomain, IoWays, MbaUnit, cache_of_line
 from nftop.model.struct import dataclass, replace
@@ -30,6 +30,7 @@ from nftop.render.base.table import (
     header_line,
     mark_cell,
     number_cell,
+    reading_tone,
     text_cell,
 )
 from nftop.render.base.text import fit
@@ -62,9 +63,9 @@ def _used(one: ClassCell, column: TableColumn) -> list[Span]:
     used, capacity = (one.cache.readings[name] for name in ("occupancy_bytes", "capacity_bytes"))
     room = column.width - 7
     return [
-        Span(fmt.cell(used, Unit.BYTES, room).rjust(room), _tone(used)),
+        Span(fmt.cell(used, Unit.BYTES, room).rjust(room), reading_tone(used)),
         Span("/", Tone.MUTED),
-        Span(f"{fmt.cell(capacity, Unit.BYTES, 5):<5} ", _tone(capacity)),
+        Span(f"{fmt.cell(capacity, Unit.BYTES, 5):<5} ", reading_tone(capacity)),
     ]
 
 
@@ -126,7 +127,7 @@ def _rate(one: ClassCell, column: TableColumn) -> list[Span]:
 def _limit(one: ClassCell, column: TableColumn) -> list[Span]:
     mba = one.cache.mba
     text = mba.reason.mark if isinstance(mba, Missing) else f"{mba:g}{_UNITS[one.group.mba_unit]}"
-    return [text_cell(text, column.width, right=True, tone=_tone(mba))]
+    return [text_cell(text, column.width, right=True, tone=reading_tone(mba))]
 
 
 def _owner(one: ClassCell, column: TableColumn) -> list[Span]:
@@ -165,10 +166,6 @@ def nf_names(frame: Frame, group: str, l3: L3Domain | None = None) -> list[str]:
         if nf is not None and here and not isinstance(own, Missing) and own.name == group:
             by_name.setdefault(nf, []).append(info.cpu)
     return [f"{name} {format_cpu_list(where)}" for name, where in by_name.items()]
-
-
-def _tone(reading: Reading) -> Tone:
-    return Tone.MISSING if isinstance(reading, Missing) else Tone.PLAIN
 
 
 # From left to right; the last may be longer than its width, and is cut by the screen.

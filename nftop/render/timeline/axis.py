@@ -168,11 +168,6 @@ class Cells:
         if last < at + len(texts) and not texts[last - at]:
             self._texts[last - 1] = " "
 
-    def tint(self, where: Iterable[int], tone: Tone) -> None:
-        """Give cells another tone."""
-        for at in where:
-            self._tones[at] = tone
-
     def tint_area(self, where: Iterable[int], above: str, tone: Tone, body: Tone) -> None:
         """Give cells of an area their tone; below drawn cells of the row above that of its body."""
         for at in where:
