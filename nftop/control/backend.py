@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from nftop.control.journal_entry import Entry
 from nftop.control.rdt_limits import Rules
-from nftop.model.change import Action, Cell, Change, Proposal, State
+from nftop.model.change import Action, Cell, Change, Proposal, Refusal, State
 from nftop.model.struct import dataclass
 
 # New value of a cell that the kernel chooses (the number of a directory, the EPP of a governor):
@@ -101,8 +101,8 @@ class Backend(Protocol[StepT]):
     def steps(self, state: State, changes: Iterable[Change]) -> tuple[StepT, ...]:
         """Operations for these changes, in an order in which each one is valid."""
 
-    def forbidden(self, state: State, changes: Iterable[Change]) -> Iterator[str]:  # noqa: ARG002 - known when planned
-        """Messages: why these changes are not possible in that state."""
+    def forbidden(self, state: State, changes: Iterable[Change]) -> Iterator[Refusal]:  # noqa: ARG002 - known when planned
+        """Why these changes are not possible in that state."""
         return iter(())
 
     def plan(

@@ -22,7 +22,7 @@ from nftop.control.journal_entry import (
 )
 from nftop.control.series import ALIVE, END, TRY
 from nftop.control.wording import GUARD_ENDED, GUARD_IS_SLOW, HISTORY
-from nftop.model.change import Change, Proposal, Receipt
+from nftop.model.change import Change, Proposal, ReasonCode, Receipt
 from nftop.sources.runtime import helper
 from nftop.sources.runtime.readiness import wait_readable
 
@@ -72,7 +72,8 @@ class GuardedChange:
     def _answer(self, line: bytes | None) -> Receipt:
         """Receipt of an answer; None: no answer in time. b"": it ended, its last error is why."""
         if line is None:
-            return Receipt("failed", (f"{GUARD_IS_SLOW.format(_ANSWER_S)}: {HISTORY}",))
+            message = f"{GUARD_IS_SLOW.format(_ANSWER_S)}: {HISTORY}"
+            return Receipt("failed", (message,), code=ReasonCode.GUARD_TIMEOUT)
         try:
             raw = json.loads(line)
             return _NOTHING if raw is None else receipt_of(raw)
@@ -80,7 +81,7 @@ class GuardedChange:
             self._errors.seek(0)
             why = self._errors.read().decode("utf-8", "replace").strip().splitlines()[-1:]
             output = [f"its last message: {item}" for item in why]
-            return Receipt("failed", (GUARD_ENDED, *output))
+            return Receipt("failed", (GUARD_ENDED, *output), code=ReasonCode.GUARD_ENDED)
 
     def _line(self, seconds: float) -> bytes | None:
         """The guard's next line; b"" once it has ended, None after the timeout."""

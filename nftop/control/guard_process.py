@@ -23,9 +23,8 @@ from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import KEEP, Requester, proposal_of, receipt_json, settings_of
 from nftop.control.recovery import recover
 from nftop.control.series import serve_series
-from nftop.control.transaction import serve
+from nftop.control.transaction import refused, serve
 from nftop.model.change import Receipt
-from nftop.model.error_text import describe_error
 from nftop.sources.runtime.readiness import wait_readable, wait_writable
 
 # Every signal but those of the kernel and SIGKILL.
@@ -67,7 +66,7 @@ def main() -> int:
                     answer=_answer, kept=_kept,
                 )  # fmt: skip
     except (AbsentError, BusyError, DamagedJournalError, OSError) as error:
-        _answer(Receipt("refused", (describe_error(error),)))
+        _answer(refused(error))
     return 0
 
 

@@ -29,7 +29,17 @@ from types import MappingProxyType
 from typing import Any, Final, NoReturn, TypeAlias, get_args
 
 from nftop.control.journal_damage import InvalidError, damaged
-from nftop.model.change import DIRECTORIES, Cell, Change, Kind, Outcome, Proposal, Receipt, State
+from nftop.model.change import (
+    DIRECTORIES,
+    Cell,
+    Change,
+    Kind,
+    Outcome,
+    Proposal,
+    ReasonCode,
+    Receipt,
+    State,
+)
 from nftop.model.rdt.rdt import MASK_LINES
 from nftop.model.struct import dataclass, field, replace
 
@@ -382,6 +392,10 @@ def _decoded(members: _Members, raw: Mapping[str, Any]) -> dict[str, Any]:
     return {name: read(raw[name]) for name, (_, read) in members.items()}
 
 
+def _code(raw: str | None) -> ReasonCode | None:
+    return None if raw is None else ReasonCode(raw)
+
+
 def _same(value: Any) -> Any:
     return value
 
@@ -403,5 +417,5 @@ _PROPOSAL: _Members = MappingProxyType({
 })  # fmt: skip
 _RECEIPT: _Members = MappingProxyType({
     "outcome": (_same, _same), "sentences": (list, tuple), "changes": _CHANGES,
-    "number": (_same, _same), "unmet": (list, tuple),
+    "number": (_same, _same), "unmet": (list, tuple), "code": (_same, _code),
 })  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nftop.model.change import Cell, State
+from nftop.model.change import Cell, ReasonCode, Refusal, State
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import LOCKED, ROOT, MbaUnit
 from nftop.model.struct import dataclass, field
@@ -93,15 +93,17 @@ class Rules:
     io_alloc: IoRule | None = None
 
 
-def untouchable(state: State, group: str, monitor: str = "") -> str:
-    """Why nftop must not change a group; "" if it may.
+def untouchable(state: State, group: str, monitor: str = "") -> Refusal | None:
+    """Why nftop must not change a group; None if it may.
 
     Changing a pseudo-locked group loses its cache content; a name that no terminal can show might
     be confused with another.
     """
     if state.get(Cell("mode", group), "") in LOCKED:
-        return f"{group} holds a locked part of a cache (pseudo-locked), which nftop leaves alone"
+        why = f"{group} holds a locked part of a cache (pseudo-locked), which nftop leaves alone"
+        return Refusal(ReasonCode.GROUP_LOCKED, why)
     for name in (group, monitor):
         if name != ROOT and ("/" in name or name in (".", "..") or not name.isprintable()):
-            return f"{name!r} is no plain text: nftop changes no group of such a name"
-    return ""
+            why = f"{name!r} is no plain text: nftop changes no group of such a name"
+            return Refusal(ReasonCode.GROUP_NAME, why)
+    return None

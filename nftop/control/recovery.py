@@ -27,12 +27,13 @@ from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import Entry, completed
 from nftop.control.revert import KnownChange, changes_between, differing, numbers_of, revert_target
 from nftop.control.wording import differences, displaced_messages, left_alone, offline_sentences
-from nftop.model.change import DIRECTORIES, Cell, Outcome, Receipt, State
+from nftop.model.change import DIRECTORIES, Cell, Outcome, ReasonCode, Receipt, State
 from nftop.model.error_text import describe_error
 from nftop.model.struct import dataclass, replace
 
 LOCK_S = 2.0  # programs hold a lock such as resctrl's for milliseconds
 _PLANS = 3  # how often a revert is planned again because of changes by others before the lock
+_REQUESTED = Receipt("reverted", ())
 RESTORED = "everything is as it was before"
 _REBOOTED = "this host was booted since, which undid it"
 
@@ -148,26 +149,25 @@ def revert(
     host: AnyBackend,
     journal: Journal,
     entry: Entry,
+    cause: Receipt = _REQUESTED,
     *,
-    why: tuple[str, ...] = (),
-    outcome: Outcome = "reverted",
-    unreadable: tuple[str, ...] = (),
     lock_s: float = LOCK_S,
 ) -> Receipt:
-    """Take it back; `why`, `outcome` and `unreadable` (`plan_revert`) where something failed."""
+    """Revert a change; `cause`: of what failed before, with `unmet` as in `plan_revert`."""
     try:
         if entry.identity != host.identity:
             booted = entry.identity.split()[:1] != host.identity.split()[:1]
             undone = _REBOOTED if booted else host.renewed
             gone = entry if entry.reverting else replace(entry, left=())
-            return _close(journal, gone, "reverted", (*why, undone))
+            rebooted = Receipt("reverted", (*cause.sentences, undone), code=ReasonCode.REBOOTED)
+            return _close(journal, gone, rebooted)
         entry = _written(journal, entry)
-        make_plan = partial(plan_revert, host, entry, unreadable)
-        return _take_back(host, journal, entry, make_plan, why=why, outcome=outcome, lock_s=lock_s)
+        make_plan = partial(plan_revert, host, entry, cause.unmet)
+        return _take_back(host, journal, entry, make_plan, cause, lock_s=lock_s)
     except (LockedError, OSError) as error:
         hint = hinted(journal, "; `nftop recover` does it")
         messages = f"it could not be taken back: {describe_error(error)}{hint}"
-        return Receipt("failed", (*why, messages), entry.changes, entry.number)
+        return _failed(entry, (*cause.sentences, messages), ReasonCode.REVERT_FAILED)
 
 
 def recover(
@@ -187,15 +187,21 @@ def recover(
         outcome = done.outcome or "failed"
         head = f"change {entry.number} was {outcome} when it was cut off: it is complete"
         messages = (head, *damaged, *forget(journal))
-        return Receipt(outcome, messages, done.changes, entry.number)
+        return Receipt(outcome, messages, done.changes, entry.number, code=ReasonCode.CUT_OFF)
     head = f"change {entry.number} ({entry.command or 'no command'}) was cut off"
     damaged = (*unverified([entry]), *damaged)
     if host is None:
         if boot and entry.identity.split()[:1] != [boot]:
-            return _close(journal, entry, "reverted", (head, *damaged, _REBOOTED))
+            messages = (head, *damaged, _REBOOTED)
+            return _close(journal, entry, Receipt("reverted", messages, code=ReasonCode.REBOOTED))
         why = f"the backend can't be opened, so the change is left in place: {unreachable_reason}"
-        return Receipt("failed", (head, *damaged, why), entry.changes, entry.number)
-    return revert(host, journal, entry, why=(head, *damaged))
+        return _failed(entry, (head, *damaged, why), ReasonCode.BACKEND_ABSENT)
+    cause = Receipt("reverted", (head, *damaged), code=ReasonCode.CUT_OFF)
+    return revert(host, journal, entry, cause)
+
+
+def _failed(entry: Entry, sentences: tuple[str, ...], code: ReasonCode) -> Receipt:
+    return Receipt("failed", sentences, entry.changes, entry.number, code=code)
 
 
 def _take_back(
@@ -203,9 +209,8 @@ def _take_back(
     journal: Journal,
     entry: Entry,
     make_plan: Callable[[], RevertPlan],
+    cause: Receipt,
     *,
-    why: tuple[str, ...],
-    outcome: Outcome,
     lock_s: float,
 ) -> Receipt:
     """Restore every cell that is still as this change made it, and record that.
@@ -230,22 +235,24 @@ def _take_back(
     if isinstance(reads, str):
         hint = hinted(journal, "; `nftop recover` tries again")
         failed = f"taking it back failed: {reads}{hint}"
-        return Receipt("failed", (*why, failed), entry.changes, entry.number)
+        return _failed(entry, (*cause.sentences, failed), ReasonCode.REVERT_FAILED)
     done = with_numbers(plan.entry, reads)
     wrong = differing(plan.target, reads)
     if wrong or done.left:
         rest = differences(wrong, "is what it was", "is what is read back")
         some = bool(done.back) or entry.reverting
         end = "the rest is undone" if some else "nothing else of it was on the host"
-        unmet: Outcome = "overwritten" if wrong or plan.is_overwritten else "partial"
-        later = _later(journal, done)
-        return _close(journal, done, unmet, (*why, *done.left, *rest, end, *later))
+        others = bool(wrong) or plan.is_overwritten
+        unmet: Outcome = "overwritten" if others else "partial"
+        code = cause.code or (ReasonCode.HOST_CHANGED if others else ReasonCode.OFFLINE)
+        messages = (*cause.sentences, *done.left, *rest, end, *_later(journal, done))
+        return _close(journal, done, Receipt(unmet, messages, code=code))
     none = () if done.back or entry.reverting else ("nothing of it was on the host",)
     ends = [RESTORED]
     if done.undoes:
         hint = hinted(journal, ": `nftop undo` does it")
         ends.append(f"{undone_text(done.undoes, 'not taken back')}{hint}")
-    return _close(journal, done, outcome, (*why, *none, *ends))
+    return _close(journal, done, replace(cause, sentences=(*cause.sentences, *none, *ends)))
 
 
 def _later(journal: Journal, entry: Entry) -> Iterator[str]:
@@ -270,13 +277,14 @@ def _written(journal: Journal, entry: Entry) -> Entry:
     return entry
 
 
-def _close(journal: Journal, entry: Entry, outcome: Outcome, messages: tuple[str, ...]) -> Receipt:
+def _close(journal: Journal, entry: Entry, end: Receipt) -> Receipt:
     """Record the outcome; on a full disk only forget the entry, since nothing is left to do."""
+    messages = end.sentences
     try:
-        journal.record(entry, outcome)
+        journal.record(entry, end.outcome)
     except OSError as error:
         messages = (*messages, f"the history lacks it: {describe_error(error)}")
-    return Receipt(outcome, messages + forget(journal), (), entry.number)
+    return Receipt(end.outcome, messages + forget(journal), (), entry.number, code=end.code)
 
 
 def forget(journal: Journal) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from nftop.control.recovery import LOCK_S, retry, revert
 from nftop.control.revert import differing, is_end
 from nftop.control.transaction import REVERT_LOCK_S, UnwrittenError, after_error, compared, unknown
 from nftop.control.wording import differences
-from nftop.model.change import Change, Outcome, Proposal, Receipt, State, difference
+from nftop.model.change import Change, Outcome, Proposal, ReasonCode, Receipt, State, difference
 from nftop.model.error_text import describe_error
 from nftop.model.struct import replace
 
@@ -40,11 +40,11 @@ _LOCKED = "setting {} was not written, since another program has the lock: {}: t
 
 
 class SeriesError(Exception):
-    """Ends the series; `sentences` say why, `outcome` is that once its values are restored."""
+    """Ends the series: the reason, and `outcome`, which is that once its values are restored."""
 
-    def __init__(self, outcome: Outcome, *sentences: str) -> None:
+    def __init__(self, outcome: Outcome, code: ReasonCode, *sentences: str) -> None:
         super().__init__(outcome)
-        self.outcome, self.sentences = outcome, sentences
+        self.outcome, self.code, self.sentences = outcome, code, sentences
 
 
 class SettingSeries:
@@ -81,12 +81,14 @@ class SettingSeries:
         other = [item for item in difference(self.state, read) if not is_end(item)]
         if other:
             head = _OTHERS.format(self._host.subject)
-            raise SeriesError("reverted", head, *differences(other, "was written", "is now"))
+            rows = differences(other, "was written", "is now")
+            raise SeriesError("reverted", ReasonCode.HOST_CHANGED, head, *rows)
 
     def change(self, setting: int) -> Receipt:
         """Put a setting on the host. Raises SeriesError if it is not there afterwards, OSError."""
         if not 0 <= setting < len(self._settings):
-            raise SeriesError("refused", _FAILED.format(f"there is no setting {setting}"))
+            why = _FAILED.format(f"there is no setting {setting}")
+            raise SeriesError("refused", ReasonCode.SETTING_INVALID, why)
         # A directory that every setting has is created once, with a number of the kernel's.
         target = {
             cell: self.state.get(cell, value) if value == KERNEL_ASSIGNED else value
@@ -102,13 +104,15 @@ class SettingSeries:
                     self._host.do(step)
                 read = self._host.read_back(target)
         except LockedError as error:
-            raise SeriesError("reverted", _LOCKED.format(setting + 1, error)) from None
+            message = _LOCKED.format(setting + 1, error)
+            raise SeriesError("reverted", ReasonCode.LOCK_HELD, message) from None
         except RefusedError as error:
-            raise SeriesError("refused", _FAILED.format(describe_error(error))) from None
+            message = _FAILED.format(describe_error(error))
+            raise SeriesError("refused", ReasonCode.WRITE_REFUSED, message) from None
         wrong = differing(target, read)
         if wrong:
             messages = differences(wrong, "was asked for", "is what is read back")
-            raise SeriesError("differs", *messages)
+            raise SeriesError("differs", ReasonCode.VALUE_DIFFERS, *messages)
         self.state, self._written = read, difference(self._entry.base, read)
         return Receipt("applied", ("read back as it should be",), changes, self._entry.number)
 
@@ -139,7 +143,8 @@ def serve_series(
     """
     if not settings or not set(chain.from_iterable(settings)) <= set(proposal.changes):
         # The journal's entry has the proposal's changes: only those can be reverted after a crash.
-        answer(Receipt("refused", ("a setting is not within the changes of the series",)))
+        why = ("a setting is not within the changes of the series",)
+        answer(Receipt("refused", why, code=ReasonCode.SETTING_INVALID))
         return
     journal.pending()
     try:
@@ -159,26 +164,25 @@ def serve_series(
     try:
         journal.begin(entry)
     except OSError as error:
-        answer(Receipt("refused", (f"the journal can't be written: {describe_error(error)}",)))
+        why = (f"the journal can't be written: {describe_error(error)}",)
+        answer(Receipt("refused", why, code=ReasonCode.JOURNAL_UNAVAILABLE))
         return
     series = SettingSeries(host, settings, entry)
     answer(Receipt("applied", ("nothing is written yet",), (), entry.number))
-    outcome, why = _tried(series, answer, word)
+    end = _tried(series, answer, word)
     try:
-        end = retry(
-            REVERT_LOCK_S, partial(revert, host, journal, series.entry, why=why, outcome=outcome)
-        )
+        final = retry(REVERT_LOCK_S, partial(revert, host, journal, series.entry, end))
     except Exception as error:  # noqa: BLE001 - it was written: report it
-        end = after_error(host, journal, error, unknown(journal, error))
-    answer(end)
+        final = after_error(host, journal, error, unknown(journal, error))
+    answer(final)
 
 
 def _tried(
     series: SettingSeries,
     answer: Callable[[Receipt | None], None],
     word: Callable[[float], bytes | None],
-) -> tuple[Outcome, tuple[str, ...]]:
-    """Try settings until the end; returns the outcome to report, and why."""
+) -> Receipt:
+    """Try settings until the end; the receipt once all is restored."""
     silence_s = 0.0
     try:
         while True:
@@ -188,7 +192,8 @@ def _tried(
                 # Time in which the guard itself did not run is no silence of nftop's.
                 silence_s += min(time.monotonic() - began_s, CHECK_S)
                 if silence_s >= SILENCE_S:
-                    return "reverted", (_SILENT.format(silence_s),)
+                    sentences = (_SILENT.format(silence_s),)
+                    return Receipt("reverted", sentences, code=ReasonCode.CLIENT_SILENT)
                 series.check_now_and_then()
                 continue
             silence_s = 0.0
@@ -198,8 +203,8 @@ def _tried(
             elif name == TRY and number.isdigit():
                 answer(series.change(int(number)))
             else:
-                return "reverted", ()
+                return Receipt("reverted", ())
     except SeriesError as end:
-        return end.outcome, end.sentences
+        return Receipt(end.outcome, end.sentences, code=end.code)
     except Exception as error:  # noqa: BLE001 - nothing may be left on the host
-        return "refused", (_FAILED.format(describe_error(error)),)
+        return Receipt("refused", (_FAILED.format(describe_error(error)),), code=ReasonCode.ERROR)

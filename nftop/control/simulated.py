@@ -24,10 +24,18 @@ from nftop.control.resctrl.backend import ClassBackend
 from nftop.control.resctrl.operations import ENABLED, IO_FILES, ResctrlStep, cpus_in
 from nftop.control.series import ALIVE, END, TRY, serve_series
 from nftop.control.speed_select.backend import ISST, NOT_SIMULATED
-from nftop.control.transaction import serve
+from nftop.control.transaction import refused, serve
 from nftop.control.wording import GUARD_IS_SLOW
-from nftop.model.change import POLICY_KINDS, Cell, Change, Outcome, Proposal, Receipt, State
-from nftop.model.error_text import describe_error
+from nftop.model.change import (
+    POLICY_KINDS,
+    Cell,
+    Change,
+    Outcome,
+    Proposal,
+    ReasonCode,
+    Receipt,
+    State,
+)
 from nftop.model.ids import format_cpu_list
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import MB, ROOT, split_path
@@ -43,7 +51,7 @@ from nftop.sim.world import World
 # Not a path of this machine: a command that is shown, pasted, changes nothing.
 CLASSES_PATH = "/SIMULATED/resctrl"
 _ANSWER_S = 90.0
-_SLOW = Receipt("failed", (GUARD_IS_SLOW.format(_ANSWER_S),))
+_SLOW = Receipt("failed", (GUARD_IS_SLOW.format(_ANSWER_S),), code=ReasonCode.GUARD_TIMEOUT)
 FREQUENCIES_PATH = "/SIMULATED/cpufreq"
 _KHZ = 1000
 
@@ -281,9 +289,10 @@ class ThreadGuardedChange:
                         answer=self._answer, kept=self._kept,
                     )  # fmt: skip
             except (BusyError, DamagedJournalError, OSError) as error:
-                self._answer(Receipt("refused", (describe_error(error),)))
+                self._answer(refused(error))
             except Exception as error:  # noqa: BLE001 - the client waits for a receipt
-                self._answer(Receipt("failed", (f"{type(error).__name__}: {error}",)))
+                message = f"{type(error).__name__}: {error}"
+                self._answer(Receipt("failed", (message,), code=ReasonCode.ERROR))
             finally:
                 self._ended.set()
 
@@ -355,7 +364,7 @@ class ThreadGuardedSeries:
                         host, journal, proposal, settings, requester, answer=answer, word=word
                     )
             except (BusyError, DamagedJournalError, OSError) as error:
-                answer(Receipt("refused", (describe_error(error),)))
+                answer(refused(error))
 
         threading.Thread(target=guard, name="nftop-guard", daemon=True).start()
         self.receipt = self._next(_ANSWER_S) or _SLOW

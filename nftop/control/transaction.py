@@ -10,14 +10,33 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from nftop.control.backend import AnyBackend, BackendStep, LockedError, RefusedError, after, touched
+from nftop.control.backend import (
+    AbsentError,
+    AnyBackend,
+    BackendStep,
+    LockedError,
+    RefusedError,
+    after,
+    touched,
+)
 from nftop.control.change_history import is_newest
-from nftop.control.journal import Journal, hinted, next_number, now
+from nftop.control.journal import BusyError, Journal, hinted, next_number, now
+from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import Entry, Requester
 from nftop.control.recovery import LOCK_S, forget, recover, retry, revert, undone_text
 from nftop.control.revert import differing, is_end, offline_in
 from nftop.control.wording import differences, offline_now
-from nftop.model.change import Cell, Change, Outcome, Proposal, Receipt, State, difference
+from nftop.model.change import (
+    Cell,
+    Change,
+    Outcome,
+    Proposal,
+    ReasonCode,
+    Receipt,
+    Refusal,
+    State,
+    difference,
+)
 from nftop.model.error_text import describe_error
 from nftop.model.rdt.rdt import split_path
 from nftop.model.struct import replace
@@ -35,9 +54,9 @@ REVERT_LOCK_S = 60.0  # how long the guard tries to revert a change
 class UnwrittenError(Exception):
     """The change is not possible, and nothing was written."""
 
-    def __init__(self, outcome: Outcome, *sentences: str) -> None:
+    def __init__(self, outcome: Outcome, code: ReasonCode, *sentences: str) -> None:
         super().__init__(outcome)
-        self.receipt = Receipt(outcome, sentences)
+        self.receipt = Receipt(outcome, sentences, code=code)
 
 
 @contextlib.contextmanager
@@ -47,7 +66,8 @@ def locked(host: AnyBackend) -> Iterator[None]:
         with host.lock(LOCK_S):
             yield
     except LockedError as error:
-        raise UnwrittenError("locked", f"nothing was written: {error}") from None
+        why = f"nothing was written: {error}"
+        raise UnwrittenError("locked", ReasonCode.LOCK_HELD, why) from None
 
 
 def compared(
@@ -58,16 +78,19 @@ def compared(
     Another program may be in the middle of a change, so an obstacle counts only if it is still
     there under the lock. Raises UnwrittenError.
     """
-    if proposal.refusals or not proposal.changes:
-        raise UnwrittenError("refused", *(proposal.refusals or ("there is nothing to change",)))
+    if proposal.refusals:
+        raise _refused(proposal.refusals)
+    if not proposal.changes:
+        nothing = "there is nothing to change"
+        raise UnwrittenError("refused", ReasonCode.NOTHING_TO_CHANGE, nothing)
     if proposal.identity != host.identity:
-        raise UnwrittenError("conflict", _OTHER.format(host.subject))
+        raise UnwrittenError("conflict", ReasonCode.OTHER_HOST, _OTHER.format(host.subject))
     if journal.pending() is not None:
         hint = hinted(journal, ": `nftop recover` takes it back")
-        raise UnwrittenError("refused", f"{_CUT_OFF}{hint}")
+        raise UnwrittenError("refused", ReasonCode.CHANGE_PENDING, f"{_CUT_OFF}{hint}")
     if proposal.final and not is_newest(undoes, journal.history(), host.identity):
         named = ", ".join(map(str, undoes))
-        raise UnwrittenError("conflict", _NOT_NEWEST.format(named))
+        raise UnwrittenError("conflict", ReasonCode.NOT_NEWEST, _NOT_NEWEST.format(named))
     with contextlib.suppress(UnwrittenError):
         return check_unchanged(host, proposal)
     with locked(host):
@@ -81,11 +104,17 @@ def check_unchanged(host: AnyBackend, proposal: Proposal) -> State:
     moved += _joined(host, proposal)
     if moved:
         head = f"{host.subject} are not as they were in the preview: nothing was written"
-        raise UnwrittenError("conflict", head, *differences(moved, "in the preview", "now"))
+        rows = differences(moved, "in the preview", "now")
+        raise UnwrittenError("conflict", ReasonCode.HOST_CHANGED, head, *rows)
     refusals = tuple(dict.fromkeys(host.forbidden(base, proposal.changes)))
     if refusals:
-        raise UnwrittenError("refused", *refusals)
+        raise _refused(refusals)
     return base
+
+
+def _refused(refusals: Sequence[Refusal]) -> UnwrittenError:
+    sentences = (refusal.sentence for refusal in refusals)
+    return UnwrittenError("refused", refusals[0].code, *sentences)
 
 
 def _joined(host: AnyBackend, proposal: Proposal) -> list[Change]:
@@ -124,7 +153,8 @@ def _perform(host: AnyBackend, entry: Entry) -> tuple[Change, ...] | Receipt:
     if wrong:
         messages = differences(wrong, "was asked for", "is what is read back")
         changes = host.became(entry.changes, state)
-        return Receipt("differs", messages, changes, unmet=_unseen(entry, changes))
+        unmet = _unseen(entry, changes)
+        return Receipt("differs", messages, changes, None, unmet, ReasonCode.VALUE_DIFFERS)
     return tuple(item for item in difference(entry.base, state) if not is_end(item))
 
 
@@ -140,7 +170,8 @@ def _failed(
         changes = tuple(
             became[change.cell] if change.cell in written else change for change in entry.changes
         )
-    return Receipt("refused", why, changes, unmet=_unseen(entry, changes))
+    unmet = _unseen(entry, changes)
+    return Receipt("refused", why, changes, None, unmet, ReasonCode.WRITE_REFUSED)
 
 
 def _unseen(entry: Entry, changes: Iterable[Change]) -> tuple[str, ...]:
@@ -209,10 +240,8 @@ def apply(
     except UnwrittenError as end:
         return replace(end.receipt, sentences=(*end.receipt.sentences, *forget(journal))), None
     if isinstance(result, Receipt):
-        return revert(
-            host, journal, replace(entry, changes=result.changes), why=result.sentences,
-            outcome=result.outcome, unreadable=result.unmet, lock_s=REVERT_LOCK_S,
-        ), None  # fmt: skip
+        written = replace(entry, changes=result.changes)
+        return revert(host, journal, written, result, lock_s=REVERT_LOCK_S), None
     entry = replace(entry, changes=result, done=True)
     try:
         journal.begin(entry)  # with the numbers of new directories
@@ -252,7 +281,8 @@ def _ended(
 
 def _not_written(host: AnyBackend, journal: Journal, entry: Entry, error: OSError) -> Receipt:
     why = (f"the journal can't be written: {describe_error(error)}",)
-    return revert(host, journal, entry, why=why, outcome="refused")
+    cause = Receipt("refused", why, code=ReasonCode.JOURNAL_UNAVAILABLE)
+    return revert(host, journal, entry, cause)
 
 
 def serve(
@@ -282,7 +312,8 @@ def serve(
     try:
         receipt, entry = apply(host, journal, proposal, requester)
     except Exception as error:  # noqa: BLE001 - nothing may be left half done
-        nothing = Receipt("refused", (f"nothing was written: {describe_error(error)}",))
+        message = f"nothing was written: {describe_error(error)}"
+        nothing = Receipt("refused", (message,), code=ReasonCode.ERROR)
         answer(after_error(host, journal, error, nothing))
         return
     answer(receipt)
@@ -311,9 +342,18 @@ def after_error(
         return unknown(journal, error, second)
 
 
+def refused(error: Exception) -> Receipt:
+    """Receipt of a request that failed before anything was written."""
+    code = {
+        AbsentError: ReasonCode.BACKEND_ABSENT,
+        BusyError: ReasonCode.JOURNAL_UNAVAILABLE,
+        DamagedJournalError: ReasonCode.JOURNAL_UNAVAILABLE,
+    }.get(type(error), ReasonCode.ERROR)
+    return Receipt("refused", (describe_error(error),), code=code)
+
+
 def unknown(journal: Journal, *errors: Exception) -> Receipt:
     """Receipt of a change of which is not known how much was written."""
     hint = hinted(journal, ": `nftop recover` says, and takes back what is left of it")
-    return Receipt(
-        "failed", (*map(describe_error, errors), f"how much of it was written is not known{hint}")
-    )
+    sentences = (*map(describe_error, errors), f"how much of it was written is not known{hint}")
+    return Receipt("failed", sentences, code=ReasonCode.EXTENT_UNKNOWN)

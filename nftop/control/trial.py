@@ -58,7 +58,7 @@ def plan_trial(request: TrialRequest, frame: Frame, proposal: Proposal) -> Exper
     can be watched.
     """
     if proposal.refusals:
-        raise SweepError("; ".join(proposal.refusals))
+        raise SweepError("; ".join(refusal.sentence for refusal in proposal.refusals))
     if not proposal.changes:
         raise SweepError(f"{request.label} is as it is now: there is nothing to compare")
     known = {kind for row in TRIABLE for kind in row.kinds}

@@ -7,6 +7,7 @@ new values, so that it can be compared, shown, stored and reverted.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Literal, NamedTuple, TypeAlias
 
 from nftop.model.ids import Cpu
@@ -256,6 +257,64 @@ SstAction: TypeAlias = SwitchBf | SetCpClass
 Action: TypeAlias = ClassAction | FrequencyAction | SstAction
 
 
+class ReasonCode(StrEnum):
+    """Why a change is refused, or why it ended as it did. The values are stable."""
+
+    # Refusals of a plan.
+    GROUP_ABSENT = "group_absent"
+    GROUP_EXISTS = "group_exists"
+    GROUP_NAME = "group_name"  # not of the form that nftop creates or changes
+    GROUP_FOREIGN = "group_foreign"  # another program created it, or a group inside it
+    GROUP_EXCLUSIVE = "group_exclusive"
+    GROUP_LOCKED = "group_locked"  # pseudo-locked
+    GROUP_RECREATED = "group_recreated"  # removed and created in one change
+    MONITOR_SCOPE = "monitor_scope"  # its CPUs or threads are not of its control group
+    CLOSIDS_EXHAUSTED = "closids_exhausted"
+    RMIDS_EXHAUSTED = "rmids_exhausted"
+    RESOURCE_ABSENT = "resource_absent"  # no such cache, domain, package or limit
+    RESOURCE_UNREPORTED = "resource_unreported"
+    MASK_INVALID = "mask_invalid"
+    LIMIT_INVALID = "limit_invalid"
+    CPU_ABSENT = "cpu_absent"  # or offline
+    THREAD_ABSENT = "thread_absent"
+    IO_UNSUPPORTED = "io_unsupported"
+    IO_DISABLED = "io_disabled"
+    FREQUENCY_UNREPORTED = "frequency_unreported"
+    GOVERNOR_ABSENT = "governor_absent"
+    SST_UNSUPPORTED = "sst_unsupported"
+    SST_CLASS_INVALID = "sst_class_invalid"
+    PROFILE_INVALID = "profile_invalid"
+    # Of a change.
+    NOTHING_TO_CHANGE = "nothing_to_change"
+    OTHER_HOST = "other_host"  # another boot, mount or host than in the preview
+    CHANGE_PENDING = "change_pending"  # an earlier change was cut off
+    NOT_NEWEST = "not_newest"
+    HOST_CHANGED = "host_changed"  # by another program
+    LOCK_HELD = "lock_held"
+    WRITE_REFUSED = "write_refused"  # by the kernel or a tool
+    VALUE_DIFFERS = "value_differs"  # read back
+    JOURNAL_UNAVAILABLE = "journal_unavailable"  # in use, damaged, or not writable
+    SETTING_INVALID = "setting_invalid"
+    CLIENT_SILENT = "client_silent"
+    CUT_OFF = "cut_off"
+    REBOOTED = "rebooted"  # a boot or a new mount undid it
+    OFFLINE = "offline"
+    BACKEND_ABSENT = "backend_absent"
+    REVERT_FAILED = "revert_failed"
+    GUARD_TIMEOUT = "guard_timeout"
+    GUARD_ENDED = "guard_ended"
+    EXTENT_UNKNOWN = "extent_unknown"  # how much was written
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a proposal can't be applied; `sentence` is for the operator."""
+
+    code: ReasonCode
+    sentence: str
+
+
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """A planned change, to be shown and confirmed.
@@ -264,7 +323,7 @@ class Proposal:
         base: the whole state it was planned from. Applying it to another state is a conflict.
         changes: cells that would change, each once; empty if there is nothing to do.
         effects: side effects, sentences. warnings: risks, sentences.
-        refusals: why it can't be applied; if there are any, nothing is written.
+        refusals: why it can't be applied, each once; if there are any, nothing is written.
         unmet: requested but not done, with the reason, sentences: an undo skips what another
             program has changed since.
         leaves: numbers of the earlier changes that `unmet` refers to.
@@ -282,7 +341,7 @@ class Proposal:
     changes: tuple[Change, ...]
     effects: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    refusals: tuple[str, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
     commands: tuple[str, ...] = ()
     unmet: tuple[str, ...] = ()
     leaves: tuple[int, ...] = ()
@@ -316,6 +375,7 @@ class Receipt:
         changes: cells that changed on the host.
         number: of the change in the history; None if nothing was written.
         unmet: those of `sentences` that name what differs from the request although it was kept.
+        code: why the outcome is not the requested one; None if it is.
     """
 
     outcome: Outcome
@@ -323,6 +383,7 @@ class Receipt:
     changes: tuple[Change, ...] = ()
     number: int | None = None
     unmet: tuple[str, ...] = ()
+    code: ReasonCode | None = None
 
     @property
     def is_restored(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from nftop.control.gate_protocols import ClassGate, PendingChange
 from nftop.derive.cache.changes import MOST
-from nftop.model.change import Change, Outcome, OwnChange, Proposal, Receipt
+from nftop.model.change import Change, Outcome, OwnChange, Proposal, ReasonCode, Receipt
 from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 from nftop.model.rdt.rdt import split_path
@@ -163,7 +163,8 @@ class ChangeControl:
                 self._may_have_reverted(proposal.changes, began_ns)
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, whatever it is
             hint = "; `nftop recover` says what it left" * self.gate.persistent
-            receipt = Receipt("failed", (f"{type(error).__name__}: {error}{hint}",))
+            message = f"{type(error).__name__}: {error}{hint}"
+            receipt = Receipt("failed", (message,), code=ReasonCode.ERROR)
             self._stop_waiting(None)
             self._wrote(proposal.changes, began_ns)
             self._may_have_reverted(proposal.changes, began_ns)

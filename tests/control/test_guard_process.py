@@ -19,8 +19,7 @@ from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import GuardedChange, recover, start_guard
 from nftop.control.journal import FileJournal
 from nftop.control.journal_entry import Entry, Requester, proposal_of, request
-from nftop.control.wording import GUARD_ENDED, GUARD_IS_SLOW, HISTORY
-from nftop.model.change import Cell, Change, Proposal, Receipt, SetSchemata
+from nftop.model.change import Cell, Change, Proposal, ReasonCode, Receipt, SetSchemata
 from tests.control.hosts import lab_host
 from tests.descriptors import many_descriptors
 
@@ -80,14 +79,14 @@ def test_one_that_ends_without_a_word_leaves_its_last_complaint(
 ) -> None:
     pending = answers("raise SystemExit('first\\nno numpy here')")
     assert pending.receipt.outcome == "failed"
-    assert pending.receipt.sentences[0] == GUARD_ENDED
+    assert pending.receipt.code is ReasonCode.GUARD_ENDED
     assert pending.receipt.sentences[1:] == snapshot
 
 
 def test_one_that_is_slow_is_not_reported_to_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending, "_ANSWER_S", 0.0)
     result = answers("import sys; sys.stdin.read()")  # to the end, which closing the channel is
-    assert result.receipt.sentences == (f"{GUARD_IS_SLOW.format(0)}: {HISTORY}",)
+    assert result.receipt.code is ReasonCode.GUARD_TIMEOUT
 
 
 def test_another_hosts_change_is_not_this_hosts_guards(

@@ -18,7 +18,7 @@ from nftop.control.recovery import recover, revert
 from nftop.control.resctrl.operations import ResctrlStep
 from nftop.control.resctrl.plan import propose
 from nftop.control.transaction import apply, keep
-from nftop.model.change import Action, CreateGroup, MoveCpus, Proposal, SetSchemata
+from nftop.model.change import Action, CreateGroup, MoveCpus, Proposal, ReasonCode, SetSchemata
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reason
 from nftop.sources.pqos import source
@@ -163,17 +163,20 @@ def test_with_cdp_one_mask_is_set_and_the_other_stays(root: Path, journal: Journ
     assert fake.mask[0, 1] == [0x7, 0xF0]
 
 
-def refusals(host: PqosHost, *actions: Action) -> str:
-    return " ".join(propose(host.state(), host.rules(), actions).refusals)
+def refusals(host: PqosHost, *actions: Action) -> list[ReasonCode]:
+    return [item.code for item in propose(host.state(), host.rules(), actions).refusals]
 
 
 def test_what_the_hardware_has_not_is_refused_beforehand(root: Path) -> None:
     host = host_of(Fake(), root)
-    assert "all 4 classes" in refusals(host, CreateGroup("nftop.x"))
-    assert "side by side" in refusals(host, SetSchemata("COS1", "L3", ((0, 5),)))
-    assert "11 ways" in refusals(host, SetSchemata("COS1", "L3", ((0, 0xFFF),)))
-    assert "between 10 and 100" in refusals(host, SetSchemata("COS1", "MB", ((0, 5),)))
-    assert "no group COS9" in refusals(host, SetSchemata("COS9", "L3", ((0, 1),)))
+    for action, code in (
+        (CreateGroup("nftop.x"), ReasonCode.CLOSIDS_EXHAUSTED),
+        (SetSchemata("COS1", "L3", ((0, 5),)), ReasonCode.MASK_INVALID),
+        (SetSchemata("COS1", "L3", ((0, 0xFFF),)), ReasonCode.MASK_INVALID),
+        (SetSchemata("COS1", "MB", ((0, 5),)), ReasonCode.LIMIT_INVALID),
+        (SetSchemata("COS9", "L3", ((0, 1),)), ReasonCode.GROUP_ABSENT),
+    ):
+        assert refusals(host, action) == [code]
     with pytest.raises(OSError, match="through MSRs only CPUs have a class"):
         host.tasks((), (1,))
     with pytest.raises(RefusedError):

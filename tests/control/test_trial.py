@@ -17,6 +17,8 @@ from nftop.model.change import (
     MoveCpus,
     PinCpus,
     Proposal,
+    ReasonCode,
+    Refusal,
     SetIoWays,
     SetSchemata,
 )
@@ -91,7 +93,11 @@ def test_an_unknown_network_function_is_refused() -> None:
 def test_a_refused_proposal_reports_why() -> None:
     frame, _ = demo()
     with pytest.raises(SweepError, match="because"):
-        plan_trial(TrialRequest("B"), frame, Proposal({}, (), refusals=("because",)))
+        plan_trial(
+            TrialRequest("B"),
+            frame,
+            Proposal({}, (), refusals=(Refusal(ReasonCode.GROUP_ABSENT, "because"),)),
+        )
 
 
 def test_ways_of_io_against_now_of_every_cache() -> None:

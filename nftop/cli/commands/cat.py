@@ -35,7 +35,7 @@ from nftop.control.profile.profile import ProfileProblem, mended
 from nftop.control.profile.validate import Fitted, export_profile, fit
 from nftop.control.wording import counted
 from nftop.export.output import FAILURE, put
-from nftop.model.change import Proposal
+from nftop.model.change import Proposal, ReasonCode, Refusal
 from nftop.model.rdt.rdt import class_directory
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
@@ -67,7 +67,7 @@ def imported(options: argparse.Namespace, gate: ClassGate, ask: Callable[[str], 
     words = ["cat", "import", options.file, *["--fix"] * options.fix]
     commands = (f"{gate.program} {shlex.join(words)}",)
     if any(item.fatal for item in fitted.problems):
-        return Proposal(state, (), refusals=_refusals(fitted, options), commands=commands)
+        return Proposal(state, (), refusals=(_refusal(fitted, options),), commands=commands)
     return gate.propose(fitted.actions, commands)
 
 
@@ -126,12 +126,13 @@ def _print_problems(problems: Iterable[ProfileProblem]) -> None:
         )
 
 
-def _refusals(fitted: Fitted, options: argparse.Namespace) -> tuple[str, ...]:
+def _refusal(fitted: Fitted, options: argparse.Namespace) -> Refusal:
     left = [problem for problem in fitted.problems if problem.fatal]
     unmade = sum(bool(item.edits) for item in left)
     hint = f"; {unmade} can be mended: --fix does, or answer yes on a terminal" * bool(unmade)
     verb = "is" if len(left) == 1 else "are"
-    return (f"{counted(len(left), 'error')} in {options.file} {verb} left, see above{hint}",)
+    text = f"{counted(len(left), 'error')} in {options.file} {verb} left, see above{hint}"
+    return Refusal(ReasonCode.PROFILE_INVALID, text)
 
 
 def exported(options: argparse.Namespace, gate: ClassGate, badge: str) -> None:

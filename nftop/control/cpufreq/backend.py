@@ -20,6 +20,8 @@ from nftop.model.change import (
     PinCpus,
     PinEvery,
     Proposal,
+    ReasonCode,
+    Refusal,
     ReleaseCpus,
     State,
     difference,
@@ -104,8 +106,11 @@ class _Draft:
     touched: list[Policy] = field(default_factory=list)
     effects: list[str] = field(default_factory=list)
     rounded: list[str] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    def refuse(self, code: ReasonCode, sentence: str) -> None:
+        self.refusals.append(Refusal(code, sentence))
 
     def policies(self, cpus: Iterable[int]) -> list[Policy]:
         """Policies of these CPUs and their siblings; adds refusals."""
@@ -115,7 +120,7 @@ class _Draft:
         gone = [cpu for cpu, policy in by_cpu.items() if policy is None]
         if gone:
             why = self.facts.why_none or "it is not there, or offline"
-            self.refusals.append(f"CPU {format_cpu_list(gone)}: {why}")
+            self.refuse(ReasonCode.CPU_ABSENT, f"CPU {format_cpu_list(gone)}: {why}")
             return []
         policies = list(dict.fromkeys(value for value in by_cpu.values() if value is not None))
         self._name_others(requested, every, policies)
@@ -171,10 +176,8 @@ def propose(
             _ACTS[type(action)](draft, action)
     own = {(item.number, item.name) for item in draft.touched}
     base = {cell: value for cell, value in state.items() if (cell.number, cell.name) in own}
-    texts, rounded, refusals = (
-        tuple(dict.fromkeys(row)) for row in (draft.effects, draft.rounded, draft.refusals)
-    )
-    if refusals:
+    texts, rounded = (tuple(dict.fromkeys(row)) for row in (draft.effects, draft.rounded))
+    if refusals := tuple(dict.fromkeys(draft.refusals)):
         return Proposal(base, (), texts, refusals=refusals, commands=commands)
     changes = difference(base, {cell: draft.state[cell] for cell in base})
     effects = (*rounded, *texts, *_may_be_clamped(draft, changes)) if changes else ()
@@ -188,7 +191,10 @@ def _pin(draft: _Draft, action: PinCpus) -> None:
     policies = draft.policies(action.cpus)
     for policy in policies:
         if policy.base_khz is None:
-            draft.refusals.append(_NO_BASE.format(policy.name, policy.driver or "its driver"))
+            draft.refuse(
+                ReasonCode.FREQUENCY_UNREPORTED,
+                _NO_BASE.format(policy.name, policy.driver or "its driver"),
+            )
         else:
             draft.limits(policy, policy.base_khz, policy.base_khz)
     _note_low(draft, policies)
@@ -245,7 +251,7 @@ def _pin_every(draft: _Draft, action: PinEvery) -> None:
     facts = draft.facts
     cpus = [cpu for policy in facts.policies for cpu in policy.cpus if cpu not in facts.offline]
     if not cpus:
-        draft.refusals.append(facts.why_none or "no CPU here has a frequency policy")
+        draft.refuse(ReasonCode.CPU_ABSENT, facts.why_none or "no CPU here has a frequency policy")
         return
     policies = draft.policies(cpus)
     if facts.offline:
@@ -253,14 +259,17 @@ def _pin_every(draft: _Draft, action: PinEvery) -> None:
     if action.mode == "base":
         nominal = facts.nominal_khz
         if nominal is None:
-            draft.refusals.append(_NO_NOMINAL)
+            draft.refuse(ReasonCode.FREQUENCY_UNREPORTED, _NO_NOMINAL)
             return
         for policy in policies:
             draft.limits(policy, nominal, nominal)
         return
     without = [policy for policy in policies if policy.base_khz is None]
     if without:
-        draft.refusals.append(_NO_BASE.format(_cpus(without), without[0].driver or "its driver"))
+        draft.refuse(
+            ReasonCode.FREQUENCY_UNREPORTED,
+            _NO_BASE.format(_cpus(without), without[0].driver or "its driver"),
+        )
         return
     if not facts.priorities:
         draft.warnings.append(_HYBRID if facts.hybrid else _ALIKE)
@@ -276,7 +285,8 @@ def _to_powersave(draft: _Draft, policy: Policy) -> None:
     if draft.state.get(governor) in (None, _GOVERNOR):
         return
     if _GOVERNOR not in policy.governors:
-        draft.refusals.append(f"CPU {policy.name}: there is no governor {_GOVERNOR} here")
+        why = f"CPU {policy.name}: there is no governor {_GOVERNOR} here"
+        draft.refuse(ReasonCode.GOVERNOR_ABSENT, why)
         return
     draft.state[governor] = _GOVERNOR
     if epp in draft.state:

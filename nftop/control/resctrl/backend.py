@@ -20,6 +20,7 @@ from nftop.model.change import (
     CreateMonitor,
     MoveTasks,
     Proposal,
+    Refusal,
     RemoveGroup,
     RemoveMonitor,
     State,
@@ -67,7 +68,7 @@ class ClassBackend(Backend[ResctrlStep], Protocol):
     def steps(self, state: State, changes: Iterable[Change]) -> tuple[ResctrlStep, ...]:
         return steps(state, changes)
 
-    def forbidden(self, state: State, changes: Iterable[Change]) -> Iterator[str]:
+    def forbidden(self, state: State, changes: Iterable[Change]) -> Iterator[Refusal]:
         return forbidden(state, changes)
 
     def plan(

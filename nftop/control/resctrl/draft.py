@@ -84,11 +84,11 @@ def ask(draft: Draft, more: Sequence[ClassAction]) -> DraftStep:
         return draft, "a draft has no threads and no monitoring groups: `nftop cat` does"
     result = result_of(draft.base, draft.rules, (*actions(draft), *more))
     if result.refusals:
-        return draft, result.refusals[0]
+        return draft, result.refusals[0].sentence
     wanted = _actions(draft.base, result.target)
     plan = propose(draft.base, draft.rules, wanted, commands(wanted, draft.program))
     if plan.refusals:
-        return draft, plan.refusals[0]
+        return draft, plan.refusals[0].sentence
     after = replace(draft, target=MappingProxyType(goal(draft.base, plan.changes)), plan=plan)
     return after, result.rounded[0] if result.rounded else ""
 

@@ -206,7 +206,7 @@ def _monitored(
         return Missing(Reason.SOURCE, "its threads are not known"), ()
     proposal = propose(host.state, host.rules, [*new, *wanted])
     if proposal.refusals:
-        return Missing(Reason.TAKEN, proposal.refusals[0]), ()
+        return Missing(Reason.TAKEN, proposal.refusals[0].sentence), ()
     new += wanted
     return "new monitor", tuple((item.group, item.name) for item in wanted)
 
@@ -242,7 +242,7 @@ def _setting(
     actions: list[Action] = [*monitors, *masks]
     proposal = propose(host.state, host.rules, actions)
     if proposal.refusals:
-        raise FootprintError(f"{label}: {proposal.refusals[0]}")
+        raise FootprintError(f"{label}: {proposal.refusals[0].sentence}")
     return Setting(label, proposal.changes)
 
 

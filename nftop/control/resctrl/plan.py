@@ -39,6 +39,8 @@ from nftop.model.change import (
     MoveCpus,
     MoveTasks,
     Proposal,
+    ReasonCode,
+    Refusal,
     RemoveGroup,
     RemoveMonitor,
     SetIoWays,
@@ -79,8 +81,7 @@ def checked_proposal(
         *_io_refusals(base, target, rules),
     )
     if refusals:
-        messages = tuple(dict.fromkeys(refusals))
-        return Proposal(base, (), refusals=messages, commands=commands)
+        return Proposal(base, (), refusals=tuple(dict.fromkeys(refusals)), commands=commands)
     shared = tuple(mask_effects(base, target, rules, changes))
     return Proposal(
         base=base,
@@ -92,8 +93,8 @@ def checked_proposal(
     )
 
 
-def forbidden(base: State, changes: Iterable[Change]) -> Iterator[str]:
-    """Messages on groups that nftop must not change."""
+def forbidden(base: State, changes: Iterable[Change]) -> Iterator[Refusal]:
+    """Refusals of changes of groups that nftop must not change."""
     for step in steps(base, changes):
         why = untouchable(base, step.group, step.monitor)
         if why:
@@ -106,8 +107,8 @@ def forbidden(base: State, changes: Iterable[Change]) -> Iterator[str]:
                     yield why
 
 
-def _exclusive(target: State, rules: Rules, changes: Iterable[Change]) -> Iterator[str]:
-    """Messages on exclusive groups, whose ways the kernel lets neither others nor I/O share."""
+def _exclusive(target: State, rules: Rules, changes: Iterable[Change]) -> Iterator[Refusal]:
+    """Conflicts with exclusive groups, whose ways the kernel lets neither others nor I/O share."""
 
     def mode(cell: Cell) -> str:
         return target.get(Cell("mode", cell.group), SHAREABLE)
@@ -119,7 +120,8 @@ def _exclusive(target: State, rules: Rules, changes: Iterable[Change]) -> Iterat
         bits, rule = int(new, 16), rules.masks.get(cell.name)
         if rule is not None and mode(cell) == EXCLUSIVE and bits & rule.shareable:
             name = class_name(cell.group)
-            yield f"{name} is exclusive and can't have ways of I/O ({rule.shareable:x})"
+            why = f"{name} is exclusive and can't have ways of I/O ({rule.shareable:x})"
+            yield Refusal(ReasonCode.GROUP_EXCLUSIVE, why)
         for other in caches[cell.name[:2], cell.number]:
             both = int(target[other], 16) & bits if rivals(cell, other) else 0
             if not both:
@@ -127,16 +129,17 @@ def _exclusive(target: State, rules: Rules, changes: Iterable[Change]) -> Iterat
             alone = {mode(cell), mode(other)} & {EXCLUSIVE} or mode(other) == PSEUDO_LOCKED
             if alone:
                 own, theirs = class_name(cell.group), class_name(other.group)
-                yield (
+                yield Refusal(
+                    ReasonCode.GROUP_EXCLUSIVE,
                     f"{cell.name} {cell.number}={new}: {ways_text(both)} can't be shared "
                     f"with {theirs}, which is {mode(other)}"
                     if mode(other) != SHAREABLE
                     else f"{cell.name} {cell.number}={new}: {own} is exclusive, and "
-                    f"{theirs} has {ways_text(both)}"
+                    f"{theirs} has {ways_text(both)}",
                 )
 
 
-def _io_refusals(base: State, target: State, rules: Rules) -> Iterator[str]:
+def _io_refusals(base: State, target: State, rules: Rules) -> Iterator[Refusal]:
     """Why the ways of I/O can't be switched on, or be those of `target`."""
     switch, rule = io_switch(target), rules.io_alloc
     if switch is None or rule is None or target[switch] != ENABLED:
@@ -144,11 +147,13 @@ def _io_refusals(base: State, target: State, rules: Rules) -> Iterator[str]:
     if base.get(switch) != ENABLED:
         classes = 1 + sum(cell.kind == "group" for cell in target)
         if rule.problem:
-            yield rule.problem
+            yield Refusal(ReasonCode.IO_UNSUPPORTED, rule.problem)
         elif rules.closids is not None and classes >= rules.closids:
-            yield f"all {rules.closids} classes of this CPU are in use: I/O needs one of its own"
+            why = f"all {rules.closids} classes of this CPU are in use: I/O needs one of its own"
+            yield Refusal(ReasonCode.CLOSIDS_EXHAUSTED, why)
         elif rule.holder is not None and Cell("group", rule.holder) in target:
-            yield f"{class_name(rule.holder)} has class {rule.clos}, which I/O needs"
+            why = f"{class_name(rule.holder)} has class {rule.clos}, which I/O needs"
+            yield Refusal(ReasonCode.CLOSIDS_EXHAUSTED, why)
     for cell, value in target.items():
         mode = target.get(Cell("mode", cell.group), SHAREABLE)
         if not is_mask(cell) or cache_of_line(cell.name) != "L3" or mode == SHAREABLE:
@@ -156,9 +161,10 @@ def _io_refusals(base: State, target: State, rules: Rules) -> Iterator[str]:
         mask = io_cell(switch.name, cell.number)
         both = int(value, 16) & int(target.get(mask, "0"), 16)
         if both and (base.get(cell), base.get(mask)) != (value, target.get(mask)):
-            yield (
+            yield Refusal(
+                ReasonCode.GROUP_EXCLUSIVE,
                 f"{class_name(cell.group)} is {mode} and has {ways_text(both)} of L3 "
-                f"{cell.number}, which I/O can't share"
+                f"{cell.number}, which I/O can't share",
             )
 
 
@@ -171,7 +177,7 @@ class ActionResult:
         target: the state after; incomplete if there are refusals.
         rounded: messages on values that the kernel would round.
         notes: other messages on what was not asked for.
-        refusals: messages on actions that are not possible.
+        refusals: of actions that are not possible.
     """
 
     rules: Rules
@@ -179,7 +185,10 @@ class ActionResult:
     target: dict[Cell, str]
     rounded: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    refusals: list[str] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+
+    def refuse(self, code: ReasonCode, sentence: str) -> None:
+        self.refusals.append(Refusal(code, sentence))
 
     def knows(self, group: str) -> bool:
         """Whether a control group exists; adds a refusal if not."""
@@ -187,7 +196,7 @@ class ActionResult:
             return True
         known = sorted(class_name(cell.group) for cell in self.target if cell.kind == "group")
         listed = f"; there are: {', '.join(known)}" if known else ""
-        self.refusals.append(f"there is no group {class_name(group)}{listed}")
+        self.refuse(ReasonCode.GROUP_ABSENT, f"there is no group {class_name(group)}{listed}")
         return False
 
     def move(self, name: str, where: str) -> None:
@@ -212,11 +221,9 @@ def result_of(state: State, rules: Rules, actions: Sequence[Action]) -> ActionRe
     for action in actions:
         if not result.refusals:  # what follows may need what could not be made
             _ACTS[type(action)](result, action)
-    result.refusals += [
-        f"{describe(item.cell)} can't be removed and made again at once"
-        for item in difference(result.base, result.target)
-        if is_birth(item)
-    ]
+    for item in filter(is_birth, difference(result.base, result.target)):
+        why = f"{describe(item.cell)} can't be removed and made again at once"
+        result.refuse(ReasonCode.GROUP_RECREATED, why)
     result.refusals = list(dict.fromkeys(result.refusals))
     return result
 
@@ -246,10 +253,11 @@ def _set(result: ActionResult, action: SetSchemata) -> None:
         if cell not in existing:
             here = [item.number for item in existing if item.name == resource]
             names = ", ".join(sorted({item.name for item in existing})) or "nothing to set"
-            result.refusals.append(
+            result.refuse(
+                ReasonCode.RESOURCE_ABSENT,
                 f"{resource} has no domain {domain}; it has {format_cpu_list(here)}"
                 if here
-                else f"{class_name(group)} has no {resource}; it has {names}"
+                else f"{class_name(group)} has no {resource}; it has {names}",
             )
             continue
         rule = _limit if resource == MB else _mask
@@ -261,9 +269,10 @@ def _set(result: ActionResult, action: SetSchemata) -> None:
 def _mask(result: ActionResult, resource: str, bits: int, domain: int) -> str | None:
     rule, where = result.rules.masks.get(resource), f"{resource} {domain}={bits:x}"
     if rule is None:
-        result.refusals.append(f"{where}: the kernel does not report the ways of {resource}")
+        why = f"{where}: the kernel does not report the ways of {resource}"
+        result.refuse(ReasonCode.RESOURCE_UNREPORTED, why)
     elif problem := mask_problem(rule, bits):
-        result.refusals.append(f"{where}: {problem}")
+        result.refuse(ReasonCode.MASK_INVALID, f"{where}: {problem}")
     else:
         return f"{bits:x}"
     return None
@@ -272,11 +281,12 @@ def _mask(result: ActionResult, resource: str, bits: int, domain: int) -> str | 
 def _limit(result: ActionResult, resource: str, value: int, domain: int) -> str | None:
     rule = result.rules.limit
     if rule is None:
-        result.refusals.append("this host has no limits on memory bandwidth (MB)")
+        why = "this host has no limits on memory bandwidth (MB)"
+        result.refuse(ReasonCode.RESOURCE_ABSENT, why)
         return None
     if not rule.least <= value <= rule.most:
         shown = "unlimited" if value >= UNLIMITED_MBPS else value
-        result.refusals.append(f"{resource} {domain}={shown}: {_range(rule)}")
+        result.refuse(ReasonCode.LIMIT_INVALID, f"{resource} {domain}={shown}: {_range(rule)}")
         return None
     # Round as the kernel does, so that the value read back is the one shown.
     rounded = min(-(-value // rule.step) * rule.step, rule.most)
@@ -300,7 +310,8 @@ def _move(result: ActionResult, action: MoveCpus) -> None:
     if not result.knows(action.group):
         return
     if unknown:
-        result.refusals.append(f"CPU {format_cpu_list(unknown)} is not there, or offline")
+        why = f"CPU {format_cpu_list(unknown)} is not there, or offline"
+        result.refuse(ReasonCode.CPU_ABSENT, why)
         return
     for cell in cells:
         if split_path(result.target[cell])[0] != action.group:
@@ -314,7 +325,7 @@ def _move_tasks(result: ActionResult, action: MoveTasks) -> None:
     for tid in action.tids:
         name = names.get(str(tid))
         if name is None:
-            result.refusals.append(f"there is no thread {tid}")
+            result.refuse(ReasonCode.THREAD_ABSENT, f"there is no thread {tid}")
             continue
         now = result.target.get(Cell("task", "", name), result.rules.tasks[name])
         result.move(name, now if split_path(now)[0] == action.group else action.group)
@@ -325,13 +336,13 @@ def _create(result: ActionResult, action: CreateGroup) -> None:
     classes = 1 + sum(cell.kind == "group" for cell in result.target)
     classes += ENABLED in (v for cell, v in result.target.items() if cell.kind == "io_alloc")
     if not _NAME.fullmatch(group):
-        result.refusals.append(
-            f"nftop's own groups are called {OWN_PREFIX}NAME, with letters, digits, . _ - in NAME"
-        )
+        why = f"nftop's own groups are called {OWN_PREFIX}NAME, with letters, digits, . _ - in NAME"
+        result.refuse(ReasonCode.GROUP_NAME, why)
     elif Cell("group", group) in result.target:
-        result.refusals.append(f"there is a group {group} already")
+        result.refuse(ReasonCode.GROUP_EXISTS, f"there is a group {group} already")
     elif result.rules.closids is not None and classes >= result.rules.closids:
-        result.refusals.append(f"all {result.rules.closids} classes of this CPU are in use")
+        why = f"all {result.rules.closids} classes of this CPU are in use"
+        result.refuse(ReasonCode.CLOSIDS_EXHAUSTED, why)
     else:
         result.target[Cell("group", group)] = KERNEL_ASSIGNED
         result.target[Cell("mode", group)] = SHAREABLE
@@ -350,22 +361,24 @@ def _remove(result: ActionResult, action: RemoveGroup) -> None:
     if group == ROOT or not group.startswith(OWN_PREFIX):
         by_name = owner_of(group)
         owner = f" ({by_name}'s by its name)" if by_name else ""
-        result.refusals.append(
-            f"group {class_name(group)}{owner} is not nftop's, so nftop does not remove it"
-        )
+        why = f"group {class_name(group)}{owner} is not nftop's, so nftop does not remove it"
+        result.refuse(ReasonCode.GROUP_FOREIGN, why)
         return
     if result.target.get(Cell("mode", group)) == EXCLUSIVE:
         # nftop does not set modes, so it could not restore the group.
-        result.refusals.append(f"group {group} is exclusive: make it shareable first")
+        why = f"group {group} is exclusive: make it shareable first"
+        result.refuse(ReasonCode.GROUP_EXCLUSIVE, why)
         return
     # They would be removed with the group, and nftop must not create them again.
     foreign = [
-        f"{describe(Cell('monitor', group, other))} is not nftop's, and would go with its group"
-        for other in sorted(monitors_of(result.target, group))
-        if not other.startswith(OWN_PREFIX)
+        name for name in monitors_of(result.target, group) if not name.startswith(OWN_PREFIX)
     ]
+    for name in sorted(foreign):
+        why = (
+            f"{describe(Cell('monitor', group, name))} is not nftop's, and would go with its group"
+        )
+        result.refuse(ReasonCode.GROUP_FOREIGN, why)
     if foreign:
-        result.refusals += foreign
         return
     result.vacate(lambda where: split_path(where)[0] == group, ROOT)
     for cell in [cell for cell in result.target if cell.group == group]:
@@ -383,17 +396,17 @@ def _create_monitor(result: ActionResult, action: CreateMonitor) -> None:
     if not result.knows(group):
         return
     if not _NAME.fullmatch(name):
-        result.refusals.append(f"nftop's own monitoring groups are called {OWN_PREFIX}NAME")
+        why = f"nftop's own monitoring groups are called {OWN_PREFIX}NAME"
+        result.refuse(ReasonCode.GROUP_NAME, why)
     elif cell in result.target:
-        result.refusals.append(f"there is a monitoring group {name} in {class_name(group)} already")
+        why = f"there is a monitoring group {name} in {class_name(group)} already"
+        result.refuse(ReasonCode.GROUP_EXISTS, why)
     elif not cpus <= cpus_in(result.target, group):
-        result.refusals.append(
-            f"a monitoring group of {class_name(group)} meters CPUs of {class_name(group)} only"
-        )
+        why = f"a monitoring group of {class_name(group)} meters CPUs of {class_name(group)} only"
+        result.refuse(ReasonCode.MONITOR_SCOPE, why)
     elif rmids is not None and rmids_in_use(result.target) >= rmids:
-        result.refusals.append(
-            f"{Reason.TAKEN.name.lower()}: all {rmids} monitors (RMIDs) of this CPU are in use"
-        )
+        why = f"{Reason.TAKEN.name.lower()}: all {rmids} monitors (RMIDs) of this CPU are in use"
+        result.refuse(ReasonCode.RMIDS_EXHAUSTED, why)
     else:
         names = _threads_to_meter(result, action)
         if result.refusals:
@@ -410,19 +423,22 @@ def _threads_to_meter(result: ActionResult, action: CreateMonitor) -> list[str]:
     names = {name.partition("@")[0]: name for name in result.rules.tasks}
     gone = [tid for tid in action.tids if str(tid) not in names]
     wanted = [names[str(tid)] for tid in action.tids if str(tid) in names]
-    result.refusals += [f"there is no thread {tid}" for tid in gone]
+    for tid in gone:
+        result.refuse(ReasonCode.THREAD_ABSENT, f"there is no thread {tid}")
     for name in wanted:
         now = result.target.get(Cell("task", "", name), result.rules.tasks[name])
         group, monitor = split_path(now)
         if group != action.group:
-            result.refusals.append(
+            result.refuse(
+                ReasonCode.MONITOR_SCOPE,
                 f"thread {name.partition('@')[0]} is in {class_name(group)}: a monitoring "
-                f"group of {class_name(action.group)} meters its threads only"
+                f"group of {class_name(action.group)} meters its threads only",
             )
         elif monitor and not monitor.startswith(OWN_PREFIX):
-            result.refusals.append(
+            result.refuse(
+                ReasonCode.GROUP_FOREIGN,
                 f"thread {name.partition('@')[0]} is in monitoring group "
-                f"{class_name(group, monitor)}, which is not nftop's"
+                f"{class_name(group, monitor)}, which is not nftop's",
             )
     return [] if result.refusals else wanted
 
@@ -433,9 +449,11 @@ def _remove_monitor(result: ActionResult, action: RemoveMonitor) -> None:
     if not result.knows(group):
         return
     if cell not in result.target:
-        result.refusals.append(f"there is no monitoring group {name} in {class_name(group)}")
+        why = f"there is no monitoring group {name} in {class_name(group)}"
+        result.refuse(ReasonCode.GROUP_ABSENT, why)
     elif not name.startswith(OWN_PREFIX):
-        result.refusals.append(f"monitoring group {name} is not nftop's, so it does not remove it")
+        why = f"monitoring group {name} is not nftop's, so it does not remove it"
+        result.refuse(ReasonCode.GROUP_FOREIGN, why)
     else:
         del result.target[cell]
         own = group_path(group, name)
@@ -445,7 +463,7 @@ def _remove_monitor(result: ActionResult, action: RemoveMonitor) -> None:
 def _set_io(result: ActionResult, action: SetIoWays) -> None:
     switch, rule, target = io_switch(result.target), result.rules.io_alloc, result.target
     if switch is None or rule is None:
-        result.refusals.append(NO_IO_ALLOC.message)
+        result.refuse(ReasonCode.IO_UNSUPPORTED, NO_IO_ALLOC.message)
         return
     if action.enabled is False:
         target[switch] = DISABLED
@@ -459,9 +477,11 @@ def _switch_io_on(result: ActionResult, switch: Cell, action: SetIoWays) -> bool
     """Switch the ways of I/O on, with the ways that the kernel gives; False with a refusal."""
     rule = result.rules.masks.get(switch.name)
     if rule is None:
-        result.refusals.append(f"the kernel does not report the ways of {switch.name}")
+        why = f"the kernel does not report the ways of {switch.name}"
+        result.refuse(ReasonCode.RESOURCE_UNREPORTED, why)
     elif action.enabled is None:
-        result.refusals.append("the ways of I/O are not set: io_alloc is disabled (cat io enable)")
+        why = "the ways of I/O are not set: io_alloc is disabled (cat io enable)"
+        result.refuse(ReasonCode.IO_DISABLED, why)
     else:
         result.target[switch] = ENABLED
         named = {domain for domain, _ in action.values}
@@ -502,7 +522,8 @@ def _set_io_masks(result: ActionResult, switch: Cell, action: SetIoWays) -> None
     for domain, bits in action.values:
         cell = io_cell(switch.name, domain)
         if cell not in result.target:
-            result.refusals.append(f"there is no L3 {domain} whose ways of I/O can be set")
+            why = f"there is no L3 {domain} whose ways of I/O can be set"
+            result.refuse(ReasonCode.RESOURCE_ABSENT, why)
             continue
         text = _mask(result, switch.name, bits, domain)
         if text is not None:

@@ -214,7 +214,7 @@ def _io_settings(
         values = [(int(l3), bits) for l3, bits in {**now, **masks}.items() if bits]
         proposal = propose(state, rules, [SetIoWays(enabled=True, values=tuple(values))])
         if proposal.refusals:
-            left_out.append(f"{label}: {proposal.refusals[0]}")
+            left_out.append(f"{label}: {proposal.refusals[0].sentence}")
         else:
             settings.append(Setting(label, proposal.changes, ways, masks))
     return tuple(settings), tuple(left_out)
@@ -357,7 +357,7 @@ def _settings(
             state, rules, [SetSchemata(request.group, line, values) for line in lines]
         )
         if proposal.refusals:
-            left_out.append((ways, proposal.refusals[0]))
+            left_out.append((ways, proposal.refusals[0].sentence))
             continue
         io = {l3: bits for l3, mask in masks.items() if (bits := mask & sharing[l3].io)}
         settings.append(Setting(counted(ways, "way"), proposal.changes, ways, masks, io))

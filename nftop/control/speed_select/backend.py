@@ -27,6 +27,8 @@ from nftop.model.change import (
     Cell,
     Change,
     Proposal,
+    ReasonCode,
+    Refusal,
     SetCpClass,
     SstAction,
     State,
@@ -210,7 +212,10 @@ class _Draft:
     classes: Callable[[Iterable[int]], State]
     base: dict[Cell, str] = field(default_factory=dict)
     target: dict[Cell, str] = field(default_factory=dict)
-    refusals: list[str] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+
+    def refuse(self, code: ReasonCode, sentence: str) -> None:
+        self.refusals.append(Refusal(code, sentence))
 
     def set(self, base: State, cell: Cell, value: str) -> None:
         self.base.setdefault(cell, base[cell])
@@ -275,24 +280,24 @@ def describe_effects(
 def _switch(draft: _Draft, action: SwitchBf) -> None:
     facts = draft.facts
     if facts.model is None or facts.model == _CASCADE_LAKE:
-        draft.refusals.append(_NO_MODEL if facts.model is None else _FIRMWARE)
+        draft.refuse(ReasonCode.SST_UNSUPPORTED, _NO_MODEL if facts.model is None else _FIRMWARE)
         return
     packages = action.packages or tuple(sorted({item.package for item in facts.domains}))
     for package in packages:
         own = [item for item in facts.domains if item.package == package]
         if not own:
-            draft.refusals.append(f"{PROGRAM} reports no package {package}")
+            draft.refuse(ReasonCode.RESOURCE_ABSENT, f"{PROGRAM} reports no package {package}")
         for domain in own:
-            why = _why_not(facts, domain)
-            if why:
-                draft.refusals.append(f"{_name(domain)}: {why}")
+            if domain.bf_supported is not True:
+                why = f"there is no SST-BF at its level {domain.level} of SST-PP"
+                draft.refuse(ReasonCode.SST_UNSUPPORTED, f"{_name(domain)}: {why}")
+            elif why := _unreported(facts, domain):
+                draft.refuse(ReasonCode.RESOURCE_UNREPORTED, f"{_name(domain)}: {why}")
             else:
                 draft.set(bf_state([domain]), bf_cell(domain), ON if action.on else OFF)
 
 
-def _why_not(facts: SstFacts, domain: Domain) -> str:
-    if domain.bf_supported is not True:
-        return f"there is no SST-BF at its level {domain.level} of SST-PP"
+def _unreported(facts: SstFacts, domain: Domain) -> str:
     if domain.bf is None:
         return "whether SST-BF is on is not reported, so it could not be read back"
     if domain.cpu is None or not facts.cpus(domain):
@@ -303,27 +308,31 @@ def _why_not(facts: SstFacts, domain: Domain) -> str:
 def _classify(draft: _Draft, action: SetCpClass) -> None:
     facts, value = draft.facts, f"{action.cp_class:d}"
     if value not in CLASSES:
-        draft.refusals.append(f"there is no SST-CP class {value}: they are 0 to 3")
+        why = f"there is no SST-CP class {value}: they are 0 to 3"
+        draft.refuse(ReasonCode.SST_CLASS_INVALID, why)
         return
     gone = [cpu for cpu in action.cpus if cpu not in facts.locations]
     if gone:
-        draft.refusals.append(f"CPU {format_cpu_list(gone)}: it is not there, or offline")
+        why = f"CPU {format_cpu_list(gone)}: it is not there, or offline"
+        draft.refuse(ReasonCode.CPU_ABSENT, why)
         return
     every = [cpu for cpu in facts.with_siblings(action.cpus) if cpu in facts.locations]
     homes = list(_domains_of(facts, every))
     reached = {cpu for home in homes for cpu in facts.cpus(home)}
     without = [home for home in homes if home.cp_supported is not True]
     for domain in without:
-        draft.refusals.append(f"{_name(domain)}: there is no SST-CP, or it is not reported")
+        why = f"{_name(domain)}: there is no SST-CP, or it is not reported"
+        draft.refuse(ReasonCode.SST_UNSUPPORTED, why)
     if set(every) - reached:
         cpus = format_cpu_list(set(every) - reached)
-        draft.refusals.append(f"CPU {cpus}: {PROGRAM} does not report it")
+        draft.refuse(ReasonCode.RESOURCE_UNREPORTED, f"CPU {cpus}: {PROGRAM} does not report it")
     if draft.refusals:
         return
     now = draft.classes(every)
     unread = format_cpu_list(cpu for cpu in every if class_cell(cpu) not in now)
     if unread:
-        draft.refusals.append(f"CPU {unread}: its SST-CP class can't be read, so it is not set")
+        why = f"CPU {unread}: its SST-CP class can't be read, so it is not set"
+        draft.refuse(ReasonCode.RESOURCE_UNREPORTED, why)
         return
     for cpu in every:
         draft.set(now, class_cell(cpu), value)

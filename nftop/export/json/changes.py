@@ -170,6 +170,7 @@ def experiment_json(
             "ended": state.ended,
             "detail": state.detail or None,
             "outcome": receipt.outcome,
+            "code": receipt.code,
             "sentences": list(receipt.sentences),
         }
     ).decode()
@@ -283,6 +284,7 @@ def footprint_json(
             **footprint_object(footprint),
             "complete": complete,
             "outcome": None if receipt is None else receipt.outcome,
+            "code": None if receipt is None else receipt.code,
             "sentences": [] if receipt is None else list(receipt.sentences),
         }
     ).decode()

@@ -129,7 +129,7 @@ def _header(labels: tuple[tuple[str, str, int, bool], ...], at: int, arrow: str)
     spans = []
     for index, (key, label, width, right) in enumerate(labels):
         mark = arrow if index == at else " "
-        text = fit(label, width - 1, right=True) + mark if right else label + mark
+        text = fit(label, width - 1, right=True) + mark if right else (label + mark).rstrip()
         click = Click("sort_by", key) if key else None
         spans.append(Span(fit(text, width), Tone.HEADER, click))
     return line(*spans, fill=Tone.HEADER)
@@ -191,6 +191,10 @@ def plain_cells(readings: Iterable[Reading], unit: Unit, width: int) -> list[Spa
         else Span(printed(reading).rjust(room) + " ", Tone.PLAIN)
         for reading in readings
     ]
+
+
+def reading_tone(reading: object) -> Tone:
+    return Tone.MISSING if isinstance(reading, Missing) else Tone.PLAIN
 
 
 @lru_cache(maxsize=256)

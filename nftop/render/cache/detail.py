@@ -22,9 +22,9 @@ from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import scale_top, span_for, span_name, spark_text
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
-from nftop.render.base.table import reason_lines
+from nftop.render.base.table import reading_tone, reason_lines
 from nftop.render.base.text import fit
-from nftop.render.cache.panel import cache_absences, group_name
+from nftop.render.cache.class_cells import cache_absences, group_name
 from nftop.render.cache.table import nf_names
 from nftop.render.editor.change import drawn, limit
 from nftop.render.frame.changes import about, author, texts
@@ -250,7 +250,9 @@ def _graph(
 ) -> Line:
     label, name = one
     reading, unit = cache.readings[name], _UNITS[name]
-    head = line(_lead(label), Span(fit(_value_text(cache, name, reading), _NUMBER), _tone(reading)))
+    head = line(
+        _lead(label), Span(fit(_value_text(cache, name, reading), _NUMBER), reading_tone(reading))
+    )
     if isinstance(reading, Missing):
         return line(head, Span(reading.message, Tone.MUTED))
     points = min(_MOST_GRAPH, width - head.width - 22)
@@ -272,7 +274,3 @@ def _value_text(cache: GroupCacheRow, name: str, reading: Reading) -> str:
     text = fmt.cell(reading, Unit.BYTES, 7)
     beyond = "" if isinstance(reading, Missing) or reading <= capacity else ", too many"
     return f"{text} of {fmt.worded(capacity, Unit.BYTES)}{beyond}"
-
-
-def _tone(reading: Reading) -> Tone:
-    return Tone.MISSING if isinstance(reading, Missing) else Tone.PLAIN

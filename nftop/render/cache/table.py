@@ -1,8 +1,12 @@
-"""Table of the Cache screen: a row per class and cache, a column per way."""
+"""Table of cache classes: a row per class and cache, a column per way.
+
+`cache_table` has all caches below each other, for the Cache screen; `cache_lines` a block per
+cache, side by side, for text.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from rich.cells import cell_len
 
@@ -13,10 +17,10 @@ from nftop.model.clock import clock_of
 from nftop.model.frame import Frame, GroupCacheRow, GroupRow
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.metric import Unit
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import EXCLUSIVE, CacheDomain, IoWays, MbaUnit, cache_of_line
-from nftop.model.struct import dataclass
+from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import gauge_of
 from nftop.render.base.line import ClassVariant, Line, Span, Tone, class_tone, crop, line
@@ -26,10 +30,17 @@ from nftop.render.base.table import (
     header_line,
     mark_cell,
     number_cell,
+    reading_tone,
     text_cell,
 )
 from nftop.render.base.text import fit
-from nftop.render.cache.panel import FULL_RATIO, OVER_RATIO, class_spans, group_name, way_spans
+from nftop.render.cache.class_cells import (
+    FULL_RATIO,
+    OVER_RATIO,
+    class_spans,
+    group_name,
+    way_spans,
+)
 from nftop.render.cache.way_cells import styles_of
 from nftop.render.frame.changes import OURS, author, last_of
 
@@ -48,12 +59,13 @@ class ClassCell:
     shares: Shares | None
 
 
-def _used(one: ClassCell) -> list[Span]:
+def _used(one: ClassCell, column: TableColumn) -> list[Span]:
     used, capacity = (one.cache.readings[name] for name in ("occupancy_bytes", "capacity_bytes"))
+    room = column.width - 7
     return [
-        Span(f"{fmt.cell(used, Unit.BYTES, 6):>6}", _tone(used)),
+        Span(fmt.cell(used, Unit.BYTES, room).rjust(room), reading_tone(used)),
         Span("/", Tone.MUTED),
-        Span(f"{fmt.cell(capacity, Unit.BYTES, 5):<5} ", _tone(capacity)),
+        Span(f"{fmt.cell(capacity, Unit.BYTES, 5):<5} ", reading_tone(capacity)),
     ]
 
 
@@ -81,50 +93,54 @@ def _shrank(noticed: Sequence[Noticed], group: str, l3: L3Domain) -> bool:
     )
 
 
-def _state(one: ClassCell) -> list[Span]:
+def _state(one: ClassCell, column: TableColumn) -> list[Span]:
     text = state_of(one.cache, one.frame.noticed, one.group.name)
-    return [text_cell(text, 7, tone=Tone.ACCENT)]
+    return [text_cell(text, column.width, right=column.right, tone=Tone.ACCENT)]
 
 
-def _bar(one: ClassCell) -> list[Span]:
+def _bar(one: ClassCell, column: TableColumn) -> list[Span]:
     used, capacity = (one.cache.readings[name] for name in ("occupancy_bytes", "capacity_bytes"))
     if isinstance(used, Missing) or isinstance(capacity, Missing) or capacity <= 0:
-        return [text_cell("", _BAR + 1)]
+        return [text_cell("", column.width)]
     style = styles_of(one.frame.groups)[one.group.name]
-    return [*gauge_of(used / capacity, _BAR, style.hue).spans, Span(" ", Tone.PLAIN)]
+    return [*gauge_of(used / capacity, column.width - 1, style.hue).spans, Span(" ", Tone.PLAIN)]
 
 
-def _share(one: ClassCell, *, private: bool) -> list[Span]:
+def _share(one: ClassCell, column: TableColumn) -> list[Span]:
     if one.shares is None:
         cbm = one.cache.cbm
-        return [mark_cell(cbm.reason if isinstance(cbm, Missing) else Reason.UNDEFINED, 7)]
+        reason = cbm.reason if isinstance(cbm, Missing) else Reason.UNDEFINED
+        return [mark_cell(reason, column.width)]
     alone = one.shares.private
-    ways = alone if private else Cbm(one.shares.all.bits & ~alone.bits, alone.width)
-    return [number_cell(one.domain.capacity_bytes(ways), Unit.BYTES, 7)]
+    others = Cbm(one.shares.all.bits & ~alone.bits, alone.width)
+    ways = alone if column.key == "alone" else others
+    return [number_cell(one.domain.capacity_bytes(ways), Unit.BYTES, column.width)]
 
 
-def _rate(one: ClassCell, name: str) -> list[Span]:
+def _rate(one: ClassCell, column: TableColumn) -> list[Span]:
     """Megabytes per second: gigabytes of one class would often print as zero."""
-    reading = one.cache.readings[name]
-    return [number_cell(reading if isinstance(reading, Missing) else reading / 1e6, Unit.PER_S, 8)]
+    reading = one.cache.readings[f"mbm_{column.key}_bytes_per_s"]
+    mb_per_s = reading if isinstance(reading, Missing) else reading / 1e6
+    return [number_cell(mb_per_s, Unit.PER_S, column.width)]
 
 
-def _limit(one: ClassCell) -> list[Span]:
+def _limit(one: ClassCell, column: TableColumn) -> list[Span]:
     mba = one.cache.mba
     text = mba.reason.mark if isinstance(mba, Missing) else f"{mba:g}{_UNITS[one.group.mba_unit]}"
-    return [text_cell(text, 7, right=True, tone=_tone(mba))]
+    return [text_cell(text, column.width, right=True, tone=reading_tone(mba))]
 
 
-def _owner(one: ClassCell) -> list[Span]:
-    return [text_cell(one.group.owner or "", 11, tone=Tone.MUTED)]
+def _owner(one: ClassCell, column: TableColumn) -> list[Span]:
+    return [text_cell(one.group.owner or "", column.width, tone=Tone.MUTED)]
 
 
-def _changed(one: ClassCell) -> list[Span]:
+def _changed(one: ClassCell, column: TableColumn) -> list[Span]:
     last = last_of(one.frame.noticed, one.group.name, one.cache.l3)
-    return [text_cell("" if last is None else clock_of(last.wall_ns), 15, tone=Tone.MUTED)]
+    text = "" if last is None else clock_of(last.wall_ns)
+    return [text_cell(text, column.width, tone=Tone.MUTED)]
 
 
-def _runs_on(one: ClassCell) -> list[Span]:
+def _runs_on(one: ClassCell, _: TableColumn) -> list[Span]:
     """Network functions on CPUs of the class near this cache, and its other CPUs; never cut."""
     table = one.frame.cpus
     polled = {
@@ -152,25 +168,29 @@ def nf_names(frame: Frame, group: str, l3: L3Domain | None = None) -> list[str]:
     return [f"{name} {format_cpu_list(where)}" for name, where in by_name.items()]
 
 
-def _tone(reading: Reading) -> Tone:
-    return Tone.MISSING if isinstance(reading, Missing) else Tone.PLAIN
-
-
 # From left to right; the last may be longer than its width, and is cut by the screen.
-_COLUMNS: tuple[tuple[TableColumn, Callable[[ClassCell], list[Span]]], ...] = (
+_COLUMNS: tuple[tuple[TableColumn, Callable[[ClassCell, TableColumn], list[Span]]], ...] = (
     (TableColumn("used", "MiB USED/CAP", 13, priority=0), _used),
-    (TableColumn("state", "", 7, priority=1), _state),
+    (TableColumn("state", "", 7, right=False, priority=1), _state),
     (TableColumn("bar", "", _BAR + 1, priority=8), _bar),
-    (TableColumn("alone", "ALONE", 7, priority=5), lambda row: _share(row, private=True)),
-    (TableColumn("others", "OTHERS", 7, priority=6), lambda row: _share(row, private=False)),
-    (TableColumn("total", "MB/s", 8, priority=2), lambda row: _rate(row, "mbm_total_bytes_per_s")),
-    (TableColumn("local", "local", 8, priority=7), lambda row: _rate(row, "mbm_local_bytes_per_s")),
+    (TableColumn("alone", "ALONE", 7, priority=5), _share),
+    (TableColumn("others", "OTHERS", 7, priority=6), _share),
+    (TableColumn("total", "MB/s", 8, priority=2), _rate),
+    (TableColumn("local", "local", 8, priority=7), _rate),
     (TableColumn("limit", "LIMIT", 7, priority=3), _limit),
     (TableColumn("changed", "CHANGED", 15, right=False, priority=9), _changed),
     (TableColumn("owner", "OWNER", 11, right=False, priority=10), _owner),
     (TableColumn("runs_on", "NF, CPU", 11, right=False, priority=4), _runs_on),
 )
 _CELLS = {column.key: cell for column, cell in _COLUMNS}
+# Those of a block, with their widths there.
+_BLOCK_COLUMNS = tuple(
+    replace(column, width=width, right=column.key != "used")
+    for key, width in (("used", 12), ("state", 6), ("total", 9))
+    for column, _ in _COLUMNS
+    if column.key == key
+)
+_GAP = "   "  # between blocks
 
 MARKS: tuple[tuple[str, str], ...] = (
     ("u", "row `no class`: way of no class in use"),
@@ -201,7 +221,12 @@ class _Shape:
     ways: int
     digits: int
     columns: tuple[TableColumn, ...]
-    swatches: bool
+    swatches: bool = False
+
+    @property
+    def width(self) -> int:
+        """Cells of a row without the blank that ends the last column."""
+        return _COS + self.name + self.ways + self.digits + sum(c.width for c in self.columns) - 1
 
 
 def cache_table(
@@ -222,23 +247,86 @@ def cache_table(
     for domain in frame.domains:
         shares = shares_of(frame.groups, domain)
         drawn.append((_title(frame, domain), None))
-        for group in used:
-            for cache in group.caches:
-                if cache.l3 == domain.l3:
-                    one = ClassCell(frame, group, cache, domain, shares.get(group.name))
-                    key = group.name, domain.l3
-                    drawn += [(row, key) for row in _rows(one, shape, own_changes)]
-        if unused:
-            text = f"+ {unused} class{'es' * (unused != 1)} without CPUs, threads and limits"
-            drawn.append((line(Span(text, Tone.MUTED)), None))
+        for one in _classes(frame, used, domain, shares):
+            key = one.group.name, domain.l3
+            drawn += [(row, key) for row in _rows(one, shape, own_changes)]
         drawn += [
-            (share, None) for share in (*_io(domain, shape), *_no_class(shares, domain, shape))
-        ]
+            (row, None)
+            for row in (
+                *_unused(unused), _io(domain, shape, "; not metered"),
+                *_no_class(shares, domain, shape),
+            )
+        ]  # fmt: skip
+    most = max((domain.ways or 0 for domain in frame.domains), default=0)
     return ClassTable(
-        _cropped(_header(frame, shape), width),
+        _cropped(_header(("COS", "CLASS"), most, shape), width),
         tuple(_cropped(item, width) for item, _ in drawn),
         tuple(row for _, row in drawn),
     )
+
+
+def cache_lines(frame: Frame, width: int) -> list[Line]:
+    """A block per last-level cache, side by side as far as they fit; none without classes.
+
+    A block has a header, a line per class in use, a count of unused classes, and the ways of I/O.
+    """
+    if not frame.groups or not frame.domains:
+        return []
+    shape, abreast = _block_shape(frame, width)
+    blocks = [_block(replace(frame, noticed=()), domain, shape) for domain in frame.domains]
+    bands = [blocks[at : at + abreast] for at in range(0, len(blocks), abreast)]
+    return [crop(row, width) for band in bands for row in _side_by_side(band, shape.width)]
+
+
+def _block_shape(frame: Frame, width: int) -> tuple[_Shape, int]:
+    """Widths of a block, and how many blocks fit side by side."""
+    ways, longest = _widths(frame)
+    least = _Shape(_NAME_LEAST, ways, _digits(ways - 1), _BLOCK_COLUMNS)
+    abreast = max(1, min(len(frame.domains), (width + len(_GAP)) // (least.width + len(_GAP))))
+    block_width = (width - (abreast - 1) * len(_GAP)) // abreast
+    name = _NAME_LEAST + max(0, block_width - least.width)
+    return replace(least, name=min(name, _NAME_MOST, max(longest + 1, _NAME_LEAST))), abreast
+
+
+def _block(frame: Frame, domain: CacheDomain, shape: _Shape) -> list[Line]:
+    used = [group for group in frame.groups if in_use(group)]
+    rows = _classes(frame, used, domain, shares_of(used, domain))
+    lines = [
+        _header(("CACHE", f"L3 {domain.l3}"), domain.ways or 0, shape),
+        *(row for one in rows for row in _rows(one, shape, ())),
+        *_unused(len(frame.groups) - len(used)),
+        _io(domain, shape, ""),
+    ]
+    return [_cropped(item, shape.width) for item in lines]
+
+
+def _side_by_side(band: Sequence[list[Line]], width: int) -> list[Line]:
+    tall = max(len(block) for block in band)
+    rows = []
+    for at in range(tall):
+        pieces: list[Line | str] = []
+        for index, block in enumerate(band):
+            here = block[at] if at < len(block) else Line()
+            last = index == len(band) - 1
+            pieces += [here] if last else [here, " " * (width - here.width), _GAP]
+        rows.append(line(*pieces, fill=band[0][0].fill if at == 0 else Tone.PLAIN))
+    return rows
+
+
+def _classes(
+    frame: Frame, groups: Iterable[GroupRow], domain: CacheDomain, shares: Mapping[str, Shares]
+) -> Iterator[ClassCell]:
+    """Rows of a cache."""
+    for group in groups:
+        for cache in group.caches:
+            if cache.l3 == domain.l3:
+                yield ClassCell(frame, group, cache, domain, shares.get(group.name))
+
+
+def _unused(count: int) -> Iterator[Line]:
+    if count:
+        text = f"+ {count} class{'es' * (count != 1)} without CPUs, threads and limits"
+        yield line(Span(text, Tone.MUTED))
 
 
 def _cropped(whole: Line, width: int) -> Line:
@@ -247,10 +335,21 @@ def _cropped(whole: Line, width: int) -> Line:
     return crop(Line((*spans, Span(last.text.rstrip(), last.tone)), whole.fill), width)
 
 
+def _widths(frame: Frame) -> tuple[int, int]:
+    """Cells of the ways and of the longest name, each with a blank."""
+    ways = max(4, *((domain.ways or 0) for domain in frame.domains), 0)
+    longest = max((cell_len(group_name(group.name)) for group in frame.groups), default=0)
+    return ways + 1, longest + 1
+
+
+def _digits(ways: int) -> int:
+    """Cells of a mask: its digits, a mark and two blanks."""
+    return max(-(-ways // 4), 3) + 3
+
+
 def _shape(frame: Frame, width: int) -> _Shape:
-    ways = max(4, *((domain.ways or 0) for domain in frame.domains), 0) + 1
-    digits = max(-(-ways // 4), 3) + 3
-    longest = max((cell_len(group_name(group.name)) for group in frame.groups), default=0) + 1
+    ways, longest = _widths(frame)
+    digits = _digits(ways)
     swatch = 2 if width >= _SWATCHES_FROM else 0
     name = min(_NAME_MOST, max(longest + swatch, _NAME_LEAST))
     # The blank that ends the last column need not fit.
@@ -259,11 +358,11 @@ def _shape(frame: Frame, width: int) -> _Shape:
     return _Shape(name, ways, digits, columns, swatches=bool(swatch))
 
 
-def _header(frame: Frame, shape: _Shape) -> Line:
-    most = max((domain.ways or 0) for domain in frame.domains) if frame.domains else 0
-    top = str(most - 1)
-    scale = top + "." * max(0, most - len(top) - 1) + "0" if most > 2 else "WAYS"
-    text = fit("COS", _COS) + fit("CLASS", shape.name) + fit(scale, shape.ways)
+def _header(labels: tuple[str, str], ways: int, shape: _Shape) -> Line:
+    """`labels`: of the number and of the name of a class; `ways`: of the largest cache."""
+    top = str(ways - 1)
+    scale = top + "." * max(0, ways - len(top) - 1) + "0" if ways > 2 else "WAYS"
+    text = fit(labels[0], _COS) + fit(labels[1], shape.name) + fit(scale, shape.ways)
     text += fit(" MASK", shape.digits)
     text += header_line(shape.columns).text
     return line(Span(text, Tone.HEADER), fill=Tone.HEADER)
@@ -296,7 +395,7 @@ def _rows(one: ClassCell, shape: _Shape, own_changes: Sequence[OwnChange]) -> It
         _mask(one, one.cache.cbm, shape, own_changes),
     ]
     for col in shape.columns:
-        row_spans += _CELLS[col.key](one)
+        row_spans += _CELLS[col.key](one, col)
     yield line(*row_spans)
     if one.cache.code is not None:
         yield line(
@@ -345,18 +444,16 @@ def _mask(
     return Span(f"{sign}{fit(mask.hex, shape.digits - 1)}", tone)
 
 
-def _io(domain: CacheDomain, shape: _Shape) -> Iterator[Line]:
+def _io(domain: CacheDomain, shape: _Shape, note: str) -> Line:
     head = fit("I/O", _COS + shape.name)
     if isinstance(domain.io, Missing):
         why = f"{domain.io.reason.mark} {domain.io.message}"
-        yield line(head, Span(why, Tone.MISSING))
-        return
+        return line(head, Span(why, Tone.MISSING))
     cbm = domain.io.cbm
     ways = "".join("I" if cbm.has(way) else "." for way in reversed(range(cbm.width)))
-    text = f"{domain.io.provenance}; not metered"
-    yield line(
+    return line(
         head, Span(fit(ways, shape.ways), Tone.AREA), f" {fit(cbm.hex, shape.digits - 1)}",
-        Span(text, Tone.MUTED),
+        Span(f"{domain.io.provenance}{note}", Tone.MUTED),
     )  # fmt: skip
 
 

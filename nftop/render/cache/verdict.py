@@ -25,7 +25,7 @@ from nftop.render.base.graph import BLOCKS, line_rows
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import rule_line
 from nftop.render.base.text import cells, fit
-from nftop.render.cache.panel import group_name
+from nftop.render.cache.class_cells import group_name
 from nftop.render.cache.way_cells import HATCH, ClassStyle, styles_of
 from nftop.render.frame.changes import noticed_line
 

@@ -22,7 +22,7 @@ from nftop.render.base.graph import graph_axis, graph_lines, scale_of, span_name
 from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.table import by_reason, cut_lines, reason_lines, rule_line
 from nftop.render.base.text import fit, printable
-from nftop.render.cache.panel import group_name
+from nftop.render.cache.class_cells import group_name
 from nftop.render.cores.columns import is_here, metric_of
 from nftop.render.cores.table import estimates, saturated_text
 from nftop.render.power.settings import setting_facts

@@ -28,7 +28,7 @@ from nftop.render.base.table import (
     text_cell,
 )
 from nftop.render.base.text import cells as text_cells
-from nftop.render.cache.panel import class_spans
+from nftop.render.cache.class_cells import class_spans
 from nftop.render.cache.way_cells import styles_of
 from nftop.render.cores.columns import GROUP, columns_for
 from nftop.render.cores.harm import (

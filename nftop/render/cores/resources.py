@@ -14,13 +14,14 @@ from nftop.model.frame import Frame, GroupRow, PackageRow
 from nftop.model.ids import Package
 from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Unit
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import CacheDomain, IoWays
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import area_rows, gauge_of
 from nftop.render.base.line import BLANK, Line, Span, Tone, class_tone, crop, line
+from nftop.render.base.table import reading_tone
 from nftop.render.base.text import fit
-from nftop.render.cache.panel import class_spans, group_name
+from nftop.render.cache.class_cells import class_spans, group_name
 from nftop.render.cache.way_cells import (
     ClassStyle,
     WayState,
@@ -169,10 +170,10 @@ def _class_line(
         (
             *name,
             *drawn,
-            Span(f"{fmt.cell(used, Unit.BYTES, 5):>{_USED - 6}}", _tone(used)),
+            Span(f"{fmt.cell(used, Unit.BYTES, 5):>{_USED - 6}}", reading_tone(used)),
             Span(f"/{fmt.cell(capacity, Unit.BYTES, 4):<5} ", Tone.MUTED),
             *gauge_of(full, _GAUGE, style.hue).spans,
-            Span(f"{fmt.cell(rate, Unit.BYTES_PER_S, _RATE - 1):>{_RATE}}", _tone(rate)),
+            Span(f"{fmt.cell(rate, Unit.BYTES_PER_S, _RATE - 1):>{_RATE}}", reading_tone(rate)),
         )
     )
 
@@ -291,14 +292,10 @@ def _facts(
     used, capacity = cache.readings["occupancy_bytes"], cache.readings["capacity_bytes"]
     rate = cache.readings["mbm_total_bytes_per_s"]
     text = f"{fmt.cell(used, Unit.BYTES, 4)}/{fmt.cell(capacity, Unit.BYTES, 4)} "
-    traffic = Span(f"{fmt.cell(rate, Unit.BYTES_PER_S, 4):>4} GB/s", harm or _tone(rate))
+    traffic = Span(f"{fmt.cell(rate, Unit.BYTES_PER_S, 4):>4} GB/s", harm or reading_tone(rate))
     name = class_spans(group.name, style.number, 10, Tone.PLAIN)
     whole = line(*name, text, traffic)
     return line(" " * (room - 1 - whole.width), whole) if whole.width < room - 1 else BLANK
-
-
-def _tone(reading: Reading) -> Tone:
-    return Tone.MISSING if isinstance(reading, Missing) else Tone.PLAIN
 
 
 _SOCKET_ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (

@@ -23,7 +23,7 @@ from nftop.render.base.line import Click, Line, Span, Tone, line
 from nftop.render.base.table import TableCell, TableColumn
 from nftop.render.base.text import cells as text_cells
 from nftop.render.base.text import fit, printable
-from nftop.render.cache import panel
+from nftop.render.cache import class_cells
 from nftop.render.cache.way_cells import ClassStyle
 from nftop.render.cores.columns import BAR, GROUP, TREND, USUAL, columns_for, sorts_down
 from nftop.render.cores.harm import SICK, RowFacts, RowTrend, change_tone
@@ -298,7 +298,7 @@ def _class_cell(
     if isinstance(group, Missing):
         return (Span(_padded(fmt.mark(group.reason, width - 1), width - 1, right=False), base),)
     number = styles[group.name].number if group.name in styles else group.clos
-    return panel.class_spans(group.name, number, width, base)
+    return class_cells.class_spans(group.name, number, width, base)
 
 
 def _cpu_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:

@@ -57,7 +57,8 @@ def setting_texts(changes: Sequence[Change]) -> list[str]:
 def against(proposal: Proposal) -> list[str]:
     """Objections, which must be seen before the change is confirmed."""
     kinds = (
-        ("can't", proposal.refusals), ("not done", proposal.unmet), ("warning", proposal.warnings),
+        ("can't", tuple(refusal.sentence for refusal in proposal.refusals)),
+        ("not done", proposal.unmet), ("warning", proposal.warnings),
     )  # fmt: skip
     return [f"{mark}: {printable(sentence)}" for mark, sentences in kinds for sentence in sentences]
 

@@ -14,7 +14,7 @@ from nftop.model.rdt.rdt import cache_of_line
 from nftop.render.base import format as fmt
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.table import cut_lines, rule_line
-from nftop.render.cache.panel import group_name
+from nftop.render.cache.class_cells import group_name
 from nftop.render.editor.change import changed
 from nftop.render.editor.model import EditorState, MaskRow, domains_of, rows_of, shares_at
 from nftop.render.editor.rows import (

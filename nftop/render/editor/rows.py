@@ -20,7 +20,7 @@ from nftop.model.sst import Priority
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Click, Line, Span, Tone, clickable, crop, line
 from nftop.render.base.text import ELLIPSIS, cells, fit
-from nftop.render.cache.panel import OVER_RATIO, group_name
+from nftop.render.cache.class_cells import OVER_RATIO, group_name
 from nftop.render.cache.way_cells import MARKS as WAY_CELL_MARKS
 from nftop.render.cache.way_cells import (
     ClassStyle,

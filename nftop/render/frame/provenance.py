@@ -10,6 +10,7 @@ from nftop.model.metrics.metric import Metric
 from nftop.model.metrics.pcm import caveat_of
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.pcm import REQUEST_INTERVAL_S
+from nftop.render.base import table
 from nftop.render.base.line import Line, Span, Tone, line, paragraph
 from nftop.render.frame.header import alert_lines
 
@@ -74,12 +75,7 @@ def reason_lines(
             by_location.setdefault(tuple(listed), []).append(label)
         for holders, of_them in by_location.items():
             where = "" if len(holders) == locations else f" on {', '.join(holders)}"
-            lines += paragraph(
-                f"{', '.join(of_them)}{where}: {why.message}",
-                width,
-                lead=line(Span(f"{why.reason.mark:<4}", Tone.MISSING)),
-                tone=Tone.MUTED,
-            )
+            lines += table.reason_lines({why: [f"{', '.join(of_them)}{where}"]}, width)
     return lines
 
 

@@ -44,7 +44,7 @@ from nftop.render.base.table import (
     rule_line,
     text_cell,
 )
-from nftop.render.cache.panel import group_name
+from nftop.render.cache.class_cells import group_name
 from nftop.render.cores.table import estimates, saturated_text
 from nftop.render.frame.header import badge_lines, time_of_day
 from nftop.render.nfs.papers import reference_lines

@@ -16,7 +16,7 @@ from nftop.render.base.bars import bar
 from nftop.render.base.line import Line, Span, Tone, crop
 from nftop.render.base.table import TableColumn, chosen_columns, fit_columns, header_line, text_cell
 from nftop.render.base.text import cells as text_cells
-from nftop.render.cache.panel import class_spans, group_name
+from nftop.render.cache.class_cells import class_spans, group_name
 from nftop.render.cache.way_cells import styles_of
 from nftop.render.cores.harm import RowTrend, RowTrends, nfs_by_harm, rate_cell
 from nftop.render.cores.nfs import (

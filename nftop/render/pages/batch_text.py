@@ -17,7 +17,8 @@ from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragrap
 from nftop.render.base.table import TableColumn, fit_columns, header_line, number_cell, text_cell
 from nftop.render.base.text import ascii_only as to_ascii
 from nftop.render.base.text import fit
-from nftop.render.cache.panel import cache_absences, cache_lines
+from nftop.render.cache.class_cells import cache_absences
+from nftop.render.cache.table import cache_lines
 from nftop.render.cores.detail import absences
 from nftop.render.cores.nfs import nf_lines
 from nftop.render.cores.rows import CpuView

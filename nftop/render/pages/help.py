@@ -24,8 +24,8 @@ from nftop.render.base import format as fmt
 from nftop.render.base.bars import COMPONENTS
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import printable
-from nftop.render.cache.panel import MARKS as CACHE_MARKS
-from nftop.render.cache.panel import WAY_MARKS
+from nftop.render.cache.class_cells import MARKS as CACHE_MARKS
+from nftop.render.cache.class_cells import WAY_MARKS
 from nftop.render.cache.table import MARKS as CLASS_MARKS
 from nftop.render.cache.verdict import MARKS as VERDICT_MARKS
 from nftop.render.cores.detail import (

@@ -17,7 +17,7 @@ from nftop.model.struct import dataclass
 from nftop.render.base import format as fmt
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.text import fit
-from nftop.render.cache.panel import group_name
+from nftop.render.cache.class_cells import group_name
 from nftop.render.cores.rows import polled
 
 Grouping = Literal["nf", "class"]

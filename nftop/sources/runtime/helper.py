@@ -27,6 +27,7 @@ START = (
     "import runpy, sys; folder, name = sys.argv[1:3]; sys.path.insert(0, folder); import nftop; "
     "sys.path.append(sys.path.pop(0)); runpy.run_module(name, run_name='__main__')"
 )
+FOLDER = Path(__file__).resolve().parents[3]
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -61,10 +62,9 @@ def start(
     """
     ours, theirs = socket.socketpair()
     errors = os.fdopen(os.memfd_create("nftop"), "w+b")
-    folder = os.fspath(Path(__file__).resolve().parents[2])
     with theirs:
         process = subprocess.Popen(  # noqa: S603 - words of our own
-            [sys.executable, "-I", "-c", START, folder, module, *arguments],
+            [sys.executable, "-I", "-c", START, os.fspath(FOLDER), module, *arguments],
             stdin=theirs.fileno(),
             stdout=theirs.fileno(),
             stderr=errors,

@@ -16,9 +16,9 @@ from nftop.model.frame import Frame
 from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Line, clickable, selected
 from nftop.render.base.table import scroll
+from nftop.render.cache.class_cells import group_name
 from nftop.render.cache.detail import Trends, class_lines
 from nftop.render.cache.page import CachePage, page, upper, whole
-from nftop.render.cache.panel import group_name
 from nftop.render.cache.table import MARKS as CLASS_MARKS
 from nftop.render.cache.verdict import MARKS as VERDICT_MARKS
 from nftop.render.cache.verdict import card

@@ -25,7 +25,7 @@ from nftop.model.struct import replace
 from nftop.render.base.line import Line, line
 from nftop.render.base.table import indented
 from nftop.render.base.text import printable
-from nftop.render.cache.panel import group_name
+from nftop.render.cache.class_cells import group_name
 from nftop.render.cache.verdict import card, graph_lines
 from nftop.render.editor.model import EditorState, MaskRow
 from nftop.render.editor.page import diff_lines, editor_lines, where_text

@@ -23,6 +23,7 @@ def test_json_has_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*DEMO, "--own", "--yes", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["schema"], result["outcome"]) == ("nftop.footprint/1", "reverted")
+    assert result["code"] is None
     [row] = result["rows"]
     assert (row["name"], row["counter"], row["own"]["cbm"]) == ("vpp", "class", "7ffe0")
     assert (row["needs_ways"], row["may_want_more"]) == (14, True)

@@ -78,6 +78,7 @@ def test_a_sweep_ends_with_all_as_before_and_the_best_mask(
     assert result["schema"] == "nftop.experiment/1"
     assert result["simulated"] is True
     assert (result["ended"], result["outcome"]) == ("clear", "reverted")
+    assert result["code"] is None
     assert result["settings"][result["recommended"]]["masks"] == {"0": "ffe00"}
     assert [item["effect"] for item in result["curve"]] == ["nothing", "nothing", "costs"]
     last = max(visit["round"] for visit in result["visits"])

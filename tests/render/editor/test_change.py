@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.control.journal_entry import Entry
 from nftop.export.json.changes import change_json, classes_json
-from nftop.model.change import Cell, Change, Proposal
+from nftop.model.change import Cell, Change, Proposal, ReasonCode, Refusal
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
@@ -38,7 +38,8 @@ def test_what_changes_is_drawn(snapshot: SnapshotAssertion) -> None:
 
 
 def test_what_speaks_against_it_comes_first() -> None:
-    proposal = Proposal({}, (), ("an effect",), refusals=("no",))
+    refusal = Refusal(ReasonCode.GROUP_ABSENT, "no")
+    proposal = Proposal({}, (), ("an effect",), refusals=(refusal,))
     assert preview(proposal, {}, "percent") == ["can't: no", "note: an effect"]
 
 
@@ -49,7 +50,9 @@ def test_names_never_reach_the_terminal_as_they_are(name: str) -> None:
         Change(Cell("schemata", name, "L3", 0), "1", "3"),
         Change(Cell("cpu", "", number=1), "/", name.replace("/", "")),
     )
-    for line in preview(Proposal({}, changes, (name,), (name,), (name,)), {"L3": 4}, "percent"):
+    refusal = Refusal(ReasonCode.GROUP_NAME, name)
+    proposal = Proposal({}, changes, (name,), (name,), (refusal,))
+    for line in preview(proposal, {"L3": 4}, "percent"):
         assert line.isprintable()
 
 

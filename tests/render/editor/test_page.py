@@ -19,7 +19,7 @@ from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import MbaUnit
 from nftop.render.base.line import Tone, line
-from nftop.render.cache.panel import group_name
+from nftop.render.cache.class_cells import group_name
 from nftop.render.cache.way_cells import HATCH
 from nftop.render.editor.change import confirm_lines
 from nftop.render.editor.model import EditorState, LineRule, MaskRow, MaskSelection, shares_at

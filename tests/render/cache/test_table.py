@@ -15,7 +15,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, IoWays
 from nftop.render.base.line import Tone, class_tone
-from nftop.render.cache.panel import cache_lines
+from nftop.render.cache.table import cache_lines
 from nftop.render.cores.columns import columns_for
 from nftop.render.cores.detail import Trend, detail_lines
 from nftop.render.cores.rows import CpuView
