@@ -11,7 +11,7 @@ from tests.house import ROOT, Counts, banned, class_names, count, modules, names
 
 # At most so many. Lines have slack while features are added; their target is 64,000.
 LIMITS = {
-    "lines": 111_200,
+    "lines": 111_500,
     "single_importer": 80,
     "single_importer_in_folder": 26,
     "top_level": 14,
