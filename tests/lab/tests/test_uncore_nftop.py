@@ -164,8 +164,14 @@ def test_rates_are_the_model_s_and_perf_agrees(machine: str) -> None:
 
 
 def counted_by_turns(frame: Mapping[str, Any]) -> bool:
-    """Whether both packages have a number that needs more than one group of counters."""
-    return all(row["pcie"]["ddio_hit_ratio"] is not None for row in frame["packages"])
+    """Whether both packages have a number that needs more than one group of counters.
+
+    On a busy machine a group may stay on for a whole tick, whose number is no estimate.
+    """
+    return all(
+        row["pcie"]["ddio_hit_ratio"] is not None and "pcie.itom.hit_per_s" in row["estimates"]
+        for row in frame["packages"]
+    )
 
 
 def test_the_command_shows_packages_and_doctor_where_they_are_counted() -> None:
@@ -188,7 +194,6 @@ def test_the_command_shows_packages_and_doctor_where_they_are_counted() -> None:
         assert row["memory"]["read_bytes_per_s"] == pytest.approx(reads, rel=0.05)
         hits = about[mine, INDEX["itom_hit"]].sum()
         assert row["pcie"]["itom"]["hit_per_s"] == pytest.approx(hits, rel=0.05)
-        assert "pcie.itom.hit_per_s" in row["estimates"]
         whole = sum(value["read_bytes_per_s"] for value in row["memory"]["channels"].values())
         assert row["memory"]["read_bytes_per_s"] == pytest.approx(whole, rel=1e-9)
     done = enter(*lab, sys.executable, "-m", "nftop", "doctor", "--json")
