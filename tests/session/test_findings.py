@@ -42,7 +42,6 @@ from tests.session.replays import Clock, all_of, replaying
 from tests.session.test_live import FakeClock, live, take
 from tests.store.reading.test_scan import Bytes
 
-SOURCES = ("dpdk", "kernel", "ovs", "perf", "processes", "resctrl", "topology", "vpp")
 RESULT = Finding("low-ipc", "core_ipc", about("cpu 1"), "IPC 1.50", 5)
 
 
@@ -71,12 +70,6 @@ def frame_of() -> Frame:
     return clocked.fold(clocked.sample())
 
 
-def less(sample: Sample) -> Sample:
-    """Without frequency, power, PCM and uncore, which test_baselines replays: a third less time."""
-    kept = {name: item for name, item in sample.readings.items() if name in SOURCES}
-    return replace(sample, readings=kept)
-
-
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Frame, ...]]:
     """What happens from 15 s to 50 s on the host of `shared`, in a file, and as it was seen."""
@@ -87,7 +80,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Frame
     recorder.start(FileSink(file))
     frames: list[Frame] = []
     for _ in range(35):
-        sample = less(clocked.sample())
+        sample = clocked.sample()
         recorder.take(sample)
         frame = clocked.fold(sample)
         for finding in begun(frames[-1].findings if frames else (), frame.findings):
@@ -156,7 +149,7 @@ def noisy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, tuple[F
         recorder.start(FileSink(file))
     frames: list[Frame] = []
     for _ in range(150):
-        sample = less(clocked.sample())
+        sample = clocked.sample()
         for recorder in recorders:
             recorder.take(sample)
         frame = clocked.fold(sample)

@@ -245,13 +245,15 @@ def served_mounts(mountinfo: str) -> frozenset[str]:
     """Mount points of FUSE file systems that other users serve and everybody may enter.
 
     A request to one may never be answered, and its reader can't be killed meanwhile. Without
-    `allow_other` nobody but its user enters one. Format: proc_pid_mountinfo(5).
+    `allow_other` nobody but its user enters one. Its type and source are texts of that user's, so
+    only the options count. Format: proc_pid_mountinfo(5).
     """
     points = set()
     for line in mountinfo.splitlines():
         mount, _, system = line.partition(" - ")
-        fields, user = mount.split(" "), _USER_ID.search(system)
-        if system.startswith("fuse") and user and "allow_other" in system and len(fields) > 4:
+        options = system.rpartition(" ")[2].split(",")
+        fields, user = mount.split(" "), _USER_ID.search(",".join(options))
+        if system.startswith("fuse") and user and "allow_other" in options and len(fields) > 4:
             point = _OCTAL.sub(lambda hit: chr(int(hit[1], 8)), fields[4])
             if not is_trusted(int(user[1])):
                 points.add(os.fsdecode(point.encode("latin-1", "replace")))

@@ -331,6 +331,7 @@ def test_of_folders_that_others_fill_a_bounded_number_of_entries_is_read(tmp_pat
     [
         ("fuse.sshfs", "rw,user_id=1234,group_id=1234,allow_other", False),
         ("fuse", "rw,user_id=1234,group_id=1234,default_permissions,allow_other", False),
+        ("fuse.user_id=0", "rw,user_id=1234,group_id=1234,allow_other", False),
         ("fuse.sshfs", "rw,user_id=1234,group_id=1234", True),  # closed to all but its user
         ("fuse.glusterfs", "rw,user_id=0,group_id=0,allow_other", True),
         ("ext4", "rw", True),
