@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from nftop.control.journal_entry import Entry
 from nftop.control.rdt_limits import Rules
-from nftop.model.change import Action, Cell, Change, Proposal, Refusal, State
+from nftop.model.change import Action, Cell, Change, Proposal, ReasonCode, Refusal, State
 from nftop.model.struct import dataclass
 
 # New value of a cell that the kernel chooses (the number of a directory, the EPP of a governor):
@@ -45,6 +45,13 @@ class AbsentError(Exception):
 class BackendStep(Protocol):
     def delta(self, state: State) -> Mapping[Cell, str | None]:
         """Cells that differ after it; None: removed."""
+
+
+class Refusals(list[Refusal]):
+    """Refusals of a plan, in the order in which they are found."""
+
+    def add(self, code: ReasonCode, sentence: str) -> None:
+        self.append(Refusal(code, sentence))
 
 
 class Backend(Protocol[StepT]):

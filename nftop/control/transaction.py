@@ -79,7 +79,7 @@ def compared(
     there under the lock. Raises UnwrittenError.
     """
     if proposal.refusals:
-        raise _refused(proposal.refusals)
+        raise _unwritten(proposal.refusals)
     if not proposal.changes:
         nothing = "there is nothing to change"
         raise UnwrittenError("refused", ReasonCode.NOTHING_TO_CHANGE, nothing)
@@ -108,11 +108,11 @@ def check_unchanged(host: AnyBackend, proposal: Proposal) -> State:
         raise UnwrittenError("conflict", ReasonCode.HOST_CHANGED, head, *rows)
     refusals = tuple(dict.fromkeys(host.forbidden(base, proposal.changes)))
     if refusals:
-        raise _refused(refusals)
+        raise _unwritten(refusals)
     return base
 
 
-def _refused(refusals: Sequence[Refusal]) -> UnwrittenError:
+def _unwritten(refusals: Sequence[Refusal]) -> UnwrittenError:
     sentences = (refusal.sentence for refusal in refusals)
     return UnwrittenError("refused", refusals[0].code, *sentences)
 

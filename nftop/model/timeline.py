@@ -92,7 +92,7 @@ class TimeSeries:
         return float(self.values[index]), Reason(reason)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class Strip:
     """The time between two moments, for the strip under the header.
 

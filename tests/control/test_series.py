@@ -346,6 +346,7 @@ def test_a_lock_that_another_program_holds_ends_it() -> None:
         receipt = client.run(host, disk)
     assert (receipt.outcome, receipt.code) == ("reverted", ReasonCode.LOCK_HELD)
     assert "pqos" in receipt.sentences[0]
+    assert "nothing was written" not in " ".join(receipt.sentences)
     assert host.state() == before
 
 

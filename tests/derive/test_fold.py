@@ -227,8 +227,8 @@ def test_a_cpu_that_goes_offline_costs_no_other_its_numbers() -> None:
 
 
 def test_what_is_kept_between_ticks_is_small_and_does_not_grow() -> None:
-    """Python's blocks of memory with 256 CPUs; ten seconds a tick, so that all spans are full."""
-    clocked, history, events = Clocked(256), TickHistory(ticks=20), EventHistory()
+    """Python's blocks of memory with 512 CPUs; ten seconds a tick, so that all spans are full."""
+    clocked, history, events = Clocked(512), TickHistory(ticks=20), EventHistory()
     blocks = {}
     for tick_number in range(1, 101):
         clocked.now_ns += 9 * SECOND_NS

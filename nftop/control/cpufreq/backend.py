@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from nftop.control.backend import KERNEL_ASSIGNED, Backend, HistoryReader
+from nftop.control.backend import KERNEL_ASSIGNED, Backend, HistoryReader, Refusals
 from nftop.control.change_history import kept, unverified
 from nftop.control.cpufreq.operations import CpufreqWrite, in_shell, writes
 from nftop.control.cpufreq.policies import CpufreqFacts, Policy
@@ -21,7 +21,6 @@ from nftop.model.change import (
     PinEvery,
     Proposal,
     ReasonCode,
-    Refusal,
     ReleaseCpus,
     State,
     difference,
@@ -106,11 +105,8 @@ class _Draft:
     touched: list[Policy] = field(default_factory=list)
     effects: list[str] = field(default_factory=list)
     rounded: list[str] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
+    refusals: Refusals = field(default_factory=Refusals)
     warnings: list[str] = field(default_factory=list)
-
-    def refuse(self, code: ReasonCode, sentence: str) -> None:
-        self.refusals.append(Refusal(code, sentence))
 
     def policies(self, cpus: Iterable[int]) -> list[Policy]:
         """Policies of these CPUs and their siblings; adds refusals."""
@@ -120,7 +116,7 @@ class _Draft:
         gone = [cpu for cpu, policy in by_cpu.items() if policy is None]
         if gone:
             why = self.facts.why_none or "it is not there, or offline"
-            self.refuse(ReasonCode.CPU_ABSENT, f"CPU {format_cpu_list(gone)}: {why}")
+            self.refusals.add(ReasonCode.CPU_ABSENT, f"CPU {format_cpu_list(gone)}: {why}")
             return []
         policies = list(dict.fromkeys(value for value in by_cpu.values() if value is not None))
         self._name_others(requested, every, policies)
@@ -191,7 +187,7 @@ def _pin(draft: _Draft, action: PinCpus) -> None:
     policies = draft.policies(action.cpus)
     for policy in policies:
         if policy.base_khz is None:
-            draft.refuse(
+            draft.refusals.add(
                 ReasonCode.FREQUENCY_UNREPORTED,
                 _NO_BASE.format(policy.name, policy.driver or "its driver"),
             )
@@ -251,7 +247,9 @@ def _pin_every(draft: _Draft, action: PinEvery) -> None:
     facts = draft.facts
     cpus = [cpu for policy in facts.policies for cpu in policy.cpus if cpu not in facts.offline]
     if not cpus:
-        draft.refuse(ReasonCode.CPU_ABSENT, facts.why_none or "no CPU here has a frequency policy")
+        draft.refusals.add(
+            ReasonCode.CPU_ABSENT, facts.why_none or "no CPU here has a frequency policy"
+        )
         return
     policies = draft.policies(cpus)
     if facts.offline:
@@ -259,14 +257,14 @@ def _pin_every(draft: _Draft, action: PinEvery) -> None:
     if action.mode == "base":
         nominal = facts.nominal_khz
         if nominal is None:
-            draft.refuse(ReasonCode.FREQUENCY_UNREPORTED, _NO_NOMINAL)
+            draft.refusals.add(ReasonCode.FREQUENCY_UNREPORTED, _NO_NOMINAL)
             return
         for policy in policies:
             draft.limits(policy, nominal, nominal)
         return
     without = [policy for policy in policies if policy.base_khz is None]
     if without:
-        draft.refuse(
+        draft.refusals.add(
             ReasonCode.FREQUENCY_UNREPORTED,
             _NO_BASE.format(_cpus(without), without[0].driver or "its driver"),
         )
@@ -286,7 +284,7 @@ def _to_powersave(draft: _Draft, policy: Policy) -> None:
         return
     if _GOVERNOR not in policy.governors:
         why = f"CPU {policy.name}: there is no governor {_GOVERNOR} here"
-        draft.refuse(ReasonCode.GOVERNOR_ABSENT, why)
+        draft.refusals.add(ReasonCode.GOVERNOR_ABSENT, why)
         return
     draft.state[governor] = _GOVERNOR
     if epp in draft.state:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from nftop.control.backend import KERNEL_ASSIGNED
+from nftop.control.backend import KERNEL_ASSIGNED, Refusals
 from nftop.control.rdt_limits import LimitRule, MaskRule, Rules, mask_problem, untouchable
 from nftop.control.resctrl.messages import mask_effects, other_effects, warnings, ways_text
 from nftop.control.resctrl.operations import (
@@ -185,10 +185,7 @@ class ActionResult:
     target: dict[Cell, str]
     rounded: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
-
-    def refuse(self, code: ReasonCode, sentence: str) -> None:
-        self.refusals.append(Refusal(code, sentence))
+    refusals: Refusals = field(default_factory=Refusals)
 
     def knows(self, group: str) -> bool:
         """Whether a control group exists; adds a refusal if not."""
@@ -196,7 +193,7 @@ class ActionResult:
             return True
         known = sorted(class_name(cell.group) for cell in self.target if cell.kind == "group")
         listed = f"; there are: {', '.join(known)}" if known else ""
-        self.refuse(ReasonCode.GROUP_ABSENT, f"there is no group {class_name(group)}{listed}")
+        self.refusals.add(ReasonCode.GROUP_ABSENT, f"there is no group {class_name(group)}{listed}")
         return False
 
     def move(self, name: str, where: str) -> None:
@@ -223,8 +220,8 @@ def result_of(state: State, rules: Rules, actions: Sequence[Action]) -> ActionRe
             _ACTS[type(action)](result, action)
     for item in filter(is_birth, difference(result.base, result.target)):
         why = f"{describe(item.cell)} can't be removed and made again at once"
-        result.refuse(ReasonCode.GROUP_RECREATED, why)
-    result.refusals = list(dict.fromkeys(result.refusals))
+        result.refusals.add(ReasonCode.GROUP_RECREATED, why)
+    result.refusals = Refusals(dict.fromkeys(result.refusals))
     return result
 
 
@@ -253,7 +250,7 @@ def _set(result: ActionResult, action: SetSchemata) -> None:
         if cell not in existing:
             here = [item.number for item in existing if item.name == resource]
             names = ", ".join(sorted({item.name for item in existing})) or "nothing to set"
-            result.refuse(
+            result.refusals.add(
                 ReasonCode.RESOURCE_ABSENT,
                 f"{resource} has no domain {domain}; it has {format_cpu_list(here)}"
                 if here
@@ -270,9 +267,9 @@ def _mask(result: ActionResult, resource: str, bits: int, domain: int) -> str | 
     rule, where = result.rules.masks.get(resource), f"{resource} {domain}={bits:x}"
     if rule is None:
         why = f"{where}: the kernel does not report the ways of {resource}"
-        result.refuse(ReasonCode.RESOURCE_UNREPORTED, why)
+        result.refusals.add(ReasonCode.RESOURCE_UNREPORTED, why)
     elif problem := mask_problem(rule, bits):
-        result.refuse(ReasonCode.MASK_INVALID, f"{where}: {problem}")
+        result.refusals.add(ReasonCode.MASK_INVALID, f"{where}: {problem}")
     else:
         return f"{bits:x}"
     return None
@@ -282,11 +279,13 @@ def _limit(result: ActionResult, resource: str, value: int, domain: int) -> str 
     rule = result.rules.limit
     if rule is None:
         why = "this host has no limits on memory bandwidth (MB)"
-        result.refuse(ReasonCode.RESOURCE_ABSENT, why)
+        result.refusals.add(ReasonCode.RESOURCE_ABSENT, why)
         return None
     if not rule.least <= value <= rule.most:
         shown = "unlimited" if value >= UNLIMITED_MBPS else value
-        result.refuse(ReasonCode.LIMIT_INVALID, f"{resource} {domain}={shown}: {_range(rule)}")
+        result.refusals.add(
+            ReasonCode.LIMIT_INVALID, f"{resource} {domain}={shown}: {_range(rule)}"
+        )
         return None
     # Round as the kernel does, so that the value read back is the one shown.
     rounded = min(-(-value // rule.step) * rule.step, rule.most)
@@ -311,7 +310,7 @@ def _move(result: ActionResult, action: MoveCpus) -> None:
         return
     if unknown:
         why = f"CPU {format_cpu_list(unknown)} is not there, or offline"
-        result.refuse(ReasonCode.CPU_ABSENT, why)
+        result.refusals.add(ReasonCode.CPU_ABSENT, why)
         return
     for cell in cells:
         if split_path(result.target[cell])[0] != action.group:
@@ -325,7 +324,7 @@ def _move_tasks(result: ActionResult, action: MoveTasks) -> None:
     for tid in action.tids:
         name = names.get(str(tid))
         if name is None:
-            result.refuse(ReasonCode.THREAD_ABSENT, f"there is no thread {tid}")
+            result.refusals.add(ReasonCode.THREAD_ABSENT, f"there is no thread {tid}")
             continue
         now = result.target.get(Cell("task", "", name), result.rules.tasks[name])
         result.move(name, now if split_path(now)[0] == action.group else action.group)
@@ -337,12 +336,12 @@ def _create(result: ActionResult, action: CreateGroup) -> None:
     classes += ENABLED in (v for cell, v in result.target.items() if cell.kind == "io_alloc")
     if not _NAME.fullmatch(group):
         why = f"nftop's own groups are called {OWN_PREFIX}NAME, with letters, digits, . _ - in NAME"
-        result.refuse(ReasonCode.GROUP_NAME, why)
+        result.refusals.add(ReasonCode.GROUP_NAME, why)
     elif Cell("group", group) in result.target:
-        result.refuse(ReasonCode.GROUP_EXISTS, f"there is a group {group} already")
+        result.refusals.add(ReasonCode.GROUP_EXISTS, f"there is a group {group} already")
     elif result.rules.closids is not None and classes >= result.rules.closids:
         why = f"all {result.rules.closids} classes of this CPU are in use"
-        result.refuse(ReasonCode.CLOSIDS_EXHAUSTED, why)
+        result.refusals.add(ReasonCode.CLOSIDS_EXHAUSTED, why)
     else:
         result.target[Cell("group", group)] = KERNEL_ASSIGNED
         result.target[Cell("mode", group)] = SHAREABLE
@@ -362,12 +361,12 @@ def _remove(result: ActionResult, action: RemoveGroup) -> None:
         by_name = owner_of(group)
         owner = f" ({by_name}'s by its name)" if by_name else ""
         why = f"group {class_name(group)}{owner} is not nftop's, so nftop does not remove it"
-        result.refuse(ReasonCode.GROUP_FOREIGN, why)
+        result.refusals.add(ReasonCode.GROUP_FOREIGN, why)
         return
     if result.target.get(Cell("mode", group)) == EXCLUSIVE:
         # nftop does not set modes, so it could not restore the group.
         why = f"group {group} is exclusive: make it shareable first"
-        result.refuse(ReasonCode.GROUP_EXCLUSIVE, why)
+        result.refusals.add(ReasonCode.GROUP_EXCLUSIVE, why)
         return
     # They would be removed with the group, and nftop must not create them again.
     foreign = [
@@ -377,7 +376,7 @@ def _remove(result: ActionResult, action: RemoveGroup) -> None:
         why = (
             f"{describe(Cell('monitor', group, name))} is not nftop's, and would go with its group"
         )
-        result.refuse(ReasonCode.GROUP_FOREIGN, why)
+        result.refusals.add(ReasonCode.GROUP_FOREIGN, why)
     if foreign:
         return
     result.vacate(lambda where: split_path(where)[0] == group, ROOT)
@@ -397,16 +396,16 @@ def _create_monitor(result: ActionResult, action: CreateMonitor) -> None:
         return
     if not _NAME.fullmatch(name):
         why = f"nftop's own monitoring groups are called {OWN_PREFIX}NAME"
-        result.refuse(ReasonCode.GROUP_NAME, why)
+        result.refusals.add(ReasonCode.GROUP_NAME, why)
     elif cell in result.target:
         why = f"there is a monitoring group {name} in {class_name(group)} already"
-        result.refuse(ReasonCode.GROUP_EXISTS, why)
+        result.refusals.add(ReasonCode.GROUP_EXISTS, why)
     elif not cpus <= cpus_in(result.target, group):
         why = f"a monitoring group of {class_name(group)} meters CPUs of {class_name(group)} only"
-        result.refuse(ReasonCode.MONITOR_SCOPE, why)
+        result.refusals.add(ReasonCode.MONITOR_SCOPE, why)
     elif rmids is not None and rmids_in_use(result.target) >= rmids:
         why = f"{Reason.TAKEN.name.lower()}: all {rmids} monitors (RMIDs) of this CPU are in use"
-        result.refuse(ReasonCode.RMIDS_EXHAUSTED, why)
+        result.refusals.add(ReasonCode.RMIDS_EXHAUSTED, why)
     else:
         names = _threads_to_meter(result, action)
         if result.refusals:
@@ -424,18 +423,18 @@ def _threads_to_meter(result: ActionResult, action: CreateMonitor) -> list[str]:
     gone = [tid for tid in action.tids if str(tid) not in names]
     wanted = [names[str(tid)] for tid in action.tids if str(tid) in names]
     for tid in gone:
-        result.refuse(ReasonCode.THREAD_ABSENT, f"there is no thread {tid}")
+        result.refusals.add(ReasonCode.THREAD_ABSENT, f"there is no thread {tid}")
     for name in wanted:
         now = result.target.get(Cell("task", "", name), result.rules.tasks[name])
         group, monitor = split_path(now)
         if group != action.group:
-            result.refuse(
+            result.refusals.add(
                 ReasonCode.MONITOR_SCOPE,
                 f"thread {name.partition('@')[0]} is in {class_name(group)}: a monitoring "
                 f"group of {class_name(action.group)} meters its threads only",
             )
         elif monitor and not monitor.startswith(OWN_PREFIX):
-            result.refuse(
+            result.refusals.add(
                 ReasonCode.GROUP_FOREIGN,
                 f"thread {name.partition('@')[0]} is in monitoring group "
                 f"{class_name(group, monitor)}, which is not nftop's",
@@ -450,10 +449,10 @@ def _remove_monitor(result: ActionResult, action: RemoveMonitor) -> None:
         return
     if cell not in result.target:
         why = f"there is no monitoring group {name} in {class_name(group)}"
-        result.refuse(ReasonCode.GROUP_ABSENT, why)
+        result.refusals.add(ReasonCode.GROUP_ABSENT, why)
     elif not name.startswith(OWN_PREFIX):
         why = f"monitoring group {name} is not nftop's, so it does not remove it"
-        result.refuse(ReasonCode.GROUP_FOREIGN, why)
+        result.refusals.add(ReasonCode.GROUP_FOREIGN, why)
     else:
         del result.target[cell]
         own = group_path(group, name)
@@ -463,7 +462,7 @@ def _remove_monitor(result: ActionResult, action: RemoveMonitor) -> None:
 def _set_io(result: ActionResult, action: SetIoWays) -> None:
     switch, rule, target = io_switch(result.target), result.rules.io_alloc, result.target
     if switch is None or rule is None:
-        result.refuse(ReasonCode.IO_UNSUPPORTED, NO_IO_ALLOC.message)
+        result.refusals.add(ReasonCode.IO_UNSUPPORTED, NO_IO_ALLOC.message)
         return
     if action.enabled is False:
         target[switch] = DISABLED
@@ -478,10 +477,10 @@ def _switch_io_on(result: ActionResult, switch: Cell, action: SetIoWays) -> bool
     rule = result.rules.masks.get(switch.name)
     if rule is None:
         why = f"the kernel does not report the ways of {switch.name}"
-        result.refuse(ReasonCode.RESOURCE_UNREPORTED, why)
+        result.refusals.add(ReasonCode.RESOURCE_UNREPORTED, why)
     elif action.enabled is None:
         why = "the ways of I/O are not set: io_alloc is disabled (cat io enable)"
-        result.refuse(ReasonCode.IO_DISABLED, why)
+        result.refusals.add(ReasonCode.IO_DISABLED, why)
     else:
         result.target[switch] = ENABLED
         named = {domain for domain, _ in action.values}
@@ -523,7 +522,7 @@ def _set_io_masks(result: ActionResult, switch: Cell, action: SetIoWays) -> None
         cell = io_cell(switch.name, domain)
         if cell not in result.target:
             why = f"there is no L3 {domain} whose ways of I/O can be set"
-            result.refuse(ReasonCode.RESOURCE_ABSENT, why)
+            result.refusals.add(ReasonCode.RESOURCE_ABSENT, why)
             continue
         text = _mask(result, switch.name, bits, domain)
         if text is not None:

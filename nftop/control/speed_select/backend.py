@@ -14,6 +14,7 @@ from nftop.control.backend import (
     Backend,
     BackendRow,
     HistoryReader,
+    Refusals,
     RefusedError,
     boot_id,
     own_lock,
@@ -28,7 +29,6 @@ from nftop.model.change import (
     Change,
     Proposal,
     ReasonCode,
-    Refusal,
     SetCpClass,
     SstAction,
     State,
@@ -212,10 +212,7 @@ class _Draft:
     classes: Callable[[Iterable[int]], State]
     base: dict[Cell, str] = field(default_factory=dict)
     target: dict[Cell, str] = field(default_factory=dict)
-    refusals: list[Refusal] = field(default_factory=list)
-
-    def refuse(self, code: ReasonCode, sentence: str) -> None:
-        self.refusals.append(Refusal(code, sentence))
+    refusals: Refusals = field(default_factory=Refusals)
 
     def set(self, base: State, cell: Cell, value: str) -> None:
         self.base.setdefault(cell, base[cell])
@@ -280,19 +277,23 @@ def describe_effects(
 def _switch(draft: _Draft, action: SwitchBf) -> None:
     facts = draft.facts
     if facts.model is None or facts.model == _CASCADE_LAKE:
-        draft.refuse(ReasonCode.SST_UNSUPPORTED, _NO_MODEL if facts.model is None else _FIRMWARE)
+        draft.refusals.add(
+            ReasonCode.SST_UNSUPPORTED, _NO_MODEL if facts.model is None else _FIRMWARE
+        )
         return
     packages = action.packages or tuple(sorted({item.package for item in facts.domains}))
     for package in packages:
         own = [item for item in facts.domains if item.package == package]
         if not own:
-            draft.refuse(ReasonCode.RESOURCE_ABSENT, f"{PROGRAM} reports no package {package}")
+            draft.refusals.add(
+                ReasonCode.RESOURCE_ABSENT, f"{PROGRAM} reports no package {package}"
+            )
         for domain in own:
             if domain.bf_supported is not True:
                 why = f"there is no SST-BF at its level {domain.level} of SST-PP"
-                draft.refuse(ReasonCode.SST_UNSUPPORTED, f"{_name(domain)}: {why}")
+                draft.refusals.add(ReasonCode.SST_UNSUPPORTED, f"{_name(domain)}: {why}")
             elif why := _unreported(facts, domain):
-                draft.refuse(ReasonCode.RESOURCE_UNREPORTED, f"{_name(domain)}: {why}")
+                draft.refusals.add(ReasonCode.RESOURCE_UNREPORTED, f"{_name(domain)}: {why}")
             else:
                 draft.set(bf_state([domain]), bf_cell(domain), ON if action.on else OFF)
 
@@ -309,12 +310,12 @@ def _classify(draft: _Draft, action: SetCpClass) -> None:
     facts, value = draft.facts, f"{action.cp_class:d}"
     if value not in CLASSES:
         why = f"there is no SST-CP class {value}: they are 0 to 3"
-        draft.refuse(ReasonCode.SST_CLASS_INVALID, why)
+        draft.refusals.add(ReasonCode.SST_CLASS_INVALID, why)
         return
     gone = [cpu for cpu in action.cpus if cpu not in facts.locations]
     if gone:
         why = f"CPU {format_cpu_list(gone)}: it is not there, or offline"
-        draft.refuse(ReasonCode.CPU_ABSENT, why)
+        draft.refusals.add(ReasonCode.CPU_ABSENT, why)
         return
     every = [cpu for cpu in facts.with_siblings(action.cpus) if cpu in facts.locations]
     homes = list(_domains_of(facts, every))
@@ -322,17 +323,19 @@ def _classify(draft: _Draft, action: SetCpClass) -> None:
     without = [home for home in homes if home.cp_supported is not True]
     for domain in without:
         why = f"{_name(domain)}: there is no SST-CP, or it is not reported"
-        draft.refuse(ReasonCode.SST_UNSUPPORTED, why)
+        draft.refusals.add(ReasonCode.SST_UNSUPPORTED, why)
     if set(every) - reached:
         cpus = format_cpu_list(set(every) - reached)
-        draft.refuse(ReasonCode.RESOURCE_UNREPORTED, f"CPU {cpus}: {PROGRAM} does not report it")
+        draft.refusals.add(
+            ReasonCode.RESOURCE_UNREPORTED, f"CPU {cpus}: {PROGRAM} does not report it"
+        )
     if draft.refusals:
         return
     now = draft.classes(every)
     unread = format_cpu_list(cpu for cpu in every if class_cell(cpu) not in now)
     if unread:
         why = f"CPU {unread}: its SST-CP class can't be read, so it is not set"
-        draft.refuse(ReasonCode.RESOURCE_UNREPORTED, why)
+        draft.refusals.add(ReasonCode.RESOURCE_UNREPORTED, why)
         return
     for cpu in every:
         draft.set(now, class_cell(cpu), value)

@@ -184,11 +184,11 @@ _COLUMNS: tuple[tuple[TableColumn, Callable[[ClassCell, TableColumn], list[Span]
 )
 _CELLS = {column.key: cell for column, cell in _COLUMNS}
 # Those of a block, with their widths there.
+_BLOCK_WIDTHS = {"used": 12, "state": 6, "total": 9}
 _BLOCK_COLUMNS = tuple(
-    replace(column, width=width, right=column.key != "used")
-    for key, width in (("used", 12), ("state", 6), ("total", 9))
+    replace(column, width=_BLOCK_WIDTHS[column.key], right=column.key != "used")
     for column, _ in _COLUMNS
-    if column.key == key
+    if column.key in _BLOCK_WIDTHS
 )
 _GAP = "   "  # between blocks
 

@@ -323,9 +323,7 @@ def _header_and_incidents(
 _head_but_strip = LastResults(
     _header_and_incidents,
     lambda frame, status, width, height: (
-        frame, width, height,
-        (status.mode, status.interval_s, status.problem, status.notice, status.unlocked,
-         status.recording, status.position, status.now_ns),
+        frame, (replace(status, tabs=None, strip=None),), width, height,
     ),
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Reason
 from nftop.model.struct import replace
-from nftop.model.timeline import Strip
+from nftop.model.timeline import Strip, TimeSeries
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import BLOCKS, area_rows, scale_top
 from nftop.render.base.line import Click, ClickScale, Line, Span, Tone, crop, line
@@ -54,12 +54,14 @@ def _clickable_strip(strip: Strip, width: int, height: int, *, ascii_only: bool)
     return [replace(item, click=Click("moment", scale=scale)) for item in drawn]
 
 
+_NO_DROPS = TimeSeries()
+
+
 def _content(strip: Strip, width: int, height: int, *, ascii_only: bool) -> tuple[object, ...]:
     drops = strip.drops
     arrays = (drops.times_ns.tobytes(), drops.values.tobytes(), drops.reasons.tobytes())
-    rest = (strip.first_ns, strip.last_ns, strip.unknown, strip.events, strip.cursor_ns,
-            strip.whole, strip.scanned_ns, drops.step_ns)  # fmt: skip
-    return arrays, rest, width, height, ascii_only
+    rest = replace(strip, drops=_NO_DROPS)
+    return (*arrays, drops.step_ns, rest), width, height, ascii_only
 
 
 _last_strips = LastResults(_clickable_strip, _content)
