@@ -45,8 +45,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
-        files.setdefault(item.path.relative_to(_TESTS), []).append(item)
-    slow = [path for path in files if any(map(path.is_relative_to, _SLOW))]
+        files.setdefault(item.path, []).append(item)
+    slow = [path for path in files if any(map(path.relative_to(_TESTS).is_relative_to, _SLOW))]
     rest = [item for path, tests in files.items() if path not in slow for item in tests]
     dealt: list[pytest.Item] = []
     for worker in range(workers):
@@ -56,6 +56,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         dealt += rest[:room]
         rest = rest[room:]
     items[:] = dealt
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """For the second half of the suite only files with such a test are imported."""
+    if config.getoption("markexpr") != "alone" or not collection_path.match("test_*.py"):
+        return None
+    return True if "mark.alone" not in collection_path.read_text() else None
 
 
 def pytest_collection_finish() -> None:

@@ -42,18 +42,22 @@ def fixes() -> list[tuple[str, str]]:
     """Each with where it is: module and line."""
     result = []
     for module, tree in modules():
-        parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
-        for call in (item for item in ast.walk(tree) if isinstance(item, ast.Call)):
+        for call, scope in calls(tree, tree):
             at = CALLS.get(getattr(call.func, "id", ""))
             given = [item.value for item in call.keywords if item.arg == "fix"]
             given += call.args[at : at + 1] if at is not None else []
             for node in given:
-                scope: ast.AST = node
-                while not isinstance(scope, (ast.FunctionDef, ast.Module)):
-                    scope = parents[scope]
                 where = f"{module.__name__}:{node.lineno}"
                 result += [(where, text) for text in texts(node, module, scope, tree) or [UNKNOWN]]
     return result
+
+
+def calls(node: ast.AST, scope: ast.AST) -> Iterator[tuple[ast.Call, ast.AST]]:
+    """Each call below a node, with the function or module that it is in."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Call):
+            yield child, scope
+        yield from calls(child, child if isinstance(child, ast.FunctionDef) else scope)
 
 
 def texts(node: ast.expr, module: ModuleType, scope: ast.AST, tree: ast.Module) -> list[str]:
