@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,15 @@ from xml.etree import ElementTree as ET
 
 # pytest's exit codes of a run that counted: all passed, some failed, none selected.
 _COUNTED = (0, 1, 5)
+
+_HOG = """
+import os, sys
+for _ in range(int(sys.argv[1]) - 1):
+    if not os.fork():
+        break
+while True:
+    pass
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
         hogs = options.hogs if run >= options.runs - options.hogged else 0
         seed = random.randrange(1 << 32) if options.shuffle else None
         started_s = time.monotonic()
-        with _load(hogs):
+        with load(hogs):
             totals = _run(options.jobs, seed, options.pytest)
         total += totals
         if options.runs > 1:
@@ -115,15 +125,21 @@ def count(report: bytes) -> Totals:
 
 
 @contextmanager
-def _load(hogs: int) -> Iterator[None]:
-    """Processes that use all CPU time they get, for the time of the context."""
-    started = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(hogs)]
+def load(hogs: int) -> Iterator[int]:
+    """Processes that use all CPU time they get, for the time of the context.
+
+    They share a session, as the work of another login does: the scheduler gives each session its
+    part of the machine. Yields the session's id, 0 without any.
+    """
+    if not hogs:
+        yield 0
+        return
+    first = subprocess.Popen([sys.executable, "-c", _HOG, str(hogs)], start_new_session=True)
     try:
-        yield
+        yield first.pid
     finally:
-        for process in started:
-            process.kill()
-            process.wait()
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
 
 
 if __name__ == "__main__":

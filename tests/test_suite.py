@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.suite import Totals, count
+from tests.suite import Totals, count, load
+from tests.waiting import until
 
 _TESTS = """
 import pytest
@@ -66,3 +68,22 @@ def test_a_test_that_fails_and_fails_to_clean_up_counts_once() -> None:
       <testcase classname="m" name="a"><error/></testcase><testcase classname="m" name="b"/>
       <testcase classname="m" name="c"><skipped/></testcase></testsuite></testsuites>"""
     assert count(report) == Totals(passed=1, failed=1, skipped=1)
+
+
+def members(session: int) -> int:
+    result = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            result += os.getsid(int(name)) == session
+        except ProcessLookupError:
+            pass
+    return result
+
+
+def test_programs_of_a_load_share_a_session_and_end_with_it() -> None:
+    with load(3) as session:
+        until(lambda: members(session) == 3)
+        assert session != os.getsid(0)
+    until(lambda: members(session) == 0)
+    with load(0) as session:
+        assert session == 0
