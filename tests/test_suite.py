@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.suite import Totals, count, load
@@ -72,11 +74,9 @@ def test_a_test_that_fails_and_fails_to_clean_up_counts_once() -> None:
 
 def members(session: int) -> int:
     result = 0
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            result += os.getsid(int(name)) == session
-        except ProcessLookupError:
-            pass
+    for pid in psutil.pids():
+        with suppress(ProcessLookupError):
+            result += os.getsid(pid) == session
     return result
 
 
