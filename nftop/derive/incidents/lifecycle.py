@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from nftop.derive.findings.engine import FINDINGS
 from nftop.derive.findings.inputs import FindingInputs
@@ -20,14 +21,15 @@ from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange
 from nftop.derive.frame import FRAME
 from nftop.derive.incidents.causes import EFFECT_BEFORE_S, CauseInputs, causes_of, losses_of
 from nftop.derive.incidents.evidence import (
-    Extreme,
     at_worst,
     chain_of,
     extremes_of,
     finding_key,
     ruled_out,
 )
-from nftop.derive.incidents.parties import Cause, CauseKey, Parties
+from nftop.derive.incidents.followed import Followed, IncidentState
+from nftop.derive.incidents.parties import Cause, Parties
+from nftop.derive.incidents.remaining_effects import with_remaining_effects
 from nftop.derive.incidents.victims import (
     Before,
     Begin,
@@ -43,7 +45,7 @@ from nftop.derive.incidents.victims import (
     victim_of,
     worst_of,
 )
-from nftop.derive.nf.recent import RECENT, Recent, RecentRates
+from nftop.derive.nf.recent import RECENT, Recent
 from nftop.derive.occupants import POLLERS
 from nftop.derive.threads import THREADS
 from nftop.model.frame import Finding, Frame, NfRow
@@ -52,15 +54,10 @@ from nftop.model.incident import Incident, Party, Price, Severity, Victim
 from nftop.model.missing import Missing, Reason, number_or
 from nftop.model.owner import rank
 from nftop.model.sample import ThreadTable
-from nftop.model.struct import dataclass, field, replace
-from nftop.model.subject import Subject
+from nftop.model.struct import dataclass, replace
 
 RETURNS_S = 15.0
 MOST_OPEN, MOST_PAST = 64, 64
-# Effects that are still beyond their limits are the cause's for so long after it, and two ticks.
-STAYS_S = 3.0
-# And for so long while they get less: caches fill within seconds after their ways are free.
-RECOVERS_S = 120.0
 _NO_HARM = Missing(Reason.UNDEFINED, "information harms nothing")
 _ELSEWHERE = Missing(Reason.UNDEFINED, "another incident explains it")
 # Rules that measure what is taken from a network function, whatever becomes of its packets.
@@ -68,55 +65,6 @@ _COSTS = ("poller-waits", "cross-socket", "core-throttled", "package-throttled")
 # What was before an incident is not what another one left: values before that one count, if it
 # began not longer before.
 _SAME_BEFORE_S, _BEFORE_S = 900.0, 60.0
-_RECOVERS_BY, _RECOVERS_WITHIN_S, _FEW_OF_WORST = 0.9, 4.0, 1e-4
-
-
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """One open incident.
-
-    Attributes:
-        key: of its cause now.
-        began_ns: CLOCK_MONOTONIC of its first tick: values before it are from before that.
-        before: throughput and cost of its victims before it, by `NfRow.key`.
-        harmed, title: its victims and its title at its worst tick.
-        excess: how far its cause was beyond its limit at most. extremes: by link of evidence.
-        evidence_keys: `EvidenceLink.key` of `Incident.evidence`.
-        takes_effects: as `Cause`.
-        over_ns: CLOCK_MONOTONIC of the first tick without its cause; None while that is seen.
-        drops: of its victims.
-        shown_by: rules and subjects of its findings.
-        foreign: all of its victims are unprivileged users', who can give any number.
-    """
-
-    key: CauseKey
-    incident: Incident
-    began_ns: int
-    before: Mapping[str, Before] = field(default_factory=dict)
-    harmed: tuple[Victim, ...] = ()
-    title: str = ""
-    excess: float = 0.0
-    extremes: Mapping[str, Extreme] = field(default_factory=dict)
-    evidence_keys: tuple[str, ...] = ()
-    takes_effects: bool = True
-    over_ns: int | None = None
-    drops: DropCount = field(default_factory=DropCount)
-    shown_by: frozenset[tuple[str, Subject]] = frozenset()
-    foreign: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class IncidentState:
-    """Open incidents by id, and those that ended, the last first.
-
-    Attributes:
-        counted_ns: by `NfRow.key`, CLOCK_MONOTONIC until which its drops are in an incident.
-    """
-
-    followed: Mapping[str, Followed] = field(default_factory=dict)
-    past: tuple[Followed, ...] = ()
-    counted_ns: Mapping[str, int] = field(default_factory=dict)
-    monotonic_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +83,7 @@ def step_incidents(
     if frame.monotonic_ns < state.monotonic_ns:
         state = IncidentState()
     every = causes_of(CauseInputs(inputs, parties))
-    causes = _worst_causes(_with_remaining_effects(state, every, inputs), state, frame)
+    causes = _worst_causes(with_remaining_effects(state, every, inputs), state, frame)
     followed = dict(state.followed)
     past = list(state.past)
     losing = {nf.key for nf in frame.nfs if number_or(nf.readings["drop_packets_per_s"], 0.0) > 0}
@@ -195,119 +143,6 @@ def _worst_causes(causes: Sequence[Cause], state: IncidentState, frame: Frame) -
     return [causes[number] for number in sorted(kept)]
 
 
-def _with_remaining_effects(
-    state: IncidentState, causes: Sequence[Cause], inputs: FindingInputs
-) -> list[Cause]:
-    """Causes of this tick; those that are over keep effects which have yet to clear."""
-    frame = inputs.frame
-    keys = {cause.key for cause in causes}
-    over = [
-        item
-        for item in state.followed.values()
-        if item.key.kind != "nf" and item.takes_effects and item.key not in keys
-    ]
-    result, kept = [], dict[str, list[Finding]]()
-    for cause in causes:
-        if cause.key.kind != "nf" or cause.floor is Severity.INFO:
-            result.append(cause)
-            continue
-        own = list[Finding]()
-        for finding in cause.findings:
-            item = next((one for one in over if _was_effect(one, cause, finding)), None)
-            if item is not None and (
-                finding.is_ending or _is_clearing(item, frame, inputs.recent, cause.nfs)
-            ):
-                kept.setdefault(item.incident.id, []).append(finding)
-            else:
-                own.append(_begun_later(finding, cause, over, state.past, frame))
-        if own:
-            result.append(replace(cause, findings=tuple(own)))
-    ended = [_ended(item, kept[item.incident.id]) for item in over if item.incident.id in kept]
-    return _priced_once(ended, result) if ended else result
-
-
-def _was_effect(item: Followed, cause: Cause, finding: Finding) -> bool:
-    """Whether a finding that has no cause now began while an incident's cause was seen."""
-    incident = item.incident
-    victims = {victim.party.key for victim in incident.victims}
-    first_ns = incident.began_ns - EFFECT_BEFORE_S * 1e9
-    last_ns = incident.ended_ns or item.over_ns
-    began = first_ns <= finding.began_ns and (last_ns is None or finding.began_ns <= last_ns)
-    return began and victims.issuperset(cause.nfs)
-
-
-def _is_clearing(item: Followed, frame: Frame, recent: Recent, nfs: Iterable[str]) -> bool:
-    """Whether the cause is just over, or its effects on these NFs get less since."""
-    over_ns = frame.monotonic_ns if item.over_ns is None else item.over_ns
-    passed_s = (frame.monotonic_ns - over_ns) / 1e9
-    if passed_s <= max(STAYS_S, 2 * frame.elapsed_s):
-        return True
-    few = _FEW_OF_WORST * number_or(item.incident.worst.drops_per_s, 0.0)
-    return passed_s <= RECOVERS_S and all(
-        _is_recovering(recent.get(key, RecentRates()), few) for key in nfs
-    )
-
-
-def _is_recovering(rates: RecentRates, few: float) -> bool:
-    """Whether an NF drops few packets, clearly less than seconds ago, or none at a lower cost."""
-    now, points = rates.now, rates.points
-    if now is None:
-        return False
-    earlier = [
-        item
-        for item in points[:-1]
-        if now.monotonic_ns - item.monotonic_ns <= _RECOVERS_WITHIN_S * 1e9
-    ] or points[-2:-1]
-    if now.dropped == 0:
-        return any(item.dropped > 0 or item.cpp > now.cpp for item in earlier)
-    return now.dropped <= few or any(now.dropped <= _RECOVERS_BY * item.dropped for item in earlier)
-
-
-def _begun_later(
-    finding: Finding, cause: Cause, over: Iterable[Followed], past: Iterable[Followed], frame: Frame
-) -> Finding:
-    """A finding that outlasted the incident it was in begins with that one's end."""
-    now = frame.monotonic_ns, frame.wall_ns
-    ends = [now for item in over if _was_effect(item, cause, finding)]
-    ends += [
-        (item.incident.ended_ns or now[0], item.incident.until_ns or now[1])
-        for item in past
-        if item.key.kind != "nf" and item.takes_effects and _was_effect(item, cause, finding)
-    ]
-    if not ends:
-        return finding
-    began_ns, since_ns = max(ends)
-    return replace(finding, since_ns=since_ns, began_ns=began_ns)
-
-
-def _ended(item: Followed, findings: Sequence[Finding]) -> Cause:
-    """The cause of an incident whose effects have yet to clear."""
-    old = item.incident
-    keys = tuple(victim.party.key for victim in old.victims)
-    return Cause(
-        item.key, old.kind, old.title, old.culprit, keys, tuple(findings), priced=keys,
-        floor=old.severity, is_over=True, basis=old.basis, likely=old.likely, group=old.group,
-        l3=old.l3, watch=old.watch, memory=old.memory,
-    )  # fmt: skip
-
-
-def _priced_once(ended: Sequence[Cause], others: Iterable[Cause]) -> list[Cause]:
-    """Causes that are over have the price of their victims, except what another cause has."""
-    others = list(others)
-    taken = {key for cause in others if cause.key.kind != "nf" for key in cause.priced}
-    result = []
-    for cause in ended:
-        keys = tuple(key for key in cause.priced if key not in taken)
-        taken |= set(keys)
-        result.append(replace(cause, priced=keys))
-    mine = {key for cause in result for key in cause.priced}
-    result += [
-        replace(cause, priced=tuple(key for key in cause.priced if key not in mine))
-        for cause in others
-    ]
-    return result
-
-
 def _marked(incident: Incident, acknowledged: set[str]) -> Incident:
     known = incident.id in acknowledged
     return replace(incident, acknowledged=True) if known else incident
@@ -351,6 +186,23 @@ def _known(
     return None
 
 
+class _Loss(NamedTuple):
+    """What the victims of an incident lose in a tick.
+
+    Attributes:
+        nfs: the victims that the frame has. before: their values before the incident.
+        victims: the same as shown, those that lose most first.
+        is_harm: whether one of them is harmed; None if that is unknown.
+    """
+
+    nfs: list[NfRow]
+    before: Mapping[str, Before]
+    victims: tuple[Victim, ...]
+    price: Price
+    drops: DropCount
+    is_harm: bool | None
+
+
 def _follow(
     known: Followed | None,
     cause: Cause,
@@ -359,52 +211,115 @@ def _follow(
     elsewhere: Collection[str],
 ) -> Followed:
     """An incident with this tick. `elsewhere`: NFs whose loss another cause explains."""
-    frame = inputs.frame
     old = None if known is None else known.incident
     if old is not None:
         cause = _with_earlier_culprit(cause, old)
     id_, first = _begin(known, cause)
     began_ns = first.began_ns if known is None else known.began_ns
+    loss = _loss(known, cause, inputs, state, elsewhere, began_ns=began_ns)
+    incident = _incident(old, cause, loss, inputs, id_=id_, first=first)
+    incident = _with_evidence(incident, cause, old, inputs, began_ns)
+    incident, harmed, title, excess = _at_its_worst(known, cause, incident, inputs.frame.wall_ns)
+    findings = (*cause.findings, *cause.effects)
+    shown_by = frozenset((item.rule, item.subject) for item in findings)
+    evidence_keys = tuple(map(finding_key, findings))
+    foreign = bool(loss.nfs) and all(rank(nf.owner) for nf in loss.nfs)
+    over_ns = None
+    if known is not None:
+        foreign = foreign if loss.nfs else known.foreign
+        if _is_ending(cause):
+            evidence_keys = known.evidence_keys
+        if cause.is_over:
+            shown_by = known.shown_by
+            over_ns = known.over_ns or inputs.frame.monotonic_ns
+    return Followed(
+        cause.key,
+        incident,
+        began_ns,
+        loss.before,
+        harmed,
+        title,
+        excess,
+        extremes=extremes_of(known.extremes if known else {}, cause, incident),
+        evidence_keys=evidence_keys,
+        takes_effects=cause.takes_effects,
+        over_ns=over_ns,
+        drops=loss.drops,
+        shown_by=shown_by,
+        foreign=foreign,
+    )
+
+
+def _loss(
+    known: Followed | None,
+    cause: Cause,
+    inputs: FindingInputs,
+    state: IncidentState,
+    elsewhere: Collection[str],
+    *,
+    began_ns: int,
+) -> _Loss:
+    frame = inputs.frame
     nfs = {nf.key: nf for nf in frame.nfs}
     victims = [nfs[key] for key in cause.nfs if key in nfs]
     before = _before(known, victims, nfs, inputs.recent, began_ns, past=state.past)
     priced = [nf for nf in victims if nf.key in cause.priced]
-    price = price_of(priced, before, victims)
     drops = known.drops if known else dropped_before(priced, inputs, began_ns, state.counted_ns)
-    drops = count_drops(drops, priced, frame)
     harms = [False if nf.key in elsewhere else is_harmed(nf, before[nf.key]) for nf in victims]
-    harm = None if None in harms or not harms else False
-    severity, names, muted = _of_findings(cause, old, price, harm=True if any(harms) else harm)
-    harmed = _victims(victims, before, cause.floor, elsewhere)
-    traced = [nfs[item.party.key] for item in harmed]
-    worst, worst_ns = worst_of(old, price, frame.wall_ns)
-    # A loss that is not muted is never hidden with its cause.
-    incident = Incident(
-        id=id_, kind=cause.kind, severity=severity, title=cause.title, culprit=cause.culprit,
-        victims=harmed, price=price, since_ns=first.since_ns, began_ns=first.began_ns,
-        likely=cause.likely, basis=cause.basis, worst=worst, worst_ns=worst_ns,
-        dropped=price.drops_per_s if victims and drops == DropCount() else drops.total,
-        uncounted=tuple(drops.uncounted.values()), findings=names,
-        cost=", ".join(dict.fromkeys(item.brief for item in cause.findings if item.rule in _COSTS)),
-        group=cause.group, l3=cause.l3, watch=cause.watch, memory=cause.memory,
-        traces=follow_traces(old.traces if old else (), traced, inputs, first), muted=muted,
-        is_bound=first.is_bound, counted_from_ns=first.counted_from_ns,
-    )  # fmt: skip
-    incident = _with_evidence(incident, cause, old, inputs, began_ns)
-    incident, shown, title, excess = _at_its_worst(known, cause, incident, frame.wall_ns)
-    shown_by = frozenset((item.rule, item.subject) for item in (*cause.findings, *cause.effects))
-    if cause.is_over and known is not None:
-        shown_by = known.shown_by
-    keys = tuple(finding_key(item) for item in (*cause.findings, *cause.effects))
-    extremes = known.extremes if known is not None else {}
-    over_ns = None if not cause.is_over or known is None else known.over_ns or frame.monotonic_ns
-    return Followed(
-        cause.key, incident, began_ns, before, shown, title, excess,
-        extremes=extremes_of(extremes, cause, incident),
-        evidence_keys=known.evidence_keys if known is not None and _is_ending(cause) else keys,
-        takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops, shown_by=shown_by,
-        foreign=all(rank(nf.owner) for nf in victims) if victims else bool(known and known.foreign),
-    )  # fmt: skip
+    return _Loss(
+        victims,
+        before,
+        _victims(victims, before, cause.floor, elsewhere),
+        price_of(priced, before, victims),
+        count_drops(drops, priced, frame),
+        True if any(harms) else None if None in harms or not harms else False,
+    )
+
+
+def _incident(
+    old: Incident | None,
+    cause: Cause,
+    loss: _Loss,
+    inputs: FindingInputs,
+    *,
+    id_: str,
+    first: Begin,
+) -> Incident:
+    """The incident in this tick, without its evidence."""
+    severity, names, muted = _of_findings(cause, old, loss.price, harm=loss.is_harm)
+    nfs = {nf.key: nf for nf in loss.nfs}
+    traced = [nfs[item.party.key] for item in loss.victims]
+    worst, worst_ns = worst_of(old, loss.price, inputs.frame.wall_ns)
+    is_uncounted = bool(loss.nfs) and loss.drops == DropCount()
+    costs = (item.brief for item in cause.findings if item.rule in _COSTS)
+    return Incident(
+        id=id_,
+        kind=cause.kind,
+        severity=severity,
+        title=cause.title,
+        culprit=cause.culprit,
+        victims=loss.victims,
+        price=loss.price,
+        since_ns=first.since_ns,
+        began_ns=first.began_ns,
+        likely=cause.likely,
+        basis=cause.basis,
+        worst=worst,
+        worst_ns=worst_ns,
+        dropped=loss.price.drops_per_s if is_uncounted else loss.drops.total,
+        uncounted=tuple(loss.drops.uncounted.values()),
+        findings=names,
+        cost=", ".join(dict.fromkeys(costs)),
+        group=cause.group,
+        l3=cause.l3,
+        watch=cause.watch,
+        memory=cause.memory,
+        traces=follow_traces(old.traces if old else (), traced, inputs, first),
+        # A loss that is not muted is never hidden with its cause.
+        muted=muted,
+        is_bound=first.is_bound,
+        counted_from_ns=first.counted_from_ns,
+    )
 
 
 def _at_its_worst(

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from nftop.derive.findings.inputs import FindingInputs
+from nftop.derive.incidents.followed import IncidentState
 from nftop.derive.incidents.lifecycle import (
     MOST_OPEN,
     MOST_PAST,
     Incidents,
-    IncidentState,
     culprit_focus,
     step_incidents,
 )
