@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from nftop.cli.parsers.cat import file_name
 from nftop.cli.parsers.common import Parser
+from nftop.cli.parsers.option_types import file_name
 from nftop.export.tables.tables import TABLES
 from nftop.model.struct import dataclass
 from nftop.render.pages.explain import known_metrics, known_rules

@@ -22,14 +22,8 @@ from typing import TYPE_CHECKING, NoReturn
 from nftop import __version__
 from nftop.cli import first_frame
 from nftop.cli.parsers import cat, record, sst
-from nftop.cli.parsers.common import (
-    DEFAULTS,
-    Parser,
-    add_batch,
-    add_sampling,
-    count_of,
-    fleet_interval,
-)
+from nftop.cli.parsers.common import DEFAULTS, Parser, add_batch, add_sampling
+from nftop.cli.parsers.option_types import count_of, file_name, fleet_interval
 from nftop.export.output import FAILURE, USAGE, OutputError, before_text, discard_stdout, fail, warn
 from nftop.model.error_text import describe_error, exhausted
 from nftop.model.nf.queue_map import parse_queue_map
@@ -304,7 +298,7 @@ def _fill_tma(tma: argparse.ArgumentParser) -> None:
     tma.add_argument("--json", action="store_true", help="one JSON object, schema nftop.tma/1")
     tma.add_argument("--events", action="store_true",
                      help="print the perf command that counts the events")  # fmt: skip
-    tma.add_argument("file", metavar="FILE", type=cat.file_name, nargs="?",
+    tma.add_argument("file", metavar="FILE", type=file_name, nargs="?",
                      help="the counts; - is standard input")  # fmt: skip
 
 
@@ -379,7 +373,7 @@ def _fill_fleet(fleet: argparse.ArgumentParser) -> None:
         help="show the hosts of the Prometheus at http://HOST:PORT or https://HOST:PORT",
     )  # fmt: skip
     fleet.add_argument(
-        "--prometheus-token-file", metavar="FILE", type=cat.file_name, dest="token_file",
+        "--prometheus-token-file", metavar="FILE", type=file_name, dest="token_file",
         help="file with a bearer token for it; sent over https, or to this machine, only",
     )  # fmt: skip
     fleet.add_argument(

@@ -9,7 +9,18 @@ import argparse
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from nftop.model.ids import Cpu, parse_cpu_list
+from nftop.cli.parsers.option_types import (
+    amount,
+    cpu_list,
+    domain_value,
+    file_name,
+    keep_time,
+    name_list,
+    percent,
+    task_list,
+    way_range,
+    whole_number,
+)
 from nftop.model.keep_timeout import KEEP_WITHIN_S
 
 Commands: TypeAlias = Any  # argparse has no public name for what add_subparsers gives
@@ -21,7 +32,6 @@ MASKS = {
     "l3": "L3", "l3code": "L3CODE", "l3data": "L3DATA",
     "l2": "L2", "l2code": "L2CODE", "l2data": "L2DATA",
 }  # fmt: skip
-UNLIMITED = "unlimited"
 
 
 INTERRUPTED = 130  # the exit code of Ctrl-C: 128 + SIGINT
@@ -149,7 +159,7 @@ def _fill_move(move: argparse.ArgumentParser) -> None:
     _add_group(move)
     target = move.add_mutually_exclusive_group(required=True)
     _add_cpus(target)
-    target.add_argument("--tasks", metavar="PID,...", type=_tasks, default=(),
+    target.add_argument("--tasks", metavar="PID,...", type=task_list, default=(),
                      help="processes with all their threads, or threads")  # fmt: skip
 
 
@@ -158,10 +168,10 @@ def _fill_create(create: argparse.ArgumentParser) -> None:
     _add_masks(create)
     _add_cpus(create)
     _add_monitor(create)
-    create.add_argument("--tasks", metavar="PID,...", type=_tasks, default=(),
+    create.add_argument("--tasks", metavar="PID,...", type=task_list, default=(),
                         help="of a monitoring group: processes with all their threads, or "
                         "threads")  # fmt: skip
-    create.add_argument("--threads", metavar="TID,...", type=_tasks, default=(),
+    create.add_argument("--threads", metavar="TID,...", type=task_list, default=(),
                         help="of a monitoring group: these threads alone")  # fmt: skip
 
 
@@ -211,7 +221,7 @@ def _fill_io(io: argparse.ArgumentParser) -> None:
         act = acts.add_parser(name, help=text)
         if name != "disable":
             act.add_argument(
-                "--l3", metavar="ID=MASK", action="append", type=_pair(16), default=[],
+                "--l3", metavar="ID=MASK", action="append", type=domain_value(16), default=[],
                 required=name == "set",
                 help="ways in L3 ID, hexadecimal, such as 0=600; may be repeated",
             )  # fmt: skip
@@ -238,20 +248,20 @@ def _fill_sweep(sweep: argparse.ArgumentParser) -> None:
         help="sweep the ways of I/O, where the kernel can set them",
     )  # fmt: skip
     sweep.add_argument(
-        "--ways", metavar="N-M", type=_widths, default=None,
+        "--ways", metavar="N-M", type=way_range, default=None,
         help="least and most ways (default: all that the CPU takes)",
     )  # fmt: skip
     _add_watch(sweep)
     sweep.add_argument(
-        "--l3", metavar="ID", type=_whole(0, 1 << 16), action="append", default=[],
+        "--l3", metavar="ID", type=whole_number(0, 1 << 16), action="append", default=[],
         help="this cache only; may be repeated (default: all in common)",
     )  # fmt: skip
     sweep.add_argument(
-        "--rounds", metavar="N", type=_whole(2, 50), default=8,
+        "--rounds", metavar="N", type=whole_number(2, 50), default=8,
         help="most rounds (default %(default)s); it ends as soon as it is clear",
     )  # fmt: skip
     sweep.add_argument(
-        "--tolerance", dest="tolerance_percent", metavar="PERCENT", type=_percent, default=2.0,
+        "--tolerance", dest="tolerance_percent", metavar="PERCENT", type=percent, default=2.0,
         help="loss that the second answer allows (default %(default)g)",
     )  # fmt: skip
     _add_course(sweep)
@@ -293,7 +303,7 @@ def add_trial(parser: argparse.ArgumentParser) -> None:
                         help="what it is compared with (default: %(default)s)")  # fmt: skip
     _add_watch(parser)
     parser.add_argument(
-        "--rounds", metavar="N", type=_whole(3, 50), default=6,
+        "--rounds", metavar="N", type=whole_number(3, 50), default=6,
         help="rounds, each with both once (default %(default)s)",
     )  # fmt: skip
     _add_course(parser)
@@ -301,19 +311,19 @@ def add_trial(parser: argparse.ArgumentParser) -> None:
 
 def _add_watch(sweep: argparse.ArgumentParser) -> None:
     sweep.add_argument(
-        "--watch", metavar="NF,...", type=_names, default=(),
+        "--watch", metavar="NF,...", type=name_list, default=(),
         help="network functions by name (default: all; of a sweep: all at the class' caches)",
     )  # fmt: skip
 
 
 def _add_course(sweep: argparse.ArgumentParser) -> None:
     sweep.add_argument(
-        "--measure", dest="measure_s", metavar="S", type=_seconds, default=20.0,
+        "--measure", dest="measure_s", metavar="S", type=keep_time, default=20.0,
         help="seconds measured at a setting (default %(default)g)",
     )  # fmt: skip
     _add_harm_limits(sweep)
     sweep.add_argument(
-        "--seed", metavar="N", type=_whole(0, 1 << 31), default=None,
+        "--seed", metavar="N", type=whole_number(0, 1 << 31), default=None,
         help="of the random order (default: another each time)",
     )  # fmt: skip
     sweep.add_argument(
@@ -342,7 +352,7 @@ all is as before (nftop recover); 130 Ctrl-C, and all is as before
 
 def _fill_footprint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--watch", metavar="NF,...", type=_names, default=(),
+        "--watch", metavar="NF,...", type=name_list, default=(),
         help="network functions by name (default: all)",
     )  # fmt: skip
     parser.add_argument(
@@ -353,7 +363,7 @@ def _fill_footprint(parser: argparse.ArgumentParser) -> None:
         help="make no monitoring groups: only what is counted already",
     )  # fmt: skip
     parser.add_argument(
-        "--measure", dest="measure_s", metavar="S", type=_seconds, default=30.0,
+        "--measure", dest="measure_s", metavar="S", type=keep_time, default=30.0,
         help="seconds measured each time (default %(default)g)",
     )  # fmt: skip
     _add_harm_limits(parser)
@@ -375,57 +385,14 @@ def _add_start(parser: argparse.ArgumentParser) -> None:
 
 def _add_harm_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--most-drops", metavar="N", type=_amount, default=None,
+        "--most-drops", metavar="N", type=amount, default=None,
         help="drops per second of all watched, above which it ends at once (default: the "
         "baseline's and 5 %% of the offered packets)",
     )  # fmt: skip
     parser.add_argument(
-        "--most-cpp", dest="most_cpp_percent", metavar="PERCENT", type=_percent, default=25.0,
+        "--most-cpp", dest="most_cpp_percent", metavar="PERCENT", type=percent, default=25.0,
         help="increase of cycles per packet, above which it ends at once (default %(default)g)",
     )  # fmt: skip
-
-
-def _widths(text: str) -> tuple[int, int]:
-    low, _, high = text.partition("-")
-    if not (low + high).isascii() or not low.isdigit() or not (high or low).isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not N-M, numbers of ways such as 1-8")
-    widths = int(low), int(high or low)
-    if not 1 <= widths[0] <= widths[1] <= 64:
-        raise argparse.ArgumentTypeError(f"{text}: 1 to 64 ways, the least first, such as 1-8")
-    return widths
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(name for name in text.split(",") if name)
-    if not names:
-        raise argparse.ArgumentTypeError("names no network function")
-    return names
-
-
-def _whole(least: int, most: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} to {most}")
-        return int(text)
-
-    return parse
-
-
-def _amount(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
-    if not 0 <= value <= 1e12:
-        raise argparse.ArgumentTypeError("between 0 and 1e12")
-    return value
-
-
-def _percent(text: str) -> float:
-    value = _amount(text)
-    if not 0 < value <= 1000:
-        raise argparse.ArgumentTypeError("above 0, 1000 at most")
-    return value
 
 
 def _add_group(parser: argparse.ArgumentParser) -> None:
@@ -440,7 +407,7 @@ def add_confirmation(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--yes", action="store_true", help="apply and keep it, without asking")
     choice.add_argument("--dry-run", action="store_true", help="only show the change")
     parser.add_argument(
-        "--keep-within", dest="keep_within_s", metavar="S", type=_seconds, default=KEEP_WITHIN_S,
+        "--keep-within", dest="keep_within_s", metavar="S", type=keep_time, default=KEEP_WITHIN_S,
         help="seconds until it is reverted unless it is kept (default %(default)g)",
     )  # fmt: skip
 
@@ -448,11 +415,11 @@ def add_confirmation(parser: argparse.ArgumentParser) -> None:
 def _add_masks(parser: argparse.ArgumentParser) -> None:
     for option, line in MASKS.items():
         parser.add_argument(
-            f"--{option}", metavar="ID=MASK", action="append", type=_pair(16), default=[],
+            f"--{option}", metavar="ID=MASK", action="append", type=domain_value(16), default=[],
             help=f"ways in {line} ID, hexadecimal, such as 0=3f0; may be repeated",
         )  # fmt: skip
     parser.add_argument(
-        "--mba", metavar="ID=N", action="append", type=_pair(10), default=[],
+        "--mba", metavar="ID=N", action="append", type=domain_value(10), default=[],
         help="limit on memory bandwidth of L3 ID, in resctrl's unit (per cent), or unlimited",
     )  # fmt: skip
 
@@ -465,55 +432,3 @@ def _add_cpus(parser: Any) -> None:
 def _add_monitor(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--monitor", metavar="M", default=None,
                         help="a monitoring group of that class (nftop.NAME)")  # fmt: skip
-
-
-def _pair(base: int) -> Callable[[str], tuple[int, int | None]]:
-    """Type of `ID=VALUE`; None for no limit."""
-    digits = "0123456789abcdef"[:base]
-
-    def parse(text: str) -> tuple[int, int | None]:
-        domain, equals, value = text.lower().partition("=")
-        if base == 16:
-            value = value.removeprefix("0x")
-        fine = domain.isascii() and domain.isdigit() and len(domain) <= 6 and equals
-        if fine and base == 10 and value == UNLIMITED:
-            return int(domain), None
-        if not fine or not 0 < len(value) <= 10 or set(value) - set(digits):
-            kind = "MASK, in hexadecimal" if base == 16 else "N"
-            raise argparse.ArgumentTypeError(f"{text!r} is not ID={kind}")
-        return int(domain), int(value, base)
-
-    return parse
-
-
-def _tasks(text: str) -> tuple[int, ...]:
-    words = text.split(",")
-    if not all(word.isascii() and word.isdigit() and len(word) <= 10 for word in words):
-        raise argparse.ArgumentTypeError(f"{text!r} is not PID,...")
-    return tuple(dict.fromkeys(map(int, words)))
-
-
-def file_name(text: str) -> str:
-    """Type of an option or argument that is a file or folder, for which shells offer files."""
-    return text
-
-
-def cpu_list(text: str) -> tuple[Cpu, ...]:
-    """Type of an option: CPUs, at least one."""
-    try:
-        cpus = parse_cpu_list(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    if not cpus:
-        raise argparse.ArgumentTypeError("names no CPU")
-    return cpus
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
-    if not 1 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError("between 1 and 3600 seconds")
-    return seconds

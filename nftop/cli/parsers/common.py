@@ -14,7 +14,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NoReturn, TextIO, cast
 
-from nftop.cli.parsers import cat
+from nftop.cli.parsers.option_types import bandwidth, count_of, cpu_list, interval
 from nftop.export.output import USAGE, put, warn_lines
 from nftop.model.terminal_text import safe_line
 
@@ -111,13 +111,13 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
         help="seconds between frames (default 1, at least 0.1)",
     )  # fmt: skip
     parser.add_argument(
-        "--cpu-list", metavar="LIST", type=cat.cpu_list,
+        "--cpu-list", metavar="LIST", type=cpu_list,
         help="show only these CPUs, such as 2-7,66-71, and read only counters of their cores "
         "(hyper-thread siblings included, for top-down); counters of packages and caches are still "
         "read, unless --quiet-cpus excludes them",
     )  # fmt: skip
     parser.add_argument(
-        "--quiet-cpus", metavar="LIST", type=cat.cpu_list,
+        "--quiet-cpus", metavar="LIST", type=cpu_list,
         help="read no hardware counters on these CPUs (each read interrupts its CPU): neither "
         "their own, nor those of a package (memory, PCIe, links) or cache that the kernel reads "
         "on one of them (see nftop doctor)",
@@ -167,39 +167,3 @@ def add_batch(parser: argparse.ArgumentParser) -> None:
     form.add_argument("--monitors", dest="form", action="store_const", const="monitors",
                       help="text: last-level cache, memory traffic and misses by core, thread, "
                       "process and monitoring group, as pqos -T; implies --batch")  # fmt: skip
-
-
-def interval(text: str) -> float:
-    """Parse an option: seconds between frames."""
-    return _between(text, 0.1, 3600, "seconds")
-
-
-def fleet_interval(text: str) -> float:
-    """Parse an option: seconds between queries."""
-    return _between(text, 2, 3600, "seconds")
-
-
-def bandwidth(text: str) -> float:
-    """Parse an option: GB/s, 0 for unknown."""
-    return _between(text, 0, 100_000, "GB/s")
-
-
-def _between(text: str, least: float, most: float, unit: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of {unit}") from None
-    if not least <= value <= most:
-        raise argparse.ArgumentTypeError(f"between {least:g} and {most:g} {unit}")
-    return value
-
-
-def count_of(of: str) -> Callable[[str], int]:
-    """Type of an option: a whole number from 1 on."""
-
-    def parse(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and int(text[:9]) > 0 and len(text) <= 9):
-            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {of}")
-        return int(text)
-
-    return parse

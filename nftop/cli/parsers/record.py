@@ -9,8 +9,9 @@ import argparse
 import re
 from collections.abc import Callable, Sequence
 
-from nftop.cli.parsers.cat import Commands, add_command, file_name
-from nftop.cli.parsers.common import add_batch, add_sampling, count_of
+from nftop.cli.parsers.cat import Commands, add_command
+from nftop.cli.parsers.common import add_batch, add_sampling
+from nftop.cli.parsers.option_types import count_of, file_name
 from nftop.model.time_forms import span_ns, time_forms
 
 NAMES = ("record", "replay")

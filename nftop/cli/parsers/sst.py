@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import argparse
 
-from nftop.cli.parsers.cat import Commands, add_command, add_confirmation, add_trial, cpu_list
+from nftop.cli.parsers.cat import Commands, add_command, add_confirmation, add_trial
+from nftop.cli.parsers.option_types import cpu_list
 
 NAMES = ("sst",)
 _EPILOG = """\
