@@ -19,7 +19,8 @@ from nftop.derive.findings.engine import FINDINGS
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange
 from nftop.derive.frame import FRAME
-from nftop.derive.incidents.causes import EFFECT_BEFORE_S, CauseInputs, causes_of, losses_of
+from nftop.derive.incidents.cause_inputs import CauseInputs
+from nftop.derive.incidents.causes import EFFECT_BEFORE_S, causes_of, losses_of
 from nftop.derive.incidents.evidence import (
     at_worst,
     chain_of,

@@ -11,7 +11,8 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.derive.findings.engine import FindingState, step_findings
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.registry import all_rules
-from nftop.derive.incidents.causes import CauseInputs, causes_of
+from nftop.derive.incidents.cause_inputs import CauseInputs
+from nftop.derive.incidents.causes import causes_of
 from nftop.derive.incidents.parties import Cause, Parties
 from nftop.model.column import column
 from nftop.model.frame import Finding, Frame
