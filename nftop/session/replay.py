@@ -257,11 +257,15 @@ class Banner:
         message = passed if marker is None else (marker.text or marker.kind,)
         if message:
             remark, self._left = "; ".join(message), _REMARK_TICKS
-        last_ns = max(self.position.last_ns, shown.wall_ns)
         self.turn(
-            at_ns=shown.wall_ns, last_ns=last_ns, number=shown.number, waiting=following,
-            ended=False, warmed=shown.warmed, remark=remark,
-        )  # fmt: skip
+            at_ns=shown.wall_ns,
+            last_ns=max(self.position.last_ns, shown.wall_ns),
+            number=shown.number,
+            waiting=following,
+            ended=False,
+            warmed=shown.warmed,
+            remark=remark,
+        )
 
     def measure(self, data: Readable) -> None:
         """Update the end of the recording from its seek points."""

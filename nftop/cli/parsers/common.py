@@ -122,6 +122,11 @@ def add_sampling(parser: argparse.ArgumentParser) -> None:
         "their own, nor those of a package (memory, PCIe, links) or cache that the kernel reads "
         "on one of them (see nftop doctor)",
     )  # fmt: skip
+    _add_detail(parser)
+
+
+def _add_detail(parser: argparse.ArgumentParser) -> None:
+    """Options of what is counted and compared beside the defaults."""
     parser.add_argument(
         "--tma-level", metavar="N", type=int, choices=(1, 2),
         help="top-down level to count (default 2). 1: if level 2 needs multiplexed counter groups, "

@@ -78,6 +78,15 @@ def _fill_record(record: argparse.ArgumentParser) -> None:
                         "in its name, in nftop/recordings of your data folder)")  # fmt: skip
     record.add_argument("--duration", metavar="S", type=_span, default=None,
                         help="end after this time: seconds, or 30s, 10m, 2h, 1d")  # fmt: skip
+    _add_rotation(record)
+    _add_trigger(record)
+    add_log(record)
+    record.add_argument("--exec", dest="program", metavar="COMMAND", default=None,
+                        help=argparse.SUPPRESS)  # fmt: skip
+    add_sampling(record)
+
+
+def _add_rotation(record: argparse.ArgumentParser) -> None:
     record.add_argument("--rotate-size", metavar="SIZE", type=_size, default=None,
                         help="begin a new file at this size, such as 500M")  # fmt: skip
     record.add_argument("--rotate-time", metavar="S", type=_span, default=None,
@@ -87,6 +96,9 @@ def _fill_record(record: argparse.ArgumentParser) -> None:
                         "with --on)")  # fmt: skip
     record.add_argument("--keep-size", metavar="SIZE", type=_size, default=None,
                         help="keep the newest files up to this total size")  # fmt: skip
+
+
+def _add_trigger(record: argparse.ArgumentParser) -> None:
     record.add_argument("--on", metavar="finding[=RULE,...]", type=_trigger, default=None,
                         help="record only around findings: those that harm (incidents), or these "
                         "rules (nftop explain --all)")  # fmt: skip
@@ -94,10 +106,6 @@ def _fill_record(record: argparse.ArgumentParser) -> None:
                         help="with --on: time before the finding (default 10m)")  # fmt: skip
     record.add_argument("--after", metavar="S", type=_span, default=None,
                         help="with --on: time after the last finding (default 5m)")  # fmt: skip
-    add_log(record)
-    record.add_argument("--exec", dest="program", metavar="COMMAND", default=None,
-                        help=argparse.SUPPRESS)  # fmt: skip
-    add_sampling(record)
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:

@@ -116,10 +116,10 @@ def plan_footprint(
     host = _Host(frame, state, rules)
     nfs = _watched(request, frame)
     subjects, monitors = _metered(host, request, nfs)
-    if all(isinstance(item.counter, Missing) for item in subjects):
-        raise FootprintError("; ".join(dict.fromkeys(
-            f"{item.name}: {item.counter.message}" for item in subjects
-            if isinstance(item.counter, Missing))))  # fmt: skip
+    absent = [(item.name, item.counter) for item in subjects if isinstance(item.counter, Missing)]
+    if len(absent) == len(subjects):
+        texts = dict.fromkeys(f"{name}: {counter.message}" for name, counter in absent)
+        raise FootprintError("; ".join(texts))
     settings = [_setting(host, "together", monitors, ())] if monitors else []
     if request.own:
         subjects = tuple(_with_own(host, item, monitors, settings) for item in subjects)

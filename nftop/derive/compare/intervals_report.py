@@ -186,6 +186,12 @@ def _plain_report(
     return EntityReport(entity, tuple(rows))
 
 
+def _notes_on_side(name: str, series: EntitySeries) -> list[str]:
+    count = len(series.keys)
+    notes = [f"it was {count} processes in {name}, one after the other"] if count > 1 else []
+    return [*notes, *_few_losses(name, series)]
+
+
 def _nf_report(
     entity: Entity,
     a: EntitySeries,
@@ -232,9 +238,7 @@ def _nf_report(
     results = [row.result for row in rows]
     word, why_word = summed(results, offered if full != [True, True] else None)
     for name, series in zip(sides, (a, b), strict=True):
-        if len(series.keys) > 1:
-            notes.append(f"it was {len(series.keys)} processes in {name}, one after the other")
-        notes += _few_losses(name, series)
+        notes += _notes_on_side(name, series)
     loads = [item[np.isfinite(item)] for item in (s.of("offered_packets_per_s") for s in (a, b))]
     report = EntityReport(
         entity, tuple(rows), word, why_word, tuple(notes),

@@ -437,10 +437,12 @@ def _readings(state: ExperimentState, key: str) -> list[NfObservation]:
 
 def _visit(state: ExperimentState, plan: Experiment) -> Visit:
     during = [item for item in state.samples if item.at_ns >= state.since_ns]
-    own = [{l3: v for (name, l3), v in item.occupancy.items() if name == plan.group}
-           for item in during]  # fmt: skip
-    # Without one of its caches the sum would be too small.
-    used = [sum(item.values()) for item in own if item and item.keys() >= set(plan.caches)]
+    used = []
+    for occupancy in (item.occupancy for item in during):
+        own = {l3: value for (name, l3), value in occupancy.items() if name == plan.group}
+        # Without one of its caches the sum would be too small.
+        if own and own.keys() >= set(plan.caches):
+            used.append(sum(own.values()))
     return Visit(
         setting=state.setting,
         round=state.round,

@@ -8,8 +8,7 @@ from typing import Literal, NamedTuple
 from nftop.derive.findings.engine import limit_for
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.rule import rule_of
-from nftop.derive.incidents.parties import Cause
-from nftop.derive.incidents.parties import Parties
+from nftop.derive.incidents.parties import Cause, Parties
 from nftop.derive.nf.recent import Recent, RecentRates, arriving_of
 from nftop.model.change import Change, Noticed, value_text
 from nftop.model.frame import Finding, Frame

@@ -55,22 +55,23 @@ def nf_row(
     core_cycles, instructions = (
         why_not or shared or total((column[row] for row in rows), _NO_POLLER) for column in counted
     )
+    cpp = cost_per_packet(all_cycles, nf.packets_per_s)
     full = saturation_of_all(saturation_of(core, nf.direction) for core in nf.cores)
     full = UNKNOWN if why_not else full
-    ports = {"rx_packets_per_s": nf.rx_packets_per_s, "tx_packets_per_s": nf.tx_packets_per_s}
-    readings = {
-        **ports,
-        "cpp": cost_per_packet(all_cycles, nf.packets_per_s),
-        "busy_cpp": cost_per_packet(busy_cycles, nf.packets_per_s),
-        "ipp": cost_per_packet(instructions, nf.packets_per_s),
-        "ipc": quotient(instructions, core_cycles),
-    }
     return NfRow(
         key=nf.key, name=nf.name, kind=nf.kind, pid=nf.pid,
         cpus=tuple(sorted({core.cpu for core in nf.cores})), direction=nf.direction,
-        cpp_clock=None if isinstance(readings["cpp"], Missing) else clock, saturated=full.verdict,
+        cpp_clock=None if isinstance(cpp, Missing) else clock, saturated=full.verdict,
         saturated_by=full.by, interval_s=nf.interval_s, attribution=nf.attribution,
-        problem=nf.problem, owner=nf.owner, readings=readings, shared=shared,
+        problem=nf.problem, owner=nf.owner, shared=shared,
+        readings={
+            "rx_packets_per_s": nf.rx_packets_per_s,
+            "tx_packets_per_s": nf.tx_packets_per_s,
+            "cpp": cpp,
+            "busy_cpp": cost_per_packet(busy_cycles, nf.packets_per_s),
+            "ipp": cost_per_packet(instructions, nf.packets_per_s),
+            "ipc": quotient(instructions, core_cycles),
+        },
         sampled_s=nf.sampled_s,
     )  # fmt: skip
 

@@ -150,14 +150,8 @@ def sections(metrics: Sequence[Metric] = TRAFFIC_METRICS) -> tuple[Section, ...]
             rows = tables[head]
             cells = [_bare(metric.id.split(".")[-1]) for metric in next(iter(rows.values()))]
             ratio = [HIT_RATIO] if {"hit", "all"} <= set(cells) else []
-            result.append(
-                Section(
-                    title,
-                    (*cells, *ratio),
-                    tuple(TrafficRow(_NAMES.get(name, name), tuple(row))
-                          for name, row in rows.items()),
-                )
-            )  # fmt: skip
+            named = (TrafficRow(_NAMES.get(name, name), tuple(row)) for name, row in rows.items())
+            result.append(Section(title, (*cells, *ratio), tuple(named)))
     return tuple(result)
 
 

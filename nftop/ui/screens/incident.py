@@ -28,13 +28,11 @@ from nftop.render.frame.findings import finding_page_lines
 from nftop.render.incidents.line import incident_text
 from nftop.render.incidents.page import (
     IncidentView,
-    VictimTrend,
     absent_incident_lines,
     incident_page_lines,
     no_incident_lines,
-    trend_of_trace,
-    trend_points,
 )
+from nftop.render.incidents.trend import VictimTrend, trend_of_trace, trend_points
 from nftop.session.feed import Feed
 from nftop.store.history.rings import SENT
 from nftop.ui.change_control import ChangeControl

@@ -17,14 +17,8 @@ from nftop.model.remedy import DraftMask, Remedy, RemedyCheck
 from nftop.render.base.line import Span, Tone
 from nftop.render.base.text import ascii_only, cells
 from nftop.render.cache.way_cells import HATCH
-from nftop.render.incidents.page import (
-    IncidentView,
-    VictimTrend,
-    incident_page_lines,
-    no_incident_lines,
-    trend_of_trace,
-    trend_points,
-)
+from nftop.render.incidents.page import IncidentView, incident_page_lines, no_incident_lines
+from nftop.render.incidents.trend import VictimTrend, trend_of_trace, trend_points
 from tests.command import lines_with
 from tests.frames import SECOND_NS, WALL_NS, frame, nic_drops
 from tests.rdt import frame_of, group, in_cache, table
