@@ -67,7 +67,6 @@ _LEAST_TREND_RATIO, _LOST_TREND_RATIO, _CPP_TREND_RATIO = 1e-5, 0.5, 0.005
 _LEAST_PER_ROUND = 3
 _CPP = next(metric for metric in NF_METRICS if metric.id == "cpp")
 _AT = {name: index for index, name in enumerate(NF_KEPT)}
-_NAN = math.nan
 
 ExperimentPhase: TypeAlias = Literal["baseline", "writing", "settling", "measuring", "ended"]
 
@@ -105,7 +104,7 @@ class NfObservation:
         """Cycles per packet that can be compared, NaN if there are none of this kind."""
         if basis == "busy":
             return self.of("busy_cpp")
-        return self.of("cpp") if self.of("saturated") == 1 else _NAN
+        return self.of("cpp") if self.of("saturated") == 1 else math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +125,9 @@ class Observation:
     nfs: Mapping[str, NfObservation]
     occupancy: Mapping[ClassKey, float] = field(default_factory=dict)
     sizes: Mapping[ClassKey, float] = field(default_factory=dict)
-    memory_bytes_per_s: float = _NAN
-    ipc: float = _NAN
-    io_hit_ratio: float = _NAN
+    memory_bytes_per_s: float = math.nan
+    ipc: float = math.nan
+    io_hit_ratio: float = math.nan
     others: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -150,7 +149,7 @@ class Observer:
             begin_ns = renewed.get(source)
             nfs[nf.key] = NfObservation(
                 values=tuple(nf_sample(frame, nf)),
-                begin_ns=_NAN if begin_ns is None else begin_ns,
+                begin_ns=math.nan if begin_ns is None else begin_ns,
                 new=nf.problem is None and is_renewed(frame, {source}, renewed),
             )
         sizes = {
@@ -165,11 +164,11 @@ class Observer:
                 cache = cache_of(group, l3)
                 if cache is None:
                     continue
-                used = number_or(cache.readings["occupancy_bytes"], _NAN)
+                used = number_or(cache.readings["occupancy_bytes"], math.nan)
                 if metered and math.isfinite(used):
                     occupancy[group.name, l3] = used
                 if group.name == plan.group:
-                    memory.append(number_or(cache.readings["mbm_total_bytes_per_s"], _NAN))
+                    memory.append(number_or(cache.readings["mbm_total_bytes_per_s"], math.nan))
         ipc, _ = class_ipc(frame, keys, renewed)
         return Observation(
             at_ns=frame.monotonic_ns,
@@ -178,8 +177,8 @@ class Observer:
             sizes={
                 (name, l3): sizes[l3] for name in plan.classes for l3 in plan.caches if l3 in sizes
             },
-            memory_bytes_per_s=sum(memory) if memory else _NAN,
-            ipc=float(np.mean(ipc)) if len(ipc) else _NAN,
+            memory_bytes_per_s=sum(memory) if memory else math.nan,
+            ipc=float(np.mean(ipc)) if len(ipc) else math.nan,
             io_hit_ratio=io_hit_ratio(frame, plan.caches),
             others=_others(plan, frame, renewed) if plan.kind == "try" else {},
         )
@@ -192,7 +191,7 @@ def _others(plan: Experiment, frame: Frame, renewed: Collection[str]) -> Mapping
         if group.name not in plan.classes:
             continue
         caches = [cache for l3 in plan.caches if (cache := cache_of(group, l3)) is not None]
-        memory = [number_or(cache.readings["mbm_total_bytes_per_s"], _NAN) for cache in caches]
+        memory = [number_or(cache.readings["mbm_total_bytes_per_s"], math.nan) for cache in caches]
         if any(source in renewed for source in ("resctrl", "pqos")):
             result[f"class/{group.name}/mbm_total_bytes_per_s"] = float(sum(memory))
         ipc, new = class_ipc(frame, [(group.name, l3) for l3 in plan.caches], renewed)
@@ -203,10 +202,11 @@ def _others(plan: Experiment, frame: Frame, renewed: Collection[str]) -> Mapping
             result[f"class/{group.name}/ipc"] = float(np.mean(known))
     for row in frame.packages:
         memory = [
-            number_or(row.readings[f"memory.{way}_bytes_per_s"], _NAN) for way in ("read", "write")
+            number_or(row.readings[f"memory.{way}_bytes_per_s"], math.nan)
+            for way in ("read", "write")
         ]
         result[f"socket/{row.package}/memory_bytes_per_s"] = float(sum(memory))
-        hits = number_or(row.readings["pcie.ddio_hit_ratio"], _NAN) if plan.of_io else _NAN
+        hits = number_or(row.readings["pcie.ddio_hit_ratio"], math.nan) if plan.of_io else math.nan
         result[f"socket/{row.package}/pcie.ddio_hit_ratio"] = hits
     return {key: value for key, value in result.items() if math.isfinite(value)}
 
@@ -417,7 +417,7 @@ def _trend_ended_at(written_ns: int, samples: Sequence[Observation], key: str) -
 def _lost(nf: NfObservation) -> float:
     """Lost packets of those offered; NaN if unknown."""
     offered = nf.of("offered_packets_per_s")
-    return nf.of("drop_packets_per_s") / offered if offered > 0 else _NAN
+    return nf.of("drop_packets_per_s") / offered if offered > 0 else math.nan
 
 
 def _trends(values: Sequence[float], least: float, ratio: float) -> bool:
@@ -438,8 +438,8 @@ def _readings(state: ExperimentState, key: str) -> list[NfObservation]:
 def _visit(state: ExperimentState, plan: Experiment) -> Visit:
     during = [item for item in state.samples if item.at_ns >= state.since_ns]
     used = []
-    for occupancy in (item.occupancy for item in during):
-        own = {l3: value for (name, l3), value in occupancy.items() if name == plan.group}
+    for item in during:
+        own = {l3: value for (name, l3), value in item.occupancy.items() if name == plan.group}
         # Without one of its caches the sum would be too small.
         if own and own.keys() >= set(plan.caches):
             used.append(sum(own.values()))
@@ -471,7 +471,7 @@ def _levels(rows: Sequence[NfObservation]) -> NfLevels:
         known = [value for value in values if math.isfinite(value)]
         # All cycles are those of busy cores only if these were busy all the time.
         is_whole = bool(known) and (basis == "busy" or len(known) == len(values))
-        return _center(known) if is_whole and len(clocks) == 1 else _NAN
+        return _center(known) if is_whole and len(clocks) == 1 else math.nan
 
     clocks = {row.clock for row in rows if math.isfinite(row.of("cpp"))}
     drops = [row.of("drop_packets_per_s") for row in rows]
@@ -480,8 +480,8 @@ def _levels(rows: Sequence[NfObservation]) -> NfLevels:
     total = sum(b for _, b in known)
     return NfLevels(
         packets_per_s=middle("packets_per_s"),
-        drop_packets_per_s=float(np.mean([a for a, _ in known])) if known else _NAN,
-        lost_ratio=sum(a for a, _ in known) / total if total > 0 else _NAN,
+        drop_packets_per_s=float(np.mean([a for a, _ in known])) if known else math.nan,
+        lost_ratio=sum(a for a, _ in known) / total if total > 0 else math.nan,
         cpp=middle("cpp"),
         busy_cpp=cost("busy"),
         full_cpp=cost("full"),
@@ -599,4 +599,4 @@ def _center(values: Sequence[float]) -> float:
 
 def _median(values: Sequence[float]) -> float:
     known = [value for value in values if math.isfinite(value)]
-    return float(np.median(known)) if known else _NAN
+    return float(np.median(known)) if known else math.nan

@@ -47,17 +47,16 @@ def nf_row(
     here = {row: pollers[row] for row in rows if row in pollers}
     own = own_times(here, times, nf)
     why_not = _why_not(nf, topology, here, own)
-    shared = next(
-        (why for row, occupant in here.items() if (why := occupant.shared(own[row], nf))), None
-    )
+    reasons = (occupant.shared(own[row], nf) for row, occupant in here.items())
+    shared = next(filter(None, reasons), None)
     all_cycles, busy_cycles, clock = _cycles(nf, topology, cycles, rows, own)
     all_cycles, busy_cycles = why_not or all_cycles, why_not or busy_cycles
     core_cycles, instructions = (
         why_not or shared or total((column[row] for row in rows), _NO_POLLER) for column in counted
     )
     cpp = cost_per_packet(all_cycles, nf.packets_per_s)
-    full = saturation_of_all(saturation_of(core, nf.direction) for core in nf.cores)
-    full = UNKNOWN if why_not else full
+    saturations = (saturation_of(core, nf.direction) for core in nf.cores)
+    full = UNKNOWN if why_not else saturation_of_all(saturations)
     return NfRow(
         key=nf.key, name=nf.name, kind=nf.kind, pid=nf.pid,
         cpus=tuple(sorted({core.cpu for core in nf.cores})), direction=nf.direction,
