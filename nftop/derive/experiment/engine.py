@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.random import default_rng  # here: numpy imports it at its first use, late
+from numpy.random import default_rng  # numpy would import it at its first use
 
 from nftop.derive.cache.ways import cache_of
 from nftop.derive.compare.settling import STILL_RATIO, still_since
@@ -52,8 +52,7 @@ from nftop.model.struct import dataclass, field, replace
 LEAST_READINGS, _MOST_MEASURE = 8, 3
 # Seconds without a new reading of a watched network function, whose harm would go unnoticed.
 _SILENT_S = 15.0
-# New readings in a row of one network function beyond a harm limit.
-_HARMFUL_READINGS = 2
+_HARMFUL_READINGS = 2  # in a row of one network function, new and beyond a harm limit
 # A visit's number is the mean of its readings without this share of them at either end; with fewer
 # than so many readings it is their median.
 _TRIMMED_RATIO, _LEAST_TRIMMED = 0.2, 5

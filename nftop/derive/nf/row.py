@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from nftop.derive.nf.rates import NfRates
 from nftop.derive.occupants import Cycles, Occupant, OwnTime, own_clock, own_cycles, own_times
 from nftop.derive.packet_cost import cost_per_packet
-from nftop.derive.saturation import UNKNOWN, saturation_of, saturation_of_all
+from nftop.derive.saturation import UNKNOWN, Saturation, saturation_of, saturation_of_all
 from nftop.model.column import Column
 from nftop.model.frame import Clock, Frame, NfRow
 from nftop.model.ids import format_cpu_list
@@ -54,23 +54,33 @@ def nf_row(
     core_cycles, instructions = (
         why_not or shared or total((column[row] for row in rows), _NO_POLLER) for column in counted
     )
-    cpp = cost_per_packet(all_cycles, nf.packets_per_s)
     saturations = (saturation_of(core, nf.direction) for core in nf.cores)
     full = UNKNOWN if why_not else saturation_of_all(saturations)
+    readings = {
+        "rx_packets_per_s": nf.rx_packets_per_s,
+        "tx_packets_per_s": nf.tx_packets_per_s,
+        "cpp": cost_per_packet(all_cycles, nf.packets_per_s),
+        "busy_cpp": cost_per_packet(busy_cycles, nf.packets_per_s),
+        "ipp": cost_per_packet(instructions, nf.packets_per_s),
+        "ipc": quotient(instructions, core_cycles),
+    }
+    return _row(nf, readings, full, clock, shared)
+
+
+def _row(
+    nf: NfRates,
+    readings: Mapping[str, Reading],
+    full: Saturation,
+    clock: Clock | None,
+    shared: Missing | None,
+) -> NfRow:
     return NfRow(
         key=nf.key, name=nf.name, kind=nf.kind, pid=nf.pid,
         cpus=tuple(sorted({core.cpu for core in nf.cores})), direction=nf.direction,
-        cpp_clock=None if isinstance(cpp, Missing) else clock, saturated=full.verdict,
+        cpp_clock=None if isinstance(readings["cpp"], Missing) else clock, saturated=full.verdict,
         saturated_by=full.by, interval_s=nf.interval_s, attribution=nf.attribution,
         problem=nf.problem, owner=nf.owner, shared=shared,
-        readings={
-            "rx_packets_per_s": nf.rx_packets_per_s,
-            "tx_packets_per_s": nf.tx_packets_per_s,
-            "cpp": cpp,
-            "busy_cpp": cost_per_packet(busy_cycles, nf.packets_per_s),
-            "ipp": cost_per_packet(instructions, nf.packets_per_s),
-            "ipc": quotient(instructions, core_cycles),
-        },
+        readings=readings,
         sampled_s=nf.sampled_s,
     )  # fmt: skip
 
