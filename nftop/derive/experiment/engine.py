@@ -62,8 +62,7 @@ _PLANNED_VISITS = 6.0
 # so many of the packets, cycles per packet by that share.
 _TREND_READINGS = 5
 _LEAST_TREND_RATIO, _LOST_TREND_RATIO, _CPP_TREND_RATIO = 1e-5, 0.5, 0.005
-# Fewer settings than this give a further round too few degrees of freedom.
-_LEAST_PER_ROUND = 3
+_LEAST_PER_ROUND = 3  # settings: fewer give a further round too few degrees of freedom
 _CPP = next(metric for metric in NF_METRICS if metric.id == "cpp")
 _AT = {name: index for index, name in enumerate(NF_KEPT)}
 
