@@ -240,9 +240,11 @@ def neighbour() -> tuple[FoldState, tuple[Sample, ...]]:
 def stepped(by_s: int) -> Frame:
     """Six seconds after its wall clock was set."""
     state, samples = neighbour()
+    frames = list[Frame]()
     for sample in samples:
         state, frame = step(state, replace(sample, wall_ns=sample.wall_ns + by_s * S))
-    return frame
+        frames.append(frame)
+    return frames[-1]
 
 
 @pytest.mark.parametrize("stepped_s", [7200, -7200])
