@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nftop.derive.fold import FoldState, step
 from nftop.model.frame import Frame
 from nftop.model.recording_loss import RecordingLoss
 from nftop.model.sample import Sample
@@ -28,8 +30,18 @@ class Taken:
 
     header: Header
     samples: tuple[Sample, ...]
-    frames: tuple[Frame, ...]
     chunks: tuple[Chunk, ...]
+    state: FoldState  # before the first sample
+    seen: tuple[Frame, ...] = ()  # where they are not those of `state` and the samples
+
+    @cached_property
+    def frames(self) -> tuple[Frame, ...]:
+        """Folded when first wanted: most tests need the recording only."""
+        state, frames = self.state, list(self.seen)
+        for sample in self.samples[len(frames) :]:
+            state, frame = step(state, sample)
+            frames.append(frame)
+        return tuple(frames)
 
     @property
     def data(self) -> bytes:
@@ -75,7 +87,7 @@ def taken(
     clocked.now_ns += after_s * 1_000_000_000
     header = header_of(clocked, began_ns)
     encoder = Encoder(header)
-    samples, frames, chunks = list[Sample](), list[Frame](), list[Chunk]()
+    samples, chunks = list[Sample](), list[Chunk]()
     for number in range(ticks):
         sample = clocked.sample()
         if sources:
@@ -88,8 +100,7 @@ def taken(
             chunks.append(encoder.note(note, note.wall_ns, note.monotonic_ns))
         chunks.append(encoder.tick(number, sample))
         samples.append(sample)
-        frames.append(clocked.fold(sample))
-    return Taken(header, tuple(samples), tuple(frames), tuple(chunks))
+    return Taken(header, tuple(samples), tuple(chunks), clocked.state)
 
 
 def everything(path: Path) -> tuple[list[ScanItem], bool, RecordingLoss | None]:

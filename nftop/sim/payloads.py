@@ -7,10 +7,12 @@ clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 
 import numpy as np
 
+from nftop.model.column import Floats
 from nftop.model.frame import Focus
 from nftop.model.ids import Cpu
 from nftop.model.missing import Reason
@@ -22,7 +24,7 @@ from nftop.sim.layout import Placed
 from nftop.sim.model import Model
 from nftop.sim.rates import stolen_ns, stolen_share
 from nftop.sim.workloads import INDEX, REMOTE_RATIO
-from nftop.uarch.table import NOT_LARGEST, Uarch
+from nftop.uarch.table import NOT_LARGEST, EventSpec, Uarch
 
 _QUIET = "left out by --quiet-cpus or --cpu-list"
 _LEVEL_1 = "--tma-level 1: level 2 is not counted"
@@ -97,6 +99,18 @@ def counter_table(
     )
 
 
+@cache
+def _weights(event: EventSpec, uarch: str) -> Floats | None:
+    """What an event counts of each of `QUANTITIES`; None for an unknown event."""
+    counted = factors_of(event, uarch)
+    if counted is None:
+        return None
+    weights = np.zeros(len(INDEX))
+    weights[[INDEX[item] for item in counted]] = list(counted.values())
+    weights.flags.writeable = False
+    return weights
+
+
 def _counted(
     model: Model,
     t_ns: int,
@@ -118,19 +132,20 @@ def _counted(
     reasons = np.zeros(values.shape, dtype=np.uint8)
     details: dict[str, dict[int, str]] = {name: {} for name in events}
     hidden = np.isin(np.array(cpus), list(quiet))
+    totals: dict[str, Counts] = {}
     for index, (name, turn) in enumerate(zip(events, group.tolist(), strict=True)):
-        counted = factors_of(uarch.events[name], uarch.name)
-        if counted is None:
+        if turn in skipped:
+            reasons[:, index] = Reason.SOURCE
+            details[name][int(Reason.SOURCE)] = NOT_LARGEST
+            continue
+        weights = _weights(uarch.events[name], uarch.name)
+        if weights is None:
             reasons[:, index] = Reason.HARDWARE
             details[name][int(Reason.HARDWARE)] = _UNKNOWN
-        else:
-            weights = np.zeros(every.shape[1])
-            weights[[INDEX[item] for item in counted]] = list(counted.values())
-            total = np.floor(every @ weights).astype(np.uint64)
-            values[:, index] = np.where(hidden, 0, turn_share(total, slots[turn], count))
-        if turn in skipped:
-            values[:, index], reasons[:, index] = 0, Reason.SOURCE
-            details[name][int(Reason.SOURCE)] = NOT_LARGEST
+            continue
+        if name not in totals:
+            totals[name] = np.where(hidden, 0, np.floor(every @ weights).astype(np.uint64))
+        values[:, index] = turn_share(totals[name], slots[turn], count)
     if hidden.any():
         reasons[hidden] = Reason.SOURCE
         for sentences in details.values():

@@ -50,7 +50,7 @@ def session() -> Taken:
         chunks.append(encoder.tick(at, sample))
         samples.append(sample)
         frames.append(clocked.fold(sample))
-    return Taken(header, tuple(samples), tuple(frames), tuple(chunks))
+    return Taken(header, tuple(samples), tuple(chunks), clocked.state, tuple(frames))
 
 
 def compared(frame: Frame) -> bool:

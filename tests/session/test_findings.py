@@ -139,6 +139,13 @@ def test_one_can_go_to_where_it_begins(session: tuple[Path, tuple[Frame, ...]]) 
     assert feed.position is not None and "cpu 35: " in feed.position.remark
 
 
+def of_few_sources(clocked: Clocked) -> Sample:
+    """Without those that no finding of `noisy` is of: it is read and folded in less time."""
+    sample = clocked.sample()
+    kept = {name: item for name, item in sample.readings.items() if name not in ("pcm", "power")}
+    return replace(sample, readings=kept)
+
+
 @pytest.fixture(scope="module")
 def noisy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, tuple[Frame, ...]]:
     """A neighbour that begins to stream at tick 61: with notes of findings, without, as seen."""
@@ -149,7 +156,7 @@ def noisy(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, tuple[F
         recorder.start(FileSink(file))
     frames: list[Frame] = []
     for _ in range(150):
-        sample = clocked.sample()
+        sample = of_few_sources(clocked)
         for recorder in recorders:
             recorder.take(sample)
         frame = clocked.fold(sample)

@@ -89,7 +89,7 @@ def test_monitors_replayed_are_those_seen_live() -> None:
             proposal, _ = propose_monitor(gate, monitor_name(vpp.name, vpp.pid), threads)
             assert gate.apply(proposal, keep_within_s=None).receipt.outcome == "kept"
     again = io.StringIO()
-    data = Taken(header_of(clocked), (), (), tuple(chunks)).data
+    data = Taken(header_of(clocked), (), tuple(chunks), clocked.state).data
     feed = replaying(data, paced=False, stays=False, follow=False)
     run_batch(feed, again, form="monitors", count=None)
     live = [

@@ -65,6 +65,10 @@ class Frozen:
 
     def tick(self, after_ns: int) -> Frame:
         """The frame `after_ns` later."""
+        return self.fold(self.sample(after_ns))
+
+    def sample(self, after_ns: int) -> Sample:
+        """What its sources have `after_ns` later."""
         self.now_ns += after_ns
         self.ticks += 1
         for source in self.simulated.sources:
@@ -77,7 +81,9 @@ class Frozen:
             for source in self.simulated.sources
         }
         wall_ns = self.now_ns + self.stepped_ns
-        sample = Sample(wall_ns, self.now_ns, after_ns or S, readings)
+        return Sample(wall_ns, self.now_ns, after_ns or S, readings)
+
+    def fold(self, sample: Sample) -> Frame:
         self.state, frame = step(self.state, sample)
         self.culprits = culprit_focus(frame)
         return frame

@@ -85,6 +85,8 @@ def without_sentinels(values: Floats, *, zero_is_one: bool = False) -> Column:
     All zeros mean that the CPU can't count it, unless `zero_is_one` (0 is a number).
     """
     reasons = np.zeros(len(values), dtype=np.uint8)
+    if len(values) and values.min() > 0 and values.max() < _WRAPPED:  # false of NaN
+        return Column(values.copy(), reasons, by_reason=dict(_BY_REASON))
     reasons[np.isnan(values)] = Reason.SOURCE
     with np.errstate(invalid="ignore"):
         reasons[(values < 0) | np.isinf(values)] = Reason.ERROR

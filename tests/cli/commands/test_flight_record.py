@@ -35,12 +35,13 @@ from tests.waiting import until
 # The neighbour of `noisy` begins at these seconds of the session, and ends LASTS_S later.
 BEGINS_S = (70, 130, 190)
 LASTS_S = 15
-TICKS = 230
+TICKS = 215
+FLOOD_TICKS = 110  # five recordings of 25 ticks at most, of which three are kept
 
 
 @dataclass
 class SteppedFeed:
-    """What `record` needs of a `Live`: TICKS frames, a second apart, without waiting.
+    """What `record` needs of a `Live`: `ticks` frames, a second apart, without waiting.
 
     `incidents`: in place of a frame's own, by its number.
     """
@@ -49,6 +50,7 @@ class SteppedFeed:
     on_sample: Callable[[Sample], None]
     on_finding: Callable[[Finding, int, int], None]
     incidents: Callable[[int, Frame], tuple[Incident, ...]]
+    ticks: int
 
     @property
     def state(self) -> FoldState:
@@ -62,7 +64,7 @@ class SteppedFeed:
 
     def frames(self) -> Generator[Frame, None, None]:
         findings: tuple[Finding, ...] = ()
-        for number in range(TICKS):
+        for number in range(self.ticks):
             sample = self.clocked.sample()
             self.on_sample(sample)
             frame = self.clocked.fold(sample)
@@ -74,7 +76,7 @@ class SteppedFeed:
 
 @contextmanager
 def stepped(
-    cpus: int, incidents: Callable[[int, Frame], tuple[Incident, ...]]
+    cpus: int, incidents: Callable[[int, Frame], tuple[Incident, ...]], ticks: int
 ) -> Iterator[Clocked]:
     """`nftop demo record` of `noisy` with a neighbour that comes and goes."""
     noisy = scenarios.load("noisy")
@@ -98,7 +100,7 @@ def stepped(
         until(lambda: recorder._waiting == 0)  # in a real session it has a second
 
     def feed(_: OpenHost, **given: Any) -> SteppedFeed:
-        return SteppedFeed(clocked, given["on_sample"], given["on_finding"], incidents)
+        return SteppedFeed(clocked, given["on_sample"], given["on_finding"], incidents, ticks)
 
     with (
         mock.patch.object(command, "open_requested", lambda _: opened),
@@ -126,7 +128,7 @@ def test_three_incidents_leave_three_recordings_that_begin_before_them(tmp_path:
                 harmful.setdefault(item.id, number)
         return frame.incidents
 
-    with stepped(24, noted) as clocked:
+    with stepped(24, noted, TICKS) as clocked:
         began_ns = clocked.now_ns
         done = called(
             "demo", "record", "-o", str(tmp_path / "edge.nftop"),
@@ -175,7 +177,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a
 @needs_root
 def test_a_flood_of_findings_on_a_full_disk_is_reported_once_and_a_failure(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
-        with stepped(2, flood):
+        with stepped(2, flood, FLOOD_TICKS):
             done = called(
                 "demo", "record", "-o", str(disk / "a.nftop"),
                 "--on", "finding", "--before", "30s", "--after", "2s",
@@ -186,18 +188,18 @@ def test_a_flood_of_findings_on_a_full_disk_is_reported_once_and_a_failure(tmp_p
     # The file's, and that the next finding tries again; not one for each of them.
     assert len(lines) == 2 and all(os.strerror(errno.ENOSPC) in line for line in lines), lines
     count, _, incomplete = last.removeprefix("nftop: ").partition(" recordings of findings, ")
-    assert incomplete == f"{count} incomplete" and 0 < int(count) <= TICKS / 2
+    assert incomplete == f"{count} incomplete" and 0 < int(count) <= FLOOD_TICKS / 2
 
 
 def test_a_flood_of_findings_leaves_as_many_files_as_are_kept(tmp_path: Path) -> None:
     """Only of its own files: plain recordings and rotations of that name are the operator's."""
-    with stepped(2, flood):
+    with stepped(2, flood, 2):
         done = called("demo", "record", "-o", str(tmp_path / "a.nftop"))
     assert done.returncode == 0, done.stderr
     others = {f"a-202601{day:02}T000000Z.nftop" for day in range(1, 6)} | {"a.nftop"}
     for name in others - {"a.nftop"}:
         (tmp_path / name).write_bytes((tmp_path / "a.nftop").read_bytes())
-    with stepped(2, flood):
+    with stepped(2, flood, FLOOD_TICKS):
         done = called(
             "demo", "record", "-o", str(tmp_path / "a.nftop"), "--keep", "3",
             "--on", "finding", "--before", "10s", "--after", "2s",
@@ -208,7 +210,7 @@ def test_a_flood_of_findings_leaves_as_many_files_as_are_kept(tmp_path: Path) ->
     assert all(re.fullmatch(r"a-finding-\d{8}T\d{6}Z\.nftop", name) for name in names - others)
     # A new finding each second, and a recording ends after 12 times `--after`.
     lines = [line for line in done.stderr.splitlines() if "s before the first" in line]
-    assert len(lines) == -(-TICKS // 25)
+    assert len(lines) == -(-FLOOD_TICKS // 25)
     gone = [Path(line.split(": ")[1]) for line in done.stderr.splitlines() if "(--keep)" in line]
     assert len(set(gone)) == len(gone) == len(lines) - 3
     assert all(path.parent == tmp_path and path.name not in names for path in gone)

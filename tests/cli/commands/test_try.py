@@ -46,10 +46,10 @@ def test_a_dry_run_shows_every_value_and_writes_none(
 def test_a_profile_against_now_by_network_function_class_and_socket(
     capsys: pytest.CaptureFixture[str], profile: str
 ) -> None:
-    assert run([*DEMO, "cat", "try", profile, *QUICK, "--rounds", "6", "--yes", "--json"]) == 0
+    assert run([*DEMO, "cat", "try", profile, *QUICK, "--yes", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["kind"], result["ended"], result["outcome"]) == ("try", "rounds", "reverted")
-    assert len(result["visits"]) == 1 + 2 * 6
+    assert len(result["visits"]) == 1 + 2 * 4
     rows = result["differences"]
     assert {row["kind"] for row in rows} == {"nf", "class", "socket"}
     lost = next(row for row in rows if (row["name"], row["metric"]) == ("vpp", "lost_ratio"))
@@ -65,7 +65,7 @@ def test_a_recorded_trial_is_compared_again(
 ) -> None:
     file = str(tmp_path / "try.nftop")
     line = ["cat", "try", "--group", "tenant", "--l3", "0=ffe00", "--watch", "vpp"]
-    assert run([*DEMO, *line, *QUICK, "--rounds", "6", "--yes", "-o", file]) == 0
+    assert run([*DEMO, *line, *QUICK, "--yes", "-o", file]) == 0
     text = capsys.readouterr().out
     assert "better" in words(text, "vpp")
     assert run(["compare", file]) == 0
@@ -76,7 +76,7 @@ def test_a_recorded_trial_is_compared_again(
 def test_limits_of_memory_bandwidth(capsys: pytest.CaptureFixture[str]) -> None:
     host = "demo --scenario noisy --cpus 24 --host gold-6252n".split()
     line = ["cat", "try", "--group", "tenant", "--mba", "0=30", "--watch", "vpp"]
-    assert run([*host, *line, *QUICK, "--rounds", "6", "--yes"]) == 0
+    assert run([*host, *line, *QUICK, "--yes"]) == 0
     text = capsys.readouterr().out
     assert "better" in words(text, "vpp")
     row = next(line for line in text.splitlines() if line.startswith("class tenant"))

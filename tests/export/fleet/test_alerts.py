@@ -72,39 +72,40 @@ def samples(frame: Frame) -> set[str]:
 
 def firing(
     folder: Path,
-    series: Iterable[str],
-    expected: set[tuple[str, str]],
-    *,
+    *cases: tuple[Iterable[str], set[tuple[str, str]]],
     by: str = "where",
     at: str = "0s",
 ) -> str:
-    """What promtool finds wrong if these pairs of alert and subject are to fire; "" if nothing.
+    """What promtool finds wrong if of these series these pairs of alert and subject are to fire.
 
-    `by`: label of the subject. `at`: time of the evaluation; values stay.
+    "" if nothing. Each case is by itself. `by`: label of the subject. `at`: time of the evaluation;
+    values stay.
     """
     assert PROMTOOL
     (folder / "rules.yml").write_text(alerts(all_rules(), "nftop"))
-    inputs = [
-        {"series": name, "values": f"{value}+0x20"}
-        for name, _, value in (item.rpartition(" ") for item in series)
+    tests = [
+        {
+            "interval": "15s",
+            "input_series": [
+                {"series": name, "values": f"{value}+0x20"}
+                for name, _, value in (item.rpartition(" ") for item in series)
+            ],
+            "promql_expr_test": [
+                {
+                    "expr": f'count by (alertname, {by}) (ALERTS{{alertstate="firing"}})',
+                    "eval_time": at,
+                    "exp_samples": [
+                        {"labels": f"{{{labels_of(name, where, by)}}}", "value": 1}
+                        for name, where in sorted(expected)
+                    ],
+                }
+            ],
+        }
+        for series, expected in cases
     ]
-    tests = {
-        "interval": "15s",
-        "input_series": inputs,
-        "promql_expr_test": [
-            {
-                "expr": f'count by (alertname, {by}) (ALERTS{{alertstate="firing"}})',
-                "eval_time": at,
-                "exp_samples": [
-                    {"labels": f"{{{labels_of(name, where, by)}}}", "value": 1}
-                    for name, where in sorted(expected)
-                ],
-            }
-        ],
-    }
     # A JSON text is a YAML text.
     (folder / "test.yml").write_text(
-        json.dumps({"rule_files": ["rules.yml"], "evaluation_interval": "15s", "tests": [tests]})
+        json.dumps({"rule_files": ["rules.yml"], "evaluation_interval": "15s", "tests": tests})
     )
     run = subprocess.run(
         [PROMTOOL, "test", "rules", folder / "test.yml"],
@@ -155,14 +156,29 @@ def test_promtool_takes_them_whatever_the_job_is_called(tmp_path: Path) -> None:
         )  # fmt: skip
 
 
+def finding_series(rule: str) -> str:
+    return f'nftop_finding{{job="nftop",instance="a",rule="{rule}",where="cpu 1"}} 1'
+
+
+def muted(series: str) -> str:
+    return series.replace("}", ',muted="true"}')
+
+
 @needs_promtool
-@pytest.mark.parametrize("rule", [rule.id for rule in all_rules()])
-def test_a_finding_fires_its_alert_and_no_other(rule: str, tmp_path: Path) -> None:
-    series = f'nftop_finding{{job="nftop",instance="a",rule="{rule}",where="cpu 1"}} 1'
-    assert firing(tmp_path, [series], {(alert_name(rule), "cpu 1")}) == ""
-    muted = series.replace("}", ',muted="true"}')
-    assert firing(tmp_path, [muted], set()) == ""
-    assert firing(tmp_path, [muted], {(alert_name(rule), "cpu 1")}) != ""
+def test_a_finding_fires_its_alert_and_no_other(tmp_path: Path) -> None:
+    series = {rule.id: finding_series(rule.id) for rule in all_rules()}
+    fires = [([item], {(alert_name(rule), "cpu 1")}) for rule, item in series.items()]
+    silent = [([muted(item)], set[tuple[str, str]]()) for item in series.values()]
+    assert firing(tmp_path, *fires, *silent) == ""
+
+
+@needs_promtool
+def test_an_alert_that_is_missing_is_seen_among_others(tmp_path: Path) -> None:
+    one, other = ((rule.id, alert_name(rule.id)) for rule in all_rules()[:2])
+    good = ([finding_series(one[0])], {(one[1], "cpu 1")})
+    wrong = ([muted(finding_series(other[0]))], {(other[1], "cpu 1")})
+    assert firing(tmp_path, good) == ""
+    assert other[1] in firing(tmp_path, good, wrong, good)
 
 
 @needs_promtool
@@ -173,8 +189,8 @@ def test_alerts_of_a_scenario_are_its_findings(name: str, tmp_path: Path) -> Non
     host.tick(0)
     host.tick((begins_s - 5) * S)
     frames = [host.tick(S) for _ in range(5 + INTO_S)]
-    for frame in (frames[4], frames[-1]):
-        assert firing(tmp_path, samples(frame), expected_of(frame)) == ""
+    cases = [(samples(frame), expected_of(frame)) for frame in (frames[4], frames[-1])]
+    assert firing(tmp_path, *cases) == ""
     begun = {alert for alert, _ in expected_of(frames[-1]) - expected_of(frames[4])}
     assert begun == FIRES[name]
 
@@ -225,9 +241,9 @@ def test_alerts_are_of_one_job(tmp_path: Path) -> None:
     failed = 'nftop_source_up{job="nftop",instance="a",source="dpdk"} 0'
     mine = [*samples(frame), down, failed]
     wanted = expected_of(frame) | {("NftopDown", ""), ("NftopSourceFails", "")}
-    assert firing(tmp_path, mine, wanted, at="2m") == ""
+    assert firing(tmp_path, (mine, wanted), at="2m") == ""
     others = [item.replace('job="nftop"', 'job="test"') for item in mine]
-    assert firing(tmp_path, others, set(), at="2m") == ""
+    assert firing(tmp_path, (others, set()), at="2m") == ""
 
 
 @needs_promtool
@@ -243,8 +259,8 @@ def test_a_guest_without_counters_has_no_source_that_fails(tmp_path: Path) -> No
         name: SourceState(reason, "", None, None) for name, reason in lacking.items()
     }
     guest = replace(frame, sources=states, findings=(), incidents=())
-    assert firing(tmp_path, samples(guest), set(), by="source", at="2m") == ""
+    assert firing(tmp_path, (samples(guest), set()), by="source", at="2m") == ""
     for reason in (Reason.ERROR, Reason.PERMISSION, Reason.STALE):
         broken = replace(guest, sources={**states, "dpdk": replace(working, reason=reason)})
         fires = {("NftopSourceFails", "dpdk")}
-        assert firing(tmp_path, samples(broken), fires, by="source", at="2m") == ""
+        assert firing(tmp_path, (samples(broken), fires), by="source", at="2m") == ""

@@ -21,14 +21,15 @@ from nftop.store.reading.seek import last_before, last_position, positions
 from nftop.store.reading.seekpoint import SIZE, SeekPoint, packed
 from tests.recordings import Taken, everything, joined, same, taken, ticks_of
 
-TICKS, FRAME = 18, 7
-MARKS = (4, 12)
+TICKS, FRAME = 12, 5
+MARKS = (4, 9)
+SOURCES = ("perf", "processes", "dpdk", "resctrl")
 
 
 @lru_cache(maxsize=1)
 def session() -> Taken:
-    """Three zstd frames."""
-    return taken(TICKS, cpus=2, marks=MARKS, frame=FRAME)
+    """Three zstd frames, of sources enough for payloads of every shape."""
+    return taken(TICKS, cpus=2, marks=MARKS, frame=FRAME, sources=SOURCES)
 
 
 class Bytes:
@@ -213,7 +214,7 @@ def test_lost_ticks_have_the_reason_that_was_recorded() -> None:
     whole = session()
     chunks = list(whole.chunks[:4])
     encoder = Encoder(whole.header)
-    sample = whole.samples[14]
+    sample = whole.samples[11]
     gap = DroppedTicks(11, "the disk was full")
     chunks.append(encoder.note(gap, sample.wall_ns, sample.monotonic_ns))
     chunks.append(encoder.tick(14, sample))
