@@ -17,8 +17,7 @@ from nftop.render.cores.rows import CpuView, Cursor, arrange
 from nftop.store.history.rings import TickHistory
 from nftop.ui.app import NftopApp
 from nftop.ui.screens.registry import screens
-from nftop.ui.widgets.lines import LineScreen
-from nftop.ui.widgets.main_layout import CpuTableView
+from nftop.ui.widgets.lines import CpuTableView, LineScreen
 from tests.bench.report import Reached, median
 from tests.bench.scenes import shaken
 from tests.bench.terminal import Cost, Counted, ticking

@@ -29,7 +29,7 @@ from nftop.ui.key_bindings import ALWAYS, CLASSES, EDIT, END, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.main_layout import MainLayout
+from nftop.ui.widgets.lines import MainLayout
 
 
 class CacheView(ScreenView):

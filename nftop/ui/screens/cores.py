@@ -31,7 +31,7 @@ from nftop.ui.key_bindings import (
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ColumnState, ScreenView, SortState, sorting_of_cpus
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.main_layout import MainLayout
+from nftop.ui.widgets.lines import MainLayout
 
 
 class CoresView(ScreenView):

@@ -41,8 +41,7 @@ from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.menu import SortMenu
 from nftop.ui.screens.page import PageScreen, PageText
 from nftop.ui.screens.view import SortState
-from nftop.ui.widgets.lines import ChangeBanner, Footer
-from nftop.ui.widgets.main_layout import HeaderLines, Panels
+from nftop.ui.widgets.lines import ChangeBanner, Footer, HeaderLines, Panels
 from nftop.ui.widgets.prompt import Prompt
 
 # Ages are drawn anew so often.

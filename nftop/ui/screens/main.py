@@ -38,8 +38,15 @@ from nftop.ui.screens.page import DoctorScreen, PageScreen, PageText, PerfScreen
 from nftop.ui.screens.registry import DRILL_DOWN, main_keys, position, screen_keys, screens
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView, focus_request
-from nftop.ui.widgets.lines import ChangeBanner, Footer
-from nftop.ui.widgets.main_layout import CpuDetail, CpuTableView, HeaderLines, MainLayout, Panels
+from nftop.ui.widgets.lines import (
+    ChangeBanner,
+    CpuDetail,
+    CpuTableView,
+    Footer,
+    HeaderLines,
+    MainLayout,
+    Panels,
+)
 from nftop.ui.widgets.prompt import Prompt
 
 LEAST_DELAY_S, MOST_DELAY_S = 0.1, 3600.0

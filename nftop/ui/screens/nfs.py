@@ -30,7 +30,7 @@ from nftop.ui.key_bindings import ALWAYS, COLUMNS, CPUS, EDIT, END, NFS, SORT, K
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ColumnState, ScreenView, SortState
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.main_layout import MainLayout
+from nftop.ui.widgets.lines import MainLayout
 
 # Labels that rows can be sorted by.
 _NAMES = ("name", "kind")

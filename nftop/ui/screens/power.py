@@ -28,7 +28,7 @@ from nftop.ui.key_bindings import (
 )
 from nftop.ui.screens.cores import CoresView
 from nftop.ui.screens.registry import ScreenRow, register
-from nftop.ui.widgets.main_layout import MainLayout
+from nftop.ui.widgets.lines import MainLayout
 
 
 class PowerView(CoresView):

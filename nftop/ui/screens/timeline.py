@@ -20,7 +20,7 @@ from nftop.ui.key_bindings import ALWAYS, END, TIMELINE, KeyRow
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.main_layout import MainLayout
+from nftop.ui.widgets.lines import MainLayout
 
 _HOURS_NS = HOURS_KEPT * 3_600_000_000_000
 

@@ -19,7 +19,7 @@ from nftop.ui.key_bindings import ALWAYS, CPUS, END, FOLD, HANDOVER, SORT, TOPDO
 from nftop.ui.screens.registry import ScreenRow, register
 from nftop.ui.screens.view import ScreenView, SortState, sorting_of_cpus
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.main_layout import MainLayout
+from nftop.ui.widgets.lines import MainLayout
 
 # In the order of the key.
 _GROUPINGS: tuple[Grouping | None, ...] = (None, "nf", "class")

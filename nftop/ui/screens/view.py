@@ -19,7 +19,7 @@ from nftop.render.cores.columns import (
 from nftop.render.frame.header import ViewStatus
 from nftop.ui.key_bindings import KeyRow
 from nftop.ui.session_view import SessionView
-from nftop.ui.widgets.main_layout import MainLayout
+from nftop.ui.widgets.lines import MainLayout
 
 
 class SortState(NamedTuple):

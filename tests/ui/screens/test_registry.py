@@ -13,7 +13,7 @@ from nftop.render.frame.header import ViewStatus
 from nftop.ui.key_bindings import ALWAYS, KeyRow
 from nftop.ui.screens.registry import ScreenRow, position, register, screens, unregister
 from nftop.ui.screens.view import ScreenView
-from nftop.ui.widgets.main_layout import MainLayout
+from nftop.ui.widgets.lines import MainLayout
 from tests.frames import frame
 from tests.ui.harness import running
 

@@ -21,7 +21,7 @@ from nftop.store.recording.recorder import Recorder
 from nftop.store.recording.sink import FileSink
 from nftop.ui.options import Options
 from nftop.ui.recording_keys import keep_default
-from nftop.ui.widgets.main_layout import HeaderLines, Panels
+from nftop.ui.widgets.lines import HeaderLines, Panels
 from nftop.ui.widgets.prompt import Prompt
 from tests.bench.scenes import Clocked
 from tests.recordings import everything, header_of, ticks_of
