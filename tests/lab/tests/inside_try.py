@@ -48,7 +48,7 @@ class Frames:
     def __init__(self) -> None:
         options = build_parser(demo=True).parse_args("--scenario noisy --cpus 24 cat show".split())
         self._host = accelerated_host(options)
-        self._made = [(next(self._host.frames), self._host.now_ns()) for _ in range(_FRAMES)]
+        self._ready = [(next(self._host.frames), self._host.now_ns()) for _ in range(_FRAMES)]
         self._now_ns = 0
         self._stopped = threading.Event()
 
@@ -59,7 +59,7 @@ class Frames:
 
     def _frames(self) -> Generator[Frame, None, None]:
         further = ((frame, self._host.now_ns()) for frame in self._host.frames)
-        for frame, now_ns in chain(self._made, further):
+        for frame, now_ns in chain(self._ready, further):
             if self._stopped.is_set():
                 break
             self._now_ns = now_ns
