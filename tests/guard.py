@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 # Modules that change nothing outside the process whatever of them is used, METHODS aside.
 HARMLESS = frozenset(
@@ -316,6 +317,13 @@ def uses(tree: ast.AST) -> Iterator[Use]:
             yield _fetched(use) or use
 
 
+@lru_cache(maxsize=1)
+def _read(source: str) -> tuple[tuple[str, ...], tuple[Use, ...]]:
+    """What a module imports and uses; its exceptions are taken away one after the other."""
+    tree = ast.parse(source)
+    return tuple(full for _, _, full in imports(tree)), tuple(uses(tree))
+
+
 def _use(node: ast.expr, bound: Mapping[str, str], call: ast.Call | None) -> Use:
     line = node.lineno
     attributes: list[str] = []
@@ -388,9 +396,9 @@ class Guard:
 
     def offences(self, source: str) -> list[str]:
         """What it does all the same, as `line: what`."""
-        tree = ast.parse(source)
-        result = [f"import {full}" for _, _, full in imports(tree) if not self._may_import(full)]
-        return result + [f"{use.line}: {what}" for use in uses(tree) for what in self._refused(use)]
+        imported, used = _read(source)
+        result = [f"import {full}" for full in imported if not self._may_import(full)]
+        return result + [f"{use.line}: {what}" for use in used for what in self._refused(use)]
 
     def _may_import(self, full: str) -> bool:
         if full.endswith(".*"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import pytest
@@ -53,6 +54,7 @@ class Session:
     frames: tuple[Frame, ...]
 
 
+@cache
 def session(clock: str | None) -> Session:
     """A healthy host whose wall clock steps."""
     clocked = Clocked(4)

@@ -229,7 +229,7 @@ def install(root: Path, tool: Tool, folder: str = "usr/sbin") -> Path:
     save(state, tool)
     home = Path(__file__).resolve().parents[2]
     path.write_text(
-        f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(home)!r})\n"
+        f"#!{sys.executable} -IS\nimport sys\nsys.path.insert(0, {str(home)!r})\n"
         f"from pathlib import Path\nfrom tests.isst.tool import main\n"
         f"main(Path({str(state)!r}))\n"
     )

@@ -16,7 +16,7 @@ from nftop.store.history.flight import FlightRecorder
 from nftop.store.recording.recorder import Recorder
 from tests.bench.scenes import Clocked
 from tests.recordings import header_of, same
-from tests.store.history.test_flight import PER_SEGMENT, TICKS, S, filled, flown
+from tests.store.history.test_flight import PER_SEGMENT, TICKS, S, flown, full
 from tests.waiting import until
 
 
@@ -43,7 +43,7 @@ class Shown:
 
 @contextmanager
 def going_back(events: EventHistory | None = None) -> Iterator[Shown]:
-    past = LivePast(filled(FlightRecorder()), events or EventHistory())
+    past = LivePast(full(), events or EventHistory())
     shown = Shown(past)
     try:
         yield shown
@@ -209,7 +209,7 @@ class StepClock:
 
 
 def test_past_that_goes_on_catches_up_with_now() -> None:
-    past = LivePast(filled(FlightRecorder()), EventHistory(), StepClock())
+    past = LivePast(full(), EventHistory(), StepClock())
     shown = Shown(past)
     past.shift(-10 * S)
     shown.reach(TICKS - 11)

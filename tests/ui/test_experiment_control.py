@@ -52,7 +52,9 @@ class Runs:
             if until():
                 self.control.stop()
                 break
-            if not self.own:
+            if self.own:
+                thread.join(0.05)
+            else:
                 self.step(thread)
         thread.join(60)
         assert not thread.is_alive()

@@ -85,8 +85,9 @@ class Decoder:
                 return self._tick(number, wall_ns, monotonic_ns, interval_ns, readings)
             if len(body) > MOST_PLAIN_BYTES:
                 raise DamagedRecordingError(f"a {word[:20]} longer than any")
-            plain = msgspec.msgpack.decode(fields[0])
-            return self._begun(header_read(plain)) if word == "header" else note_read(word, plain)
+            if word == "header":
+                return self._begun(header_read(msgspec.msgpack.decode(fields[0])))
+            return note_read(word, fields[0])
         except DamagedRecordingError:
             raise
         except Exception as error:

@@ -221,21 +221,23 @@ def note_body(note: Note) -> bytes:
     return msgspec.msgpack.encode([note.kind, raw])
 
 
-def note_read(kind: str, raw: Any) -> Note | None:
-    """A note, or None for an unknown kind. Raises DamagedRecordingError."""
+def note_read(kind: str, body: bytes | msgspec.Raw) -> Note | None:
+    """A note, or None for an unknown kind, not decoded. Raises DamagedRecordingError."""
+    if kind != "gap" and kind not in MARKERS:
+        return None
     try:
+        raw = msgspec.msgpack.decode(body)
         if kind == "gap":
             gap = msgspec.convert(raw, DroppedTicks)
             if not 0 <= gap.ticks < 1 << 63:
                 raise ValueError("no number of ticks")
             return replace(gap, why=safe_line(gap.why[:MOST_TEXT]))
-        marker = msgspec.convert({**raw, "kind": kind}, Marker) if kind in MARKERS else None
-        if marker is not None:
-            if not all(0 <= item < 1 << 63 for item in (marker.wall_ns, marker.monotonic_ns)):
-                raise ValueError("no time")
-            marker = replace(marker, text=marker.text[:MOST_TEXT])
-            if kind == BASELINE:
-                baselines_of(marker)
+        marker = msgspec.convert({**raw, "kind": kind}, Marker)
+        if not all(0 <= item < 1 << 63 for item in (marker.wall_ns, marker.monotonic_ns)):
+            raise ValueError("no time")
+        marker = replace(marker, text=marker.text[:MOST_TEXT])
+        if kind == BASELINE:
+            baselines_of(marker)
     except (TypeError, ValueError) as error:
         raise DamagedRecordingError(f"a {kind} makes no sense: {error}") from None
     return marker

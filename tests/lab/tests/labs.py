@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
+import importlib
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import textwrap
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from nftop.sources.runtime.readiness import wait_readable
+from tests.lab.__main__ import main as lab_main
 from tests.lab.requirements import missing
 
 ROOT = Path(__file__).parents[3]
@@ -24,17 +31,107 @@ needs_lab = pytest.mark.skipif(bool(missing()), reason=f"no lab here: {missing()
 LONGEST_S = 600.0  # nothing waits that long but a test that fails
 
 
+class _Forks:
+    """A process that has imported all that a lab needs; each lab begins as a fork of it.
+
+    The imports of a lab take longer than most of what is done there.
+    """
+
+    def __init__(self) -> None:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.lab.tests.labs", str(theirs.fileno())],
+                cwd=ROOT,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # no thread in what forks
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+            )
+
+    def run(self, arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+        """As subprocess.run does, with nothing on standard input."""
+        pipes = [os.pipe() for _ in range(2)]
+        request = json.dumps([arguments, dict(os.environ)]).encode()
+        socket.send_fds(self._socket, [request], [theirs for _, theirs in pipes])
+        for _, theirs in pipes:
+            os.close(theirs)
+        pid, printed = int(self._socket.recv(_LONGEST)), {ours: b"" for ours, _ in pipes}
+        end, left = time.monotonic() + timeout_s, set(printed)
+        while left or not wait_readable([self._socket], max(0.0, end - time.monotonic())):
+            if time.monotonic() > end:
+                os.kill(pid, signal.SIGKILL)
+                self._socket.recv(_LONGEST)
+                raise subprocess.TimeoutExpired(list(arguments), timeout_s)
+            for ours in wait_readable(sorted(left), max(0.0, end - time.monotonic())):
+                data = os.read(ours, 1 << 16)
+                printed[ours] += data
+                if not data:
+                    left.remove(ours)
+                    os.close(ours)
+        code = int(self._socket.recv(_LONGEST))
+        out, err = (data.decode() for data in printed.values())
+        return subprocess.CompletedProcess(list(arguments), code, out, err)
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait()
+
+
+_LONGEST = 1 << 18  # bytes of a request
+
+
+@functools.cache
+def _forks() -> _Forks:
+    result = _Forks()
+    atexit.register(result.close)
+    return result
+
+
+def _serve(requests: socket.socket) -> None:
+    """Start labs as requested, one after the other, until the other end has gone."""
+    for name in ("host", "files", "server", "cpuid.programs", "processes"):
+        importlib.import_module(f"tests.lab.{name}")
+    importlib.import_module("mfusepy")
+    while True:
+        request, fds, _, _ = socket.recv_fds(requests, _LONGEST, 2)
+        if not request:
+            return
+        pid = os.fork()
+        if not pid:
+            _become_lab(requests, fds, *json.loads(request))
+        for fd in fds:
+            os.close(fd)
+        requests.send(str(pid).encode())
+        _, status = os.waitpid(pid, 0)
+        requests.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _become_lab(
+    requests: socket.socket, fds: Sequence[int], arguments: list[str], environment: dict[str, str]
+) -> NoReturn:
+    code = 1
+    try:
+        requests.close()
+        for number, fd in enumerate(fds, 1):
+            os.dup2(fd, number)
+            os.close(fd)
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.argv = ["tests.lab", *arguments]
+        code = lab_main()
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else 1
+    except BaseException:  # noqa: BLE001 - the end of the process
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
 def enter(*arguments: str, timeout_s: float = LONGEST_S) -> subprocess.CompletedProcess[str]:
     """A lab's command from beginning to end."""
-    return subprocess.run(
-        _command_line(arguments),
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
+    return _forks().run(arguments, timeout_s)
 
 
 def answer(program: str, *options: str) -> Any:
@@ -129,3 +226,8 @@ def gone(namespace: str) -> dict[str, list[int]]:
     while (left := members(namespace)) and time.monotonic() < deadline:
         time.sleep(0.02)
     return left
+
+
+if __name__ == "__main__":
+    with socket.socket(fileno=int(sys.argv[1])) as requests:
+        _serve(requests)

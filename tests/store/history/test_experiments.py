@@ -33,7 +33,7 @@ def steps(*, accelerated: bool = False) -> list[Mapping[str, Any]]:
     result = []
     for marker in notes:
         kind, raw = msgspec.msgpack.decode(note_body(marker))
-        read = note_read(kind, raw)
+        read = note_read(kind, msgspec.msgpack.encode(raw))
         assert isinstance(read, Marker)
         result.append(read.detail)
     return result

@@ -16,7 +16,7 @@ from nftop.model.frame import Frame
 from nftop.model.sample import CounterTable, Sample
 from nftop.model.struct import replace
 from nftop.session.reader import Tape
-from nftop.store.format.encoder import Encoder
+from nftop.store.format.encoder import Chunk, Encoder
 from nftop.store.history.flight import (
     BUDGET_BYTES,
     LASTING_BYTES,
@@ -48,7 +48,28 @@ def flown() -> tuple[tuple[Sample, ...], tuple[Frame, ...], tuple[FoldState, ...
     return tuple(samples), tuple(frames), tuple(states), Encoder(header_of(clocked))
 
 
+@lru_cache(maxsize=1)
+def encoded() -> tuple[tuple[Chunk, FoldState], ...]:
+    """Chunks of the samples while nothing is dropped, and the state before each."""
+    samples, _, known, encoder = flown()
+    chunks = []
+    for number, sample in enumerate(samples):
+        if number % PER_SEGMENT == 0:
+            encoder.restart()
+        chunks.append((encoder.tick(number, sample), checkpoint(known[number])))
+    return tuple(chunks)
+
+
+def full() -> FlightRecorder:
+    """With all the samples; encoded once for all tests."""
+    flight = FlightRecorder()
+    for chunk, state in encoded():
+        assert flight.append(chunk, state)
+    return flight
+
+
 def filled(flight: FlightRecorder, *, states: bool = True) -> FlightRecorder:
+    """Whose budget may be too small for all the samples."""
     samples, _, known, encoder = flown()
     for number, sample in enumerate(samples):
         if number % PER_SEGMENT == 0:
@@ -62,7 +83,7 @@ def filled(flight: FlightRecorder, *, states: bool = True) -> FlightRecorder:
 @pytest.mark.parametrize("tick", [3, 19, 20, 41, 55, 89])
 def test_frame_gone_back_to_is_the_frame_shown_live(tick: int) -> None:
     _, frames, _, _ = flown()
-    flight = filled(FlightRecorder())
+    flight = full()
     tape = Tape(flight.reader(), goes_back=True, state_at=flight.state_at)
     reached = tape.go(frames[tick].wall_ns)[-1]
     assert reached.warmed is None and same(reached.frame, frames[tick])
@@ -217,7 +238,7 @@ def test_what_lasts_is_right_where_only_that_is_kept(tick: int) -> None:
 
 def test_a_segment_that_ends_while_chunks_are_read_is_whole() -> None:
     """Another thread appends: its data, ticks and end belong together."""
-    flight = filled(FlightRecorder())
+    flight = full()
     expected = list(flight.chunks(0))
     chunks = flight.chunks(0)
     first = next(chunks)

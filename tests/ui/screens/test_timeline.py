@@ -25,7 +25,7 @@ from nftop.ui.widgets.lines import HeaderLines, Panels
 from nftop.ui.widgets.prompt import Prompt
 from tests.bench.scenes import Clocked
 from tests.recordings import everything, header_of, ticks_of
-from tests.store.history.test_flight import TICKS, S, filled, flown
+from tests.store.history.test_flight import TICKS, S, flown, full
 from tests.ui.gates import open_gate
 from tests.ui.harness import Running, running
 from tests.waiting import until
@@ -41,7 +41,7 @@ async def live(
     frames, events = flown()[1], EventHistory()
     for frame in frames[:-1]:
         events.append(frame)
-    past = LivePast(filled(FlightRecorder()), events)
+    past = LivePast(full(), events)
     drawn = Options(past=past, events=events, **options)
     async with running(*frames[-1:], size=size, options=drawn) as run:
         yield run, past
