@@ -43,8 +43,10 @@ _MASKS: Mapping[str, tuple[Any, CdpType]] = {
     "l2": ("L2", ""), "l2code": ("L2", "CODE"), "l2data": ("L2", "DATA"),
 }  # fmt: skip
 _LIMITS: Mapping[str, MbaUnit] = {
-    "mba_percent": "percent", "mba_mbps": "MBps", "mba_gbps_8": "GBps/8",
-}  # fmt: skip
+    "mba_percent": "percent",
+    "mba_mbps": "MBps",
+    "mba_gbps_8": "GBps/8",
+}
 _MOST = 1 << 64
 _GROUP = re.compile(r"""\s*group\s*=\s*((["'])([^"'\\]+)\2)\s*(?:#.*)?$""")
 
@@ -169,8 +171,9 @@ def _written(values: Mapping[int | None, str]) -> str:
 
 
 PARSERS: Mapping[str, Callable[[str], Listing]] = {
-    "toml": parse_toml_profile, "pqos": pqos_config.parse,
-}  # fmt: skip
+    "toml": parse_toml_profile,
+    "pqos": pqos_config.parse,
+}
 WRITERS: Mapping[str, Callable[[ExportedProfile], str]] = {"toml": toml_text, "pqos": pqos_text}
 # Begin of a profile of nftop.
 _TOML = re.compile(r"schema\b|\[\[\s*class\b")

@@ -75,8 +75,11 @@ class _Host:
         """Classes in effect on a network function's CPUs at a cache."""
         table = self.frame.cpus
         rows = (table.topology.row_of.get(cpu) for cpu in nf.cpus)
-        owns = [table.group[row] for row in rows
-                if row is not None and table.topology.cpus[row].l3 == l3]  # fmt: skip
+        owns = [
+            table.group[row]
+            for row in rows
+            if row is not None and table.topology.cpus[row].l3 == l3
+        ]
         return {own.name for own in owns if isinstance(own, CacheClass)}
 
     def caches_of(self, nf: NfRow) -> tuple[L3Domain, ...]:
@@ -266,8 +269,7 @@ def _own_masks(
     if modes.get(subject.group) in (EXCLUSIVE, *LOCKED):
         return Missing(Reason.UNDEFINED, "its class is exclusive: its ways are its own already")
     used = {row.name for row in host.frame.groups if in_use(row)}
-    kept = {name for name in masks
-            if name in forwarding or modes.get(name) in (EXCLUSIVE, *LOCKED)}  # fmt: skip
+    kept = {name for name in masks if name in forwarding or modes.get(name) in (EXCLUSIVE, *LOCKED)}
     kept -= {subject.group}
     fixed = 0
     for name in kept:

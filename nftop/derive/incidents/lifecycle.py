@@ -89,9 +89,11 @@ def step_incidents(
     past = list(state.past)
     losing = {nf.key for nf in frame.nfs if number_or(nf.readings["drop_packets_per_s"], 0.0) > 0}
     owners = {
-        key: cause.key for cause in causes for key in cause.priced
+        key: cause.key
+        for cause in causes
+        for key in cause.priced
         if key in losing or losses_of(cause)
-    }  # fmt: skip
+    }
     seen_ids = set[str]()
     for cause in causes:
         known = _known(cause, followed.values(), past, frame.monotonic_ns, seen_ids)
@@ -104,9 +106,12 @@ def step_incidents(
     for id_ in [id_ for id_ in followed if id_ not in seen_ids]:
         ended = followed.pop(id_)
         incident = replace(
-            ended.incident, until_ns=frame.wall_ns, ended_ns=frame.monotonic_ns,
-            victims=ended.harmed, title=ended.title or ended.incident.title,
-        )  # fmt: skip
+            ended.incident,
+            until_ns=frame.wall_ns,
+            ended_ns=frame.monotonic_ns,
+            victims=ended.harmed,
+            title=ended.title or ended.incident.title,
+        )
         incident = at_worst(incident, ended.extremes, ended.evidence_keys)
         past.insert(0, replace(ended, incident=incident))
     forgotten = sorted(past, key=lambda item: item.foreign)[MOST_PAST:]
@@ -456,10 +461,16 @@ def _with_earlier_culprit(cause: Cause, old: Incident) -> Cause:
         return cause
     nfs = {item.party.key for item in old.victims}
     return replace(
-        cause, kind=old.kind, title=old.title, culprit=old.culprit, basis=old.basis,
-        likely=old.likely, watch=old.watch, memory=old.memory,
+        cause,
+        kind=old.kind,
+        title=old.title,
+        culprit=old.culprit,
+        basis=old.basis,
+        likely=old.likely,
+        watch=old.watch,
+        memory=old.memory,
         nfs=tuple(key for key in cause.nfs if key in nfs) or cause.nfs,
-    )  # fmt: skip
+    )
 
 
 def _exactness(party: Party | None) -> int:

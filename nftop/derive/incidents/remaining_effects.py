@@ -115,10 +115,22 @@ def _ended(item: Followed, findings: Sequence[Finding]) -> Cause:
     old = item.incident
     keys = tuple(victim.party.key for victim in old.victims)
     return Cause(
-        item.key, old.kind, old.title, old.culprit, keys, tuple(findings), priced=keys,
-        floor=old.severity, is_over=True, basis=old.basis, likely=old.likely, group=old.group,
-        l3=old.l3, watch=old.watch, memory=old.memory,
-    )  # fmt: skip
+        item.key,
+        old.kind,
+        old.title,
+        old.culprit,
+        keys,
+        tuple(findings),
+        priced=keys,
+        floor=old.severity,
+        is_over=True,
+        basis=old.basis,
+        likely=old.likely,
+        group=old.group,
+        l3=old.l3,
+        watch=old.watch,
+        memory=old.memory,
+    )
 
 
 def _priced_once(ended: Sequence[Cause], others: Iterable[Cause]) -> list[Cause]:

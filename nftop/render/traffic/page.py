@@ -458,9 +458,10 @@ def _section(
     span_s = span_for(2 * points, interval_s) if points else 0.0
     series = {
         (row.label, package.package): past(row.main.id, package.package, 2 * points, span_s)
-        for row in section.rows if points
+        for row in section.rows
+        if points
         for package in band
-    }  # fmt: skip
+    }
     tops = _tops(section, band, series)
     cells = [section.cells[at] or _unit(section.rows[0].main.unit) for at in kept]
     lines = [_header(section, band, cells, shape, _scale(tops, span_s))]
