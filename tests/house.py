@@ -9,6 +9,7 @@ import ast
 import asyncio
 import re
 import sys
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -42,6 +43,7 @@ class Counts:
     banned_names: int
     long_files: int  # more than 600 lines
     long_functions: int  # more than 60 lines
+    kept_from_formatter: int  # lines that the formatter leaves as they are, outside of tables
 
 
 @cache
@@ -176,6 +178,44 @@ def long_functions(paths: Mapping[str, Path], most: int = 60) -> list[str]:
     ]
 
 
+def kept_from_formatter(paths: Mapping[str, Path]) -> list[str]:
+    """Lines with `# fmt:`, as `file:line`, other than those of a table or a decorator.
+
+    A table is assigned in a module and has four rows or more.
+    """
+    result = []
+    for path in paths.values():
+        if "# fmt:" not in path.read_text():
+            continue
+        with tokenize.open(path) as source:
+            tokens = list(tokenize.generate_tokens(source.readline))
+        comments = (token for token in tokens if token.type == tokenize.COMMENT)
+        marked = {token.start[0] for token in comments if token.string.startswith("# fmt:")}
+        if marked:
+            result += [f"{path}:{at}" for at in sorted(marked - _table_lines(tree(path)))]
+    return result
+
+
+def _table_lines(module: ast.Module) -> set[int]:
+    result = set[int]()
+    for node in module.body:
+        tables: list[ast.expr | ast.stmt] = list(getattr(node, "decorator_list", ()))
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and _rows(node.value) >= 4:
+            tables.append(node)
+        for table in tables:
+            result.update(range(table.lineno, (table.end_lineno or table.lineno) + 1))
+    return result
+
+
+def _rows(value: ast.expr | None) -> int:
+    """Rows of a literal, or of the one that a call takes."""
+    if isinstance(value, ast.Call) and value.args:
+        value = value.args[0]
+    if isinstance(value, ast.Dict):
+        return len(value.keys)
+    return len(value.elts) if isinstance(value, (ast.Tuple, ast.List, ast.Set)) else 0
+
+
 def count(package: Path) -> Counts:
     paths = modules(package)
     lengths = [len(path.read_text().splitlines()) for path in paths.values()]
@@ -195,6 +235,7 @@ def count(package: Path) -> Counts:
         banned_names=len(banned(paths)),
         long_files=sum(1 for length in lengths if length > 600),
         long_functions=len(long_functions(paths)),
+        kept_from_formatter=len(kept_from_formatter(paths)),
     )
 
 
@@ -213,6 +254,7 @@ def main() -> int:
         paths = modules(package)
         print(*in_folder(single_importers(paths)), sep="\n")
         print(*banned(paths), sep="\n")
+        print(*kept_from_formatter(paths), sep="\n")
         print(*long_functions(paths), sep="\n")
         print(*banned(modules(ROOT / "tests")), sep="\n")
         print(

@@ -14,7 +14,6 @@ from itertools import accumulate, zip_longest
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rich.color import ColorSystem
-from rich.console import COLOR_SYSTEMS
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -39,6 +38,7 @@ from nftop.store.history.rings import TickHistory
 from nftop.ui.messages import WHEEL_LINES, Clicked, Wheel
 from nftop.ui.theme import tone_styles
 
+_SYSTEMS = {"standard": ColorSystem.STANDARD, "256": ColorSystem.EIGHT_BIT}  # else truecolor
 _RESET = "\x1b[m"
 _ERASE = "\x1b[K"  # from here to the end of the line
 _PASSED_FROM = 4  # unchanged cells: more than it costs bytes to pass over them
@@ -182,7 +182,7 @@ class Ink:
     def _code(self, tone: Tone) -> _Code:
         """Escape code of a tone after a reset."""
         if tone not in self._codes:
-            system = COLOR_SYSTEMS.get(self._system or "", ColorSystem.TRUECOLOR)
+            system = _SYSTEMS.get(self._system or "", ColorSystem.TRUECOLOR)
             style = _without_defaults(self._style_of(tone))
             pieces = (style.without_color, Style(color=style.color), Style(bgcolor=style.bgcolor))
             self._codes[tone] = _Code(*(Strip.render_ansi(item, system) for item in pieces))
