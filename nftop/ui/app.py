@@ -23,7 +23,7 @@ from textual.content import Content
 from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.message import Message
-from textual.timer import Timer
+from textual.timer import Timer, TimerCallback
 from textual.types import IgnoreReturnCallbackType
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
@@ -286,6 +286,23 @@ class TerminalApp(App[None]):
         self._loop = asyncio.get_running_loop()
         self.push_screen(self.first)
         self.run_worker(self._consume_feed, name=_FEED, thread=True, exit_on_error=False)
+
+    def set_timer(
+        self,
+        delay: float,
+        callback: TimerCallback | None = None,
+        *,
+        name: str | None = None,
+        pause: bool = False,
+    ) -> Timer:
+        """As Textual's, but it always fires.
+
+        Textual skips ticks that are late. On a busy host the only tick of a timer can be late when
+        it starts; that of a new terminal size, after 8 ms, would take all later sizes with it.
+        """
+        timer = super().set_timer(delay, callback, name=name, pause=pause)
+        timer._skip = False  # noqa: SLF001 - an argument of `Timer` that `set_timer` does not pass
+        return timer
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         # Textual parses the stylesheet before nftop's own theme is set.

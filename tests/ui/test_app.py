@@ -1,6 +1,9 @@
-"""The command palette: actions of the screen by name, screens and themes."""
+"""The command palette: actions of the screen by name, screens and themes; sizes of the terminal."""
 
 from __future__ import annotations
+
+import sys
+import time
 
 import pytest
 from textual.command import CommandPalette
@@ -104,3 +107,20 @@ async def test_a_command_typed_at_once_runs() -> None:
 
 def event_key(char: str) -> str:
     return {"[": "left_square_bracket", "!": "exclamation_mark"}.get(char, char)
+
+
+async def test_a_size_is_taken_though_its_timer_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+
+    def get_time() -> float:
+        nonlocal calls
+        if sys._getframe(1).f_code.co_name != "_run":  # of a timer
+            return time.monotonic()
+        calls += 1
+        return time.monotonic() + (calls > 1)  # the process did not run after the timer's start
+
+    async with running(frame(8), size=(80, 24)) as run:
+        monkeypatch.setattr("textual.timer._time.get_time", get_time)
+        await run.resize((120, 36))
+        assert calls > 1
+        await run.resize((40, 8))
