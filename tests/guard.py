@@ -130,7 +130,7 @@ MAY: Mapping[str, str] = {
     "pathlib.Path open mkdir unlink replace hashlib.sha256",
     "control/journal_entry.py": "getattr hashlib.sha256 os.fspath pathlib.Path",
     # Whether a guard is a child of this process.
-    "control/journal_check.py": "os.waitid os.P_PID os.WEXITED os.WNOHANG os.WNOWAIT",
+    "control/journal_status.py": "os.waitid os.P_PID os.WEXITED os.WNOHANG os.WNOWAIT",
     # The channel to the guard, a helper process.
     "control/guard_client.py": "subprocess.Popen socket.socket socket.MSG_* "
     "subprocess.TimeoutExpired",

@@ -11,7 +11,7 @@ revert                which cells a revert restores; cells that others have chan
 recovery              reverts a change, at once or after a crash
 journal               changes under way, on disk before they are made, and all that were made
 journal_entry         entries of the journal and messages of the guard as JSON
-journal_check         what doctor, screens and commands report of the journal
+journal_status         what doctor, screens and commands report of the journal
 journal_damage        damaged files of the journal, and how to clear them by hand
 change_history        directories that nftop created, and what undoes kept changes
 guard_process         the process that changes the host, and reverts unless the change is kept

@@ -41,6 +41,6 @@ def _show(options: argparse.Namespace) -> None:
 def _cut_off() -> str:
     """A change of this host that a crash cut off; "" if there is none."""
     from nftop.control.journal import FileJournal  # noqa: PLC0415 - of this host only
-    from nftop.control.journal_check import news  # noqa: PLC0415 - likewise
+    from nftop.control.journal_status import news  # noqa: PLC0415 - likewise
 
     return news(FileJournal())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nftop.cli.compose.hosts import open_requested
 from nftop.control.journal import FileJournal
-from nftop.control.journal_check import check
+from nftop.control.journal_status import check
 from nftop.derive.threads import ThreadState, step_threads
 from nftop.export.json.encode import json_bytes, picked
 from nftop.export.output import OK, USAGE, fail, put

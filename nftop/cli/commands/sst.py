@@ -18,7 +18,7 @@ from nftop.control.cpufreq.policies import CoreSettings, cores
 from nftop.control.gate import BackendGate
 from nftop.control.gate_protocols import ClassGate
 from nftop.control.journal import FileJournal
-from nftop.control.journal_check import news
+from nftop.control.journal_status import news
 from nftop.control.resctrl.operations import cpus_in
 from nftop.control.speed_select.backend import NOT_SIMULATED, SpeedSelect
 from nftop.export.output import put

@@ -12,7 +12,7 @@ from nftop.control.backend import CLASSES
 from nftop.control.cpufreq.cpufreq import CPUFREQ
 from nftop.control.gate import HostGate, missing_privilege, open_host_gate
 from nftop.control.journal import FileJournal
-from nftop.control.journal_check import notice
+from nftop.control.journal_status import notice
 from nftop.derive.fold import FoldState, comparing
 from nftop.model.baseline import Baselines
 from nftop.model.check import Check

@@ -127,7 +127,7 @@ class Scan:
         if self.at < self._data.first and self._lost_from is None:
             raise DamagedRecordingError("it is not kept any more")
         if self._lost_from is not None:
-            return self._sought(self._lost_from)
+            return self._find_seek_point(self._lost_from)
         whole = unframed(self._plain)
         if whole is not None:
             body, size = whole
@@ -217,7 +217,7 @@ class Scan:
         self._in_frame, self._zstd = self._zstd is not None, None
         self._plain.clear()
 
-    def _sought(self, start: int) -> bool:
+    def _find_seek_point(self, start: int) -> bool:
         """Search for the next seek point after damage; whether there is one."""
         while True:
             self._searched = max(self._searched, self._data.first)

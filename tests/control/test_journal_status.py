@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop import control
 from nftop.control.journal import FileJournal
-from nftop.control.journal_check import check, notice
+from nftop.control.journal_status import check, notice
 from nftop.model.missing import Reason
 from tests.command import wording
 from tests.control.test_journal import ONE
