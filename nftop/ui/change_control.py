@@ -140,7 +140,8 @@ class ChangeControl:
     def apply_and_settle(self, proposal: Proposal, undoes: tuple[int, ...]) -> None:
         """Apply a change and settle it; blocks, so call it in a thread.
 
-        A final proposal is kept at once, even if the application ends meanwhile.
+        A final proposal (an undo that needs no second `y`) is kept at once, even if the application
+        ends meanwhile.
         """
         if self.gate is None:
             return
@@ -150,9 +151,8 @@ class ChangeControl:
             pending = self.gate.apply(proposal, keep_within_s=keep_within_s, undoes=undoes)
             receipt = pending.receipt
             if proposal.final and receipt.outcome == "applied":
-                receipt = (
-                    pending.keep()
-                )  # the guard does so by itself; this waits no longer than it may
+                # The guard keeps it by itself; this waits for its receipt.
+                receipt = pending.keep()
             if receipt.outcome == "kept":
                 self._is_kept(receipt, began_ns, undoes)
             elif receipt.outcome == "applied":

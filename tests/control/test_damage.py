@@ -21,7 +21,6 @@ from nftop.control import journal as journal_module
 from nftop.control.gate import BackendClassGate
 from nftop.control.guard_client import start_guard
 from nftop.control.journal import FileJournal
-from nftop.control.journal_status import check, notice
 from nftop.control.journal_damage import Damage, DamagedJournalError
 from nftop.control.journal_entry import (
     Entry,
@@ -33,6 +32,7 @@ from nftop.control.journal_entry import (
     state_of,
     text_of,
 )
+from nftop.control.journal_status import check, notice
 from nftop.control.recovery import recover
 from nftop.control.transaction import apply, keep
 from nftop.export.json.changes import change_json

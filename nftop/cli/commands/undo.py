@@ -13,9 +13,9 @@ from nftop.cli.parsers.cat import EndedError
 from nftop.control.change_history import undone_by
 from nftop.control.guard_client import recover
 from nftop.control.journal import FileJournal, unfinished
-from nftop.control.journal_status import news
 from nftop.control.journal_damage import DamagedJournalError
 from nftop.control.journal_entry import Entry, completed
+from nftop.control.journal_status import news
 from nftop.control.wording import GUARD_REVERTS
 from nftop.export.output import FAILURE, OK, put, warn_lines
 from nftop.render.base.text import printable

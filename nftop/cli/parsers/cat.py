@@ -55,12 +55,12 @@ class EndedError(Exception):
 
 _EPILOG = """\
 A change is shown first, with its effects and writes. It is applied after a `y`, and reverted
-automatically unless a second `y` confirms it in time. --yes answers both. Undoing only the newest
-change needs one `y`.
+automatically unless a second `y` confirms it in time. --yes answers both. Undoing just the
+newest change asks only once.
 
 exit codes: 0 the host is in the requested state; 1 nothing was changed: refused, or you answered
-no; 2 usage, or no terminal to ask; 5 the host is not, or not known to be, in the requested state:
-another program changed the classes meanwhile, a part was left alone, the change was reverted, or
+no; 2 usage, or no terminal to ask; 5 the host may not be in the requested state: another program
+changed the classes meanwhile, a part was left alone, the change was reverted, or
 the guard was killed; 130 Ctrl-C: nothing was changed, or the change was reverted
 
 examples:
@@ -317,11 +317,11 @@ def _fill_sweep(sweep: argparse.ArgumentParser) -> None:
 
 
 _TRY = """\
-Alternates a configuration with what is now, in random order, and says what it does to each network
-function, cache class and socket: better, worse, same (or more, less), with sizes and intervals.
-At the end what is now is restored, and nothing is kept. The configuration is a profile (as for cat
-import) or masks and limits of a class (as for cat set). Every value, the order, the duration and
-what ends it are shown first.
+Alternates a configuration with the present one, in random order, and prints what it does to each
+network function, cache class and socket: better, worse, same (or more, less), with sizes and
+intervals. At the end the present configuration is restored, and nothing is kept. The configuration
+is a profile (as for cat import) or masks and limits of a class (as for cat set). Every value, the
+order, the duration and what ends it are shown first.
 
 exit codes: as of cat sweep
 

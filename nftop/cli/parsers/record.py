@@ -21,9 +21,9 @@ _SIZE = re.compile(r"(\d{1,9})([KMGT]?)i?B?", re.IGNORECASE)
 _LEAST_SIZE, _LEAST_NS = 1 << 16, 1_000_000_000
 _RECORD = """\
 A recording contains raw readings: a replay computes every number from them, as the screen did. The
-file is complete after every tick, whatever ends nftop. Recordings are never overwritten, have mode
-0600 and, under sudo, belong to the invoking user if the folder does. FORMAT.md of nftop's store
-module specifies the format.
+file is complete after every tick, even if nftop is killed. Recordings are never overwritten, have
+mode 0600 and, under sudo, belong to the invoking user if the folder does. nftop/store/FORMAT.md
+specifies the format.
 
 If the disk is full, nftop continues and tries again every few seconds. It reports at the end, as
 the recording does, how many ticks are missing.
@@ -33,7 +33,7 @@ With --rotate-size or --rotate-time every file has the time of its first tick in
 
 With --on finding nothing is written until a finding begins; then a new file gets the minutes
 before it (from memory, 32 MiB at most) and those after it. Its name has the finding's time
-(edge-finding-20260131T031200Z.nftop). Findings meanwhile prolong it, to twelve times --after.
+(edge-finding-20260131T031200Z.nftop). Further findings extend it, to twelve times --after.
 --keep and --keep-size remove the oldest files of that name, and no other recordings; each removed
 file is reported. If the disk is full this is reported, and the next finding tries again. nftop
 runs no program on a finding: let a service watch the journal.
@@ -139,7 +139,7 @@ def _add_trigger(record: argparse.ArgumentParser) -> None:
         metavar="finding[=RULE,...]",
         type=_trigger,
         default=None,
-        help="record only around findings: those that harm (incidents), or these "
+        help="record only around findings: those that cost packets or time, or these "
         "rules (nftop explain --all)",
     )
     record.add_argument(

@@ -159,8 +159,8 @@ class _TestedNumber:
         calm: of the visits of settings that lose about as much as the reference, or None. Where
             much is lost, the share that is lost varies more: those visits would widen the interval
             of settings that lose nothing.
-        losing: by setting the share of its visits that lost packets, and their number, where the
-            reference loses none; else empty.
+        losing: by setting, the share of its visits that lost packets, and the number of its visits.
+            Empty if the reference loses packets too.
     """
 
     fit: _Fit

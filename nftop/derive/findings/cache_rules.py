@@ -20,8 +20,8 @@ from nftop.model.subject import Subject
 
 _UNSHARED = Missing(Reason.UNDEFINED, "no other class may fill its ways")
 _MIXED = Missing(Reason.UNDEFINED, "other programs run in this class too")
-# From these shares of its time on a CPU without a poller is taken to work: to count as somebody
-# noisy, and for a class's traffic not to be its network functions' alone.
+# A CPU without a poller counts as busy from this share of its time on: the first for a noisy
+# neighbour, the second for a class's traffic not to be its network functions' alone.
 _BUSY_RATIO, QUIET_RATIO = 0.5, 0.05
 
 

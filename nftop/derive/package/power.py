@@ -276,10 +276,10 @@ def _with_c1(
     *,
     now_ns: int,
 ) -> PowerState:
-    """C1 anew of the CPUs whose C-states were read: what they and C0 leave of their interval.
+    """C1 computed again for CPUs whose C-states were read: 1 - (C0 + C3 + C6) over their interval.
 
-    C0 is its average over that interval, as far as it was counted all the time; `c1_ratio` of
-    `columns` is what C3 and C6 leave.
+    C0 is its average over that interval, where it was counted all the time. `c1_ratio` of `columns`
+    is 1 - (C3 + C6).
     """
     count = len(topology.cpus)
     if before is None:

@@ -226,7 +226,7 @@ _COVERAGE_OF = {1: TMA_COVERAGE, 2: TMA_LEVEL_2_COVERAGE}
 # A core that ran for less than this share of the time did next to nothing.
 ASLEEP_RATIO = 0.05
 ASLEEP = Missing(Reason.IDLE, "the core slept for more than 95 % of the time")
-# Where a column says this, or has no counts to speak of, it goes before that the core slept.
+# These reasons, and too few counts, are reported rather than `ASLEEP`.
 BEFORE_ASLEEP = (Reason.SOURCE, Reason.HARDWARE, Reason.WARMING, Reason.RESET, Reason.TAKEN)
 _TURNED_ON = Missing(
     Reason.SOURCE,

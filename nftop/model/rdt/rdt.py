@@ -1,6 +1,7 @@
 """Source `resctrl`: control groups, the ways they may use, and their monitors.
 
-Raw and cumulative. Facts: the Linux kernel's `Documentation/filesystems/resctrl.rst` (`ORIGIN`).
+Values are raw, counters cumulative. Facts: the Linux kernel's
+`Documentation/filesystems/resctrl.rst` (`ORIGIN`).
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ CLASS_HUES = 8
 def class_tone(number: int | None, variant: ClassVariant = "") -> Tone:
     """Hue of the cache class of this number, 0 for the root class; `MUTED` if it is unknown.
 
-    From class 8 on hues other than the root class's repeat.
+    From class 8 on, hues repeat, except that of the root class.
     """
     if number is None:
         return Tone.MUTED

@@ -57,9 +57,8 @@ def resource_lines(frame: Frame, width: int, limit: int, past: PackagePast) -> l
     joined = bool(sockets) and bool(domains) and width >= map_width(domains[0]) + _GAP + right
     room = width - (right + _GAP if joined else 0)
     shown = _that_fit(domains, room)
-    widest = next(
-        (cells for cells in (3, 2) if _that_fit(domains, room, cells) == shown), 1
-    )  # wider cells leave out no cache
+    # The widest cells of a way that leave out no cache.
+    widest = next((cells for cells in (3, 2) if _that_fit(domains, room, cells) == shown), 1)
     used = [group for group in frame.groups if in_use(group)]
     blocks = [map_lines(frame, used, domain, way_cells(domain, widest)) for domain in shown]
     if joined:

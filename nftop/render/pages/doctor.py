@@ -27,9 +27,9 @@ def mark_of(check: Check) -> tuple[str, Tone]:
 def next_step(checks: Sequence[Check]) -> Check | None:
     """The check to mend first, by what blocks most; None: none has a fix.
 
-    Faults, absent counters, settings, then what else is absent. While no thread polls settings
-    change nothing: a network function that has yet to be started comes before them. Among equals
-    the first one, since sources are in the order of what depends on them.
+    Faults, absent counters, settings, then what else is absent. While no thread polls, settings
+    have no effect, and a network function that is not started comes before them. Among equals the
+    first: sources are listed in order of dependence.
     """
     of_nfs = [item for item in checks if item.name.split(" ")[0] in NF_ADDRESSES]
     polls = any(item.reason is Reason.PRESENT for item in of_nfs)

@@ -1,4 +1,4 @@
-"""Counter groups: opened together, on the counters together, read with one call.
+"""Counter groups: opened and scheduled together, read with one call.
 
 A read returns (perf_event_open(2), PERF_FORMAT_GROUP with both times) the words nr, time_enabled,
 time_running, then one value an event in the order they were opened.

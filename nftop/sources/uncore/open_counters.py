@@ -30,7 +30,7 @@ from nftop.uarch.table import Encoding
 # Multiplexing within a unit. The kernel's own would swap the groups of every box with a timer, 250
 # times a second, on one CPU of the package.
 _WEIGHT, _WEIGHT_ON_DEMAND = 4, 1  # of the time
-# A slice costs two interrupts a box; in long slices some turns would miss events within a second.
+# A slice costs two interrupts a box; with longer ones some turns would not run in every second.
 SHORTEST_NS = 10_000_000
 LONGEST_NS = 250_000_000
 # Of the time of one CPU, over all packages. Linux 6.2 to 6.11 set up every group of a CPU anew when

@@ -33,8 +33,8 @@ from nftop.store.format.records import (
 
 # Times up to the year 2262, numbers as many.
 _MOST = 1 << 63
-# Everything is decoded level by level, of a known length: a record of a few MiB, as any list of
-# empty lists, would take a hundred times as much.
+# Everything is decoded level by level, of a known length: a record of a few MiB, decoded as plain
+# lists, could take a hundred times its size in memory.
 _RECORD = MsgpackDecoder(Annotated[list[Raw], Meta(min_length=2, max_length=6)])
 _READINGS = MsgpackDecoder(Annotated[dict[str, Raw], Meta(max_length=64)])
 _READING = MsgpackDecoder(Annotated[list[Raw], Meta(min_length=2, max_length=4)] | None)
