@@ -185,7 +185,10 @@ class PrometheusSource:
         return f"{self.url.path}{_PATH}?{urlencode(parameters)}"
 
     def _series_of(self, answer: HttpAnswer, most: int) -> tuple[list[_Series], list[str]]:
-        """The answer's series, `most` of them, and its warnings. Raises NoAnswerError: it is no success, or too large."""
+        """The answer's series, at most so many, and its warnings.
+
+        Raises NoAnswerError: it is no success, or too large.
+        """
         if answer.status in _REDIRECTS:
             location = answer.location.partition("?")[0].removesuffix(_PATH)
             to = safe_line(location[:_LONGEST_WARNING]) or "nowhere"
