@@ -41,9 +41,12 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg,misc]
                 build_data.setdefault("shared_data", {})[str(path)] = f"share/{inside}"
         core = self.metadata.core
         bill = bill_of_materials(
-            core.name, self.metadata.version, core.license_expression,
-            core.dependencies, core.optional_dependencies,
-        )  # fmt: skip
+            core.name,
+            self.metadata.version,
+            core.license_expression,
+            core.dependencies,
+            core.optional_dependencies,
+        )
         # Not in the source tree: `sudo make install` would leave root's files in it.
         self._folder = tempfile.TemporaryDirectory()
         file = Path(self._folder.name) / SBOM

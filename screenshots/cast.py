@@ -46,9 +46,13 @@ class Cast:
     def show(self, run: Running, hold_s: float) -> None:
         """Keep the present screen for so long."""
         console = Console(
-            width=self.size[0], height=self.size[1], file=io.StringIO(), force_terminal=True,
-            color_system="truecolor", legacy_windows=False,
-        )  # fmt: skip
+            width=self.size[0],
+            height=self.size[1],
+            file=io.StringIO(),
+            force_terminal=True,
+            color_system="truecolor",
+            legacy_windows=False,
+        )
         app = run.app
         below = app._background_screens
         update = app.screen._compositor.render_update(full=True, screen_stack=below)

@@ -151,8 +151,11 @@ def words(name: str) -> set[str]:
 
 def banned(paths: Mapping[str, Path]) -> list[str]:
     """Definitions and modules whose names have a banned word, as `file:line name`."""
-    result = [f"{path}: {module}" for module, path in paths.items()
-              if words(module.rpartition(".")[2]) & BANNED]  # fmt: skip
+    result = [
+        f"{path}: {module}"
+        for module, path in paths.items()
+        if words(module.rpartition(".")[2]) & BANNED
+    ]
     for path in paths.values():
         result += [
             f"{path}:{line} {name}"
@@ -212,8 +215,9 @@ def main() -> int:
         print(*banned(paths), sep="\n")
         print(*long_functions(paths), sep="\n")
         print(*banned(modules(ROOT / "tests")), sep="\n")
-        print(*(f"{k}: {', '.join(v)}" for k, v in class_names(paths).items() if len(v) > 1),
-              sep="\n")  # fmt: skip
+        print(
+            *(f"{k}: {', '.join(v)}" for k, v in class_names(paths).items() if len(v) > 1), sep="\n"
+        )
     return 0
 
 

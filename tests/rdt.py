@@ -52,11 +52,14 @@ def table(total: int = 0, **changes: Any) -> ResctrlTable:
     groups = (
         group("ovs", 2, (3,), in_cache(0, 0x380, 3 * MIB, total), in_cache(1, 0x380)),
         group(
-            ROOT, 0, (0, 4, 5, 6, 7),
-            in_cache(0, 0x00F, int(11.2 * MIB), total // 2), in_cache(1, 0x3FF, 9 * MIB, total),
+            ROOT,
+            0,
+            (0, 4, 5, 6, 7),
+            in_cache(0, 0x00F, int(11.2 * MIB), total // 2),
+            in_cache(1, 0x3FF, 9 * MIB, total),
         ),
         group("vpp", 1, (1, 2), in_cache(0, 0x0F0, int(15.8 * MIB), 2 * total), in_cache(1, 0xF0)),
-    )  # fmt: skip
+    )
     return replace(ResctrlTable(groups, DOMAINS), **changes)
 
 

@@ -44,8 +44,9 @@ class Taken:
 
 def joined(chunks: Sequence[Chunk]) -> bytes:
     """As a sink writes them."""
-    encoded = [(FRAME_END if chunk.starts and at else b"") + chunk.data
-             for at, chunk in enumerate(chunks)]  # fmt: skip
+    encoded = [
+        (FRAME_END if chunk.starts and at else b"") + chunk.data for at, chunk in enumerate(chunks)
+    ]
     return b"".join(encoded)
 
 

@@ -137,9 +137,13 @@ def run_step(step: ReleaseStep, folder: Path = FOLDER) -> StepResult:
     log, began_s = folder / f"{step.target}.log", time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen(
-            step.command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=output,
-            stderr=subprocess.STDOUT, start_new_session=True,
-        )  # fmt: skip
+            step.command,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
             code = process.wait(step.minutes * 600)
             why = "" if code == 0 else f"exit code {code}, see {log.name}"

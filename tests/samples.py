@@ -95,19 +95,36 @@ def cpu_times(rows: Mapping[int, Mapping[str, int]]) -> CpuTimes:
 def thread(**changes: Any) -> ThreadRow:
     """A testpmd worker on CPU 1."""
     row = ThreadRow(
-        pid=100, tid=101, start_ticks=5000, comm="rte-worker-1", program="dpdk-testpmd",
-        role="dpdk_lcore", role_index=1, allowed=(Cpu(1),), last_cpu=Cpu(1), run_ns=0, wait_ns=0,
-        voluntary=0, involuntary=0, container=False, read_at_ns=0,
-    )  # fmt: skip
+        pid=100,
+        tid=101,
+        start_ticks=5000,
+        comm="rte-worker-1",
+        program="dpdk-testpmd",
+        role="dpdk_lcore",
+        role_index=1,
+        allowed=(Cpu(1),),
+        last_cpu=Cpu(1),
+        run_ns=0,
+        wait_ns=0,
+        voluntary=0,
+        involuntary=0,
+        container=False,
+        read_at_ns=0,
+    )
     return replace(row, **changes)
 
 
 def main_thread(**changes: Any) -> ThreadRow:
     """Its main thread on CPU 0."""
     return thread(
-        tid=100, comm="dpdk-testpmd", role="dpdk_main", role_index=None,
-        allowed=(Cpu(0),), last_cpu=Cpu(0), **changes,
-    )  # fmt: skip
+        tid=100,
+        comm="dpdk-testpmd",
+        role="dpdk_main",
+        role_index=None,
+        allowed=(Cpu(0),),
+        last_cpu=Cpu(0),
+        **changes,
+    )
 
 
 def threads(*rows: ThreadRow, hidden: int = 0) -> ThreadTable:
@@ -122,11 +139,21 @@ def port(number: int = 0, *, rx: int | None = 0, tx: int | None = 0, **changes: 
 def app(read_at_ns: int, *ports: DpdkPort, **changes: Any) -> DpdkApp:
     """A DPDK 22.11 testpmd with `-l 0-1`, polled at `read_at_ns`."""
     row = DpdkApp(
-        pid=100, start_ticks=4000, name="dpdk-testpmd", prefix="nfa", socket="/run/x", problem=None,
-        version="DPDK 22.11.11", ports=ports or (port(),), lcores=(), lcores_told=False,
-        eal_params=("dpdk-testpmd", "-l", "0-1"), app_params=(), read_at_ns=read_at_ns,
+        pid=100,
+        start_ticks=4000,
+        name="dpdk-testpmd",
+        prefix="nfa",
+        socket="/run/x",
+        problem=None,
+        version="DPDK 22.11.11",
+        ports=ports or (port(),),
+        lcores=(),
+        lcores_told=False,
+        eal_params=("dpdk-testpmd", "-l", "0-1"),
+        app_params=(),
+        read_at_ns=read_at_ns,
         took_ns=1000,
-    )  # fmt: skip
+    )
     return replace(row, **changes)
 
 

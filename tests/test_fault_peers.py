@@ -163,8 +163,9 @@ class FaultyHost:
         if name == "pcm":
             return isinstance(value, PcmTable)
         fields = {"dpdk": "apps", "ovs": "switches", "vpp": "instances"}
-        rows = [item for item in getattr(value, fields[name])
-                if item.socket.startswith(str(self.root))]  # fmt: skip
+        rows = [
+            item for item in getattr(value, fields[name]) if item.socket.startswith(str(self.root))
+        ]
         return any(item.problem is None and item.pid == self._peers[name].pid for item in rows)
 
     def until_working(self, wanted: set[str]) -> None:

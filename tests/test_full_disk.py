@@ -234,8 +234,9 @@ def test_settings_of_before_stay_where_new_ones_do_not_fit(
         assert error.value.filename == str(path)
         assert path.read_bytes() == before
         assert [item.name for item in path.parent.iterdir() if item.is_file()] == [
-            *(["ballast"] if path.parent == disk.folder else []), path.name
-        ]  # fmt: skip
+            *(["ballast"] if path.parent == disk.folder else []),
+            path.name,
+        ]
         disk.free()
         save(environ, 1.5)
         assert path.read_bytes() != before

@@ -57,9 +57,20 @@ def test_every_kind_of_binding_is_a_name(tmp_path: Path) -> None:
         "f(words={'around': 1})\n"
     )
     assert {name for name, _ in names(tree(source))} >= {
-        "told", "found", "said", "each", "made", "place", "who", "Part", "looked", "there", "asked",
-        "things", "around",
-    }  # fmt: skip
+        "told",
+        "found",
+        "said",
+        "each",
+        "made",
+        "place",
+        "who",
+        "Part",
+        "looked",
+        "there",
+        "asked",
+        "things",
+        "around",
+    }
 
 
 def test_every_kind_of_type_is_counted(tmp_path: Path) -> None:

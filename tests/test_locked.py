@@ -42,8 +42,11 @@ def test_direct_and_indirect_ones_and_those_of_extras_are_listed(tmp_path: Path)
 def test_those_of_another_python_are_listed_if_they_are_installed(tmp_path: Path) -> None:
     here = "{}.{}".format(*sys.version_info[:2])
     other = {f"3.{minor}" for minor in range(11, 15)} - {here}
-    install(tmp_path, "nftop", [f"{name}; python_version == '{python}'" for python in other
-                                for name in ("aa", "gone")])  # fmt: skip
+    install(
+        tmp_path,
+        "nftop",
+        [f"{name}; python_version == '{python}'" for python in other for name in ("aa", "gone")],
+    )
     install(tmp_path, "aa", [])
     done = locked(tmp_path)
     assert (done.returncode, done.stdout) == (0, "aa==1.0\n")

@@ -107,9 +107,13 @@ def test_a_start_with_few_descriptors_is_whole_or_one_line(limit: int, tmp_path:
     """Never a traceback, and never a frame that is not JSON."""
     command = [sys.executable, "-c", _LIMIT, str(limit), *NFTOP, "--batch", "-n", "2", "-d", "0.1"]
     done = subprocess.run(
-        [*command, "--json"], capture_output=True, timeout=PATIENCE_S, check=False, cwd=tmp_path,
+        [*command, "--json"],
+        capture_output=True,
+        timeout=PATIENCE_S,
+        check=False,
+        cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
-    )  # fmt: skip
+    )
     errors = done.stderr.decode()
     assert "Traceback" not in errors, errors
     frames = [json.loads(line) for line in done.stdout.splitlines()]

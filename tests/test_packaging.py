@@ -69,8 +69,10 @@ def test_an_ubuntu_release_without_a_script_uses_that_of_gutsy(
     done = subprocess.run(
         [PACKAGING / "debian.sh", "noble", systems, tmp_path / "out", "check-deb.sh"],
         env={"PATH": f"{programs}:/usr/bin:/bin", "DEBOOTSTRAP_DIR": str(tmp_path)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 1, done.stdout
     given = (tmp_path / "given").read_text().splitlines()
     assert given[-4:] == ["noble", f"{systems}/noble.new", "", str(scripts / "gutsy")]
@@ -82,14 +84,17 @@ def test_a_package_has_the_versions_that_the_tests_ran_with(tmp_path: Path) -> N
     stub(tmp_path, "pip", f'printf "%s\\n" "$@" > {tmp_path}/given; exit 9')
     done = subprocess.run(
         [PACKAGING / "deb.sh", "nftop-1-py3-none-any.whl", "versions.txt", tmp_path / "out"],
-        env={"PATH": "/usr/bin:/bin", "PIP": str(tmp_path / "pip")}, cwd=tmp_path,
-        capture_output=True, check=False,
-    )  # fmt: skip
+        env={"PATH": "/usr/bin:/bin", "PIP": str(tmp_path / "pip")},
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == 9
     given = (tmp_path / "given").read_text().splitlines()
     assert given[given.index("--constraint") + 1 :] == [
-        str(tmp_path / "versions.txt"), f"{tmp_path}/nftop-1-py3-none-any.whl[vpp]",
-    ]  # fmt: skip
+        str(tmp_path / "versions.txt"),
+        f"{tmp_path}/nftop-1-py3-none-any.whl[vpp]",
+    ]
     makefile, container = (
         path.read_text() for path in (ROOT / "Makefile", PACKAGING / "Containerfile")
     )
@@ -107,8 +112,11 @@ def test_the_container_has_what_the_units_have() -> None:
     text = (PACKAGING / "Containerfile").read_text()
     added = {f"CAP_{name}" for name in re.findall(r"--cap-add=(\w+)", text)}
     units = [path.read_text() for path in (PACKAGING / "systemd").glob("*.service")]
-    bounds = [set(line[1].split()) for unit in units
-              if (line := re.search(r"(?m)^CapabilityBoundingSet=(.*)$", unit))]  # fmt: skip
+    bounds = [
+        set(line[1].split())
+        for unit in units
+        if (line := re.search(r"(?m)^CapabilityBoundingSet=(.*)$", unit))
+    ]
     assert bounds == [added, added] and len(added) == 4
     (limit,) = {line for unit in units for line in re.findall(r"(?m)^LimitNOFILE=(\d+)$", unit)}
     shared = {f"--{name}=host" for name in ("pid", "network", "uts", "cgroupns")}
@@ -122,9 +130,12 @@ def test_a_unit_is_not_restarted_after_a_wrong_configuration(tmp_path: Path) -> 
     (tmp_path / "nftop").mkdir()
     (tmp_path / "nftop/config.toml").write_text('interval_s = "x"\n')
     code = subprocess.run(
-        [*NFTOP, "serve"], env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
-        capture_output=True, check=False, timeout=PATIENCE_S,
-    ).returncode  # fmt: skip
+        [*NFTOP, "serve"],
+        env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path)},
+        capture_output=True,
+        check=False,
+        timeout=PATIENCE_S,
+    ).returncode
     units = [path.read_text() for path in (PACKAGING / "systemd").glob("*.service")]
     codes = [re.findall(r"(?m)^RestartPreventExitStatus=(\d+)$", unit) for unit in units]
     assert codes == [[str(code)], [str(code)]]
@@ -144,8 +155,11 @@ def test_a_purge_removes_the_links_of_enabled_units(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
     for name in ("systemctl", "deb-systemd-invoke"):
         stub(programs, name, "exit 0")
-    own = {"PATH": f"{programs}:/usr/bin:/bin", "DPKG_ROOT": str(root),
-           "DPKG_MAINTSCRIPT_PACKAGE": "nftop"}  # fmt: skip
+    own = {
+        "PATH": f"{programs}:/usr/bin:/bin",
+        "DPKG_ROOT": str(root),
+        "DPKG_MAINTSCRIPT_PACKAGE": "nftop",
+    }
     done = [shutil.copy(path, units) for path in (PACKAGING / "systemd").glob("*.service")]
     names = [Path(path).name for path in done]
     assert len(names) == 2

@@ -99,9 +99,14 @@ def _spec(
                 inner = others[below] if below in others else action.choices[choice.dest]
                 commands.append(_spec(inner, below, choice.help or "", others))
     return CommandSpec(
-        path=path, text=text, usage=_usage(parser), description=parser.description or "",
-        epilog=parser.epilog or "", options=tuple(options), commands=tuple(commands),
-    )  # fmt: skip
+        path=path,
+        text=text,
+        usage=_usage(parser),
+        description=parser.description or "",
+        epilog=parser.epilog or "",
+        options=tuple(options),
+        commands=tuple(commands),
+    )
 
 
 def _usage(parser: argparse.ArgumentParser) -> str:
@@ -120,7 +125,11 @@ def _option(action: argparse.Action, text: str, group: str) -> OptionSpec:
         value = str(action.metavar or listed)
         choices = choices or tuple(_VALUES.get(action.dest, tuple)())
     return OptionSpec(
-        flags=tuple(action.option_strings), value=value, choices=choices,
-        is_file=action.type is file_name, text=text, group=group,
+        flags=tuple(action.option_strings),
+        value=value,
+        choices=choices,
+        is_file=action.type is file_name,
+        text=text,
+        group=group,
         more=tuple(_LISTS.get(action.dest, tuple)()),
-    )  # fmt: skip
+    )

@@ -217,17 +217,21 @@ def build_parser(*, demo: bool = False) -> argparse.ArgumentParser:
 
 
 def _fill_explain(explain: argparse.ArgumentParser) -> None:
-    explain.add_argument("names", nargs="*", metavar="METRIC",
-                         help="such as cpp, busy_ratio or low-ipc")  # fmt: skip
+    explain.add_argument(
+        "names", nargs="*", metavar="METRIC", help="such as cpp, busy_ratio or low-ipc"
+    )
     explain.add_argument("--all", action="store_true", help="every metric and finding")
     explain.add_argument(
-        "--uarch", metavar="NAME", default=None,
+        "--uarch",
+        metavar="NAME",
+        default=None,
         help="formulas and events of this CPU, such as SKX, or all (default: this host's)",
-    )  # fmt: skip
+    )
     explain.add_argument(
-        "--references", action="store_true",
+        "--references",
+        action="store_true",
         help="measurements of papers: all, or those of a METRIC or workload",
-    )  # fmt: skip
+    )
     explain.add_argument("--json", action="store_true", help="with --references: JSON Lines")
 
 
@@ -238,51 +242,61 @@ def _fill_config(shown: argparse.ArgumentParser) -> None:
 def _add_screen(parser: argparse.ArgumentParser) -> None:
     screen = parser.add_argument_group("screen")
     screen.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto",
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
         help="auto (default) respects NO_COLOR",
-    )  # fmt: skip
+    )
     screen.add_argument(
-        "--theme", choices=("auto", "dark", "light", "ansi"), default="auto",
+        "--theme",
+        choices=("auto", "dark", "light", "ansi"),
+        default="auto",
         help="colours: ansi is the terminal's own 16; auto (default) chooses by what the terminal "
         "can show and COLORFGBG",
-    )  # fmt: skip
+    )
     screen.add_argument("--ascii", action="store_true", help="draw with ASCII only")
     screen.add_argument(
         "--utc", action="store_true", help="times of day on screen in UTC, not in the local zone"
     )
     screen.add_argument(
-        "--rw", action="store_true",
+        "--rw",
+        action="store_true",
         help="allow changes of the host, such as the editor of cache classes (always allowed on "
         "the simulated host)",
-    )  # fmt: skip
+    )
 
 
 def _add_pcm(parser: argparse.ArgumentParser) -> None:
     remote = parser.add_argument_group("sensor server")
     remote.add_argument(
-        "--pcm", metavar="URL",
+        "--pcm",
+        metavar="URL",
         help="show only the host of the pcm-sensor-server at http://HOST:PORT, preferably "
         "through a tunnel (ssh -L 9738:127.0.0.1:9738 HOST). Without this option, a server of "
         "this host at 127.0.0.1:9738 is an additional source",
-    )  # fmt: skip
+    )
 
 
 def _add_pmu(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--pmu", choices=("auto", "perf", "python-perf"), default="auto",
+        "--pmu",
+        choices=("auto", "perf", "python-perf"),
+        default="auto",
         help="counter backend: perf uses nftop's own counter groups, one read per CPU and frame; "
         "python-perf the kernel's Python module and top-down, one read per event; auto (default) "
         "uses the latter if only the kernel has the CPU's top-down",
-    )  # fmt: skip
+    )
 
 
 def _add_pqos(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--pqos", choices=("auto", "off", "read", "monitor"), default="auto",
+        "--pqos",
+        choices=("auto", "off", "read", "monitor"),
+        default="auto",
         help="without resctrl in the kernel: classes through MSRs, by PyPI's pqos and libpqos. "
         "read writes nothing; monitor also monitors them, which writes RMIDs; auto (default) reads "
         "unless --quiet-cpus are given, on which libpqos runs briefly when it starts",
-    )  # fmt: skip
+    )
 
 
 def _add_tma(commands: cat.Commands) -> None:
@@ -297,15 +311,23 @@ def _add_tma(commands: cat.Commands) -> None:
 
 
 def _fill_tma(tma: argparse.ArgumentParser) -> None:
-    tma.add_argument("--uarch", metavar="NAME", required=True,
-                     help="the CPU of the counts, such as SKX or SPR")  # fmt: skip
-    tma.add_argument("--smt", choices=("on", "off"),
-                     help="whether hyper-threading was on (default off)")  # fmt: skip
+    tma.add_argument(
+        "--uarch", metavar="NAME", required=True, help="the CPU of the counts, such as SKX or SPR"
+    )
+    tma.add_argument(
+        "--smt", choices=("on", "off"), help="whether hyper-threading was on (default off)"
+    )
     tma.add_argument("--json", action="store_true", help="one JSON object, schema nftop.tma/1")
-    tma.add_argument("--events", action="store_true",
-                     help="print the perf command that counts the events")  # fmt: skip
-    tma.add_argument("file", metavar="FILE", type=cat.file_name, nargs="?",
-                     help="the counts; - is standard input")  # fmt: skip
+    tma.add_argument(
+        "--events", action="store_true", help="print the perf command that counts the events"
+    )
+    tma.add_argument(
+        "file",
+        metavar="FILE",
+        type=cat.file_name,
+        nargs="?",
+        help="the counts; - is standard input",
+    )
 
 
 def _add_shell(commands: cat.Commands) -> None:
@@ -315,8 +337,9 @@ def _add_shell(commands: cat.Commands) -> None:
 
 
 def _fill_completion(completion: argparse.ArgumentParser) -> None:
-    completion.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL",
-                            help="bash, zsh or fish")  # fmt: skip
+    completion.add_argument(
+        "shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish"
+    )
 
 
 def _fill_man(man: argparse.ArgumentParser) -> None:
@@ -339,19 +362,25 @@ def _fill_serve(serve: argparse.ArgumentParser) -> None:
     from nftop.model.loopback import PORT  # noqa: PLC0415 - only here
 
     serve.add_argument(
-        "--listen", metavar="ADDRESS:PORT", type=_loopback, default=f"127.0.0.1:{PORT}",
+        "--listen",
+        metavar="ADDRESS:PORT",
+        type=_loopback,
+        default=f"127.0.0.1:{PORT}",
         help=f"loopback address (default 127.0.0.1:{PORT}; port 0: any free port)",
-    )  # fmt: skip
+    )
     serve.add_argument(
-        "--level", choices=("nf", "cpu"), default="cpu",
+        "--level",
+        choices=("nf", "cpu"),
+        default="cpu",
         help="nf: hosts, findings, network functions, cache classes and processors only, a sixth "
         "of the samples; cpu (default): every CPU too",
-    )  # fmt: skip
+    )
     serve.add_argument(
-        "--traffic", action="store_true",
+        "--traffic",
+        action="store_true",
         help="also count requests of cores and their register accesses (MMIO): up to twelve reads "
         "and interrupts per frame of the CPU that counts for a package, instead of four",
-    )  # fmt: skip
+    )
     record.add_log(serve)
 
 
@@ -375,42 +404,60 @@ def _fill_fleet(fleet: argparse.ArgumentParser) -> None:
         "--job", default="nftop", metavar="NAME", help="job_name of the scrapes (default nftop)"
     )
     fleet.add_argument(
-        "--prometheus", metavar="URL",
+        "--prometheus",
+        metavar="URL",
         help="show the hosts of the Prometheus at http://HOST:PORT or https://HOST:PORT",
-    )  # fmt: skip
+    )
     fleet.add_argument(
-        "--prometheus-token-file", metavar="FILE", type=cat.file_name, dest="token_file",
+        "--prometheus-token-file",
+        metavar="FILE",
+        type=cat.file_name,
+        dest="token_file",
         help="file with a bearer token for it; sent over https, or to this machine, only",
-    )  # fmt: skip
+    )
     fleet.add_argument(
-        "-d", dest="fleet_interval_s", metavar="S", type=fleet_interval, default=10.0,
+        "-d",
+        dest="fleet_interval_s",
+        metavar="S",
+        type=fleet_interval,
+        default=10.0,
         help="seconds between queries (default 10, at least 2)",
-    )  # fmt: skip
+    )
 
 
 def _add_demo_options(parser: argparse.ArgumentParser) -> None:
     simulated = parser.add_argument_group("simulated host")
     simulated.add_argument(
-        "--scenario", metavar="NAME", default="default",
+        "--scenario",
+        metavar="NAME",
+        default="default",
         help="default (one poller shares its CPU), healthy (no finding; on a Gold "
         "its pollers on low-priority cores), noisy (a neighbour starts to stream through the cache "
         "after a minute); or with a finding from second 20 to 40 (slow: from 30 to 90): "
         "apart, burst, channels, collapse, ddio, descriptors, doorbells, frontend, idle, lowcore, "
         "remote, shared, sibling, slow, speculation, upcalls; sst-bf (two kinds of cores)",
-    )  # fmt: skip
+    )
     simulated.add_argument(
-        "--host", dest="simulated_host", metavar="NAME", default="",
+        "--host",
+        dest="simulated_host",
+        metavar="NAME",
+        default="",
         help="its processors: e5-2699v4 (default), gold-6230n or gold-6252n (SST-BF, MBA and 11 "
         "ways of cache); sst-bf and lowcore have the gold-6230n",
-    )  # fmt: skip
+    )
     simulated.add_argument(
-        "--host-name", metavar="NAME", type=_host_name,
+        "--host-name",
+        metavar="NAME",
+        type=_host_name,
         help="its own name, in recordings and exports (default demo)",
-    )  # fmt: skip
+    )
     simulated.add_argument(
-        "--cpus", dest="simulated_cpus", metavar="N", type=count_of("CPUs"),
+        "--cpus",
+        dest="simulated_cpus",
+        metavar="N",
+        type=count_of("CPUs"),
         help="number of CPUs, 2 to 512 (default: of two such processors, 88, 80 or 96)",
-    )  # fmt: skip
+    )
 
 
 def _host_name(text: str) -> str:

@@ -181,8 +181,10 @@ def reversal(
     entries = tuple(entries)
     first, last = _ends(change for entry in entries for change in entry.changes)
     numbers = newest(history)
-    ours = {cell: numbers.get(cell, value) if cell.kind in DIRECTORIES else value
-            for cell, value in last.items()}  # fmt: skip
+    ours = {
+        cell: numbers.get(cell, value) if cell.kind in DIRECTORIES else value
+        for cell, value in last.items()
+    }
     values = {cell: frozenset((first[cell], value)) for cell, value in ours.items()}
     # A directory that was created again counts by its last number only.
     remade = [(cell, value) for cell, value in numbers.items() if value is not None]

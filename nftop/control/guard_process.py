@@ -55,16 +55,24 @@ def main() -> int:
                 _recover(journal)
             elif "settings" in raw:
                 serve_series(
-                    open_backend(raw["identity"], journal.folder), journal, proposal_of(raw),
-                    settings_of(raw), Requester(raw["operator"]),
-                    answer=_answer, word=_Words().next,
-                )  # fmt: skip
+                    open_backend(raw["identity"], journal.folder),
+                    journal,
+                    proposal_of(raw),
+                    settings_of(raw),
+                    Requester(raw["operator"]),
+                    answer=_answer,
+                    word=_Words().next,
+                )
             else:
                 serve(
-                    open_backend(raw["identity"], journal.folder), journal, proposal_of(raw),
-                    Requester(raw["operator"], tuple(raw["undoes"])), raw["keep_within_s"],
-                    answer=_answer, kept=_kept,
-                )  # fmt: skip
+                    open_backend(raw["identity"], journal.folder),
+                    journal,
+                    proposal_of(raw),
+                    Requester(raw["operator"], tuple(raw["undoes"])),
+                    raw["keep_within_s"],
+                    answer=_answer,
+                    kept=_kept,
+                )
     except (AbsentError, BusyError, DamagedJournalError, OSError) as error:
         _answer(refused(error))
     return 0

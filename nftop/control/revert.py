@@ -258,9 +258,11 @@ def _in_use(
     foreign_inside = [
         item
         for item in foreign
-        if item.kind not in ("cpu", "task") and item != cell and item.group == cell.group
+        if item.kind not in ("cpu", "task")
+        and item != cell
+        and item.group == cell.group
         and (cell.kind == "group" or item.name == cell.name)
-    ]  # fmt: skip
+    ]
     return bool(inside or foreign_inside or any(_within(cell, *item) for item in held))
 
 

@@ -285,9 +285,14 @@ class ThreadGuardedChange:
             try:
                 with journal.hold():
                     serve(
-                        host, journal, proposal, requester, keep_within_s,
-                        answer=self._answer, kept=self._kept,
-                    )  # fmt: skip
+                        host,
+                        journal,
+                        proposal,
+                        requester,
+                        keep_within_s,
+                        answer=self._answer,
+                        kept=self._kept,
+                    )
             except (BusyError, DamagedJournalError, OSError) as error:
                 self._answer(refused(error))
             except Exception as error:  # noqa: BLE001 - the client waits for a receipt

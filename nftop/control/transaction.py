@@ -122,8 +122,11 @@ def _joined(host: AnyBackend, proposal: Proposal) -> list[Change]:
 
     They would leave it with the others, and no revert would know them.
     """
-    gone = [change.cell for change in proposal.changes
-            if change.cell.kind in ("group", "monitor") and change.new is None]  # fmt: skip
+    gone = [
+        change.cell
+        for change in proposal.changes
+        if change.cell.kind in ("group", "monitor") and change.new is None
+    ]
     going = {(cell.group, cell.name) for cell in gone}
     inside = host.inside({cell.group for cell in gone})
     return [
@@ -177,8 +180,11 @@ def _failed(
 def _unseen(entry: Entry, changes: Iterable[Change]) -> tuple[str, ...]:
     """Messages on values that were written and read as before: another setting overrides them."""
     as_before = {change.cell: change.old for change in changes if change.old == change.new}
-    rows = [replace(change, old=change.new, new=as_before[change.cell])
-            for change in entry.changes if change.cell in as_before]  # fmt: skip
+    rows = [
+        replace(change, old=change.new, new=as_before[change.cell])
+        for change in entry.changes
+        if change.cell in as_before
+    ]
     return differences(rows, "was written and stays asked for", _AS_BEFORE)
 
 

@@ -79,16 +79,25 @@ def plan_trial(request: TrialRequest, frame: Frame, proposal: Proposal) -> Exper
         change.cell.group for change in proposal.changes if change.cell.kind == "schemata"
     )
     caches = {l3 for nf in watched for l3 in caches_of_nf(frame, nf)}
-    caches |= {L3Domain(change.cell.number) for change in proposal.changes
-               if change.cell.kind in ("schemata", "io_cbm")
-               } & {item.l3 for item in frame.domains}  # fmt: skip
+    caches |= {
+        L3Domain(change.cell.number)
+        for change in proposal.changes
+        if change.cell.kind in ("schemata", "io_cbm")
+    } & {item.l3 for item in frame.domains}
     used = {name for nf in watched for name in classes_at(frame, nf, caches)}
     return Experiment(
-        kind="try", group=next(iter(groups), ""),
+        kind="try",
+        group=next(iter(groups), ""),
         settings=(Setting("now", ()), Setting(request.label, proposal.changes)),
-        watch={nf.key: nf.name for nf in watched}, own=frozenset(), caches=tuple(sorted(caches)),
+        watch={nf.key: nf.name for nf in watched},
+        own=frozenset(),
+        caches=tuple(sorted(caches)),
         classes=tuple(dict.fromkeys((*groups, *sorted(used)))),
-        proposal=replace(proposal, final=False), rounds_least=request.rounds,
-        rounds_most=request.rounds, seed=request.seed, timing=request.timing, limits=request.limits,
+        proposal=replace(proposal, final=False),
+        rounds_least=request.rounds,
+        rounds_most=request.rounds,
+        seed=request.seed,
+        timing=request.timing,
+        limits=request.limits,
         of_io=any(change.cell.kind in IO_KINDS for change in proposal.changes),
-    )  # fmt: skip
+    )

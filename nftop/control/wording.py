@@ -149,11 +149,13 @@ def offline_sentences(
 def offline_now(cells: Iterable[Cell]) -> tuple[str, ...]:
     """A message per CPU, cache or power domain that went offline."""
     names = [
-        f"{cell.name} {cell.number}" if cell.kind in ("schemata", "io_cbm")
-        else describe(cell) if cell.kind == "bf"
+        f"{cell.name} {cell.number}"
+        if cell.kind in ("schemata", "io_cbm")
+        else describe(cell)
+        if cell.kind == "bf"
         else f"CPU {cell.name or cell.number}"
         for cell in sorted(cells)
-    ]  # fmt: skip
+    ]
     return tuple(f"{name} is offline now" for name in dict.fromkeys(names))
 
 

@@ -92,10 +92,17 @@ def step(state: FleetState, sample: FleetSample) -> tuple[FleetState, FleetFrame
             "without a trace in the last 5 min; the newest scrape counts"
         )
     frame = FleetFrame(
-        wall_ns=sample.wall_ns, monotonic_ns=sample.monotonic_ns, evaluated_s=sample.evaluated_s,
-        took_s=sample.took_s, size_bytes=sample.size_bytes, hosts=tuple(hosts.values()), nfs=nfs,
-        incidents=incidents, findings=findings, notes=tuple(notes),
-    )  # fmt: skip
+        wall_ns=sample.wall_ns,
+        monotonic_ns=sample.monotonic_ns,
+        evaluated_s=sample.evaluated_s,
+        took_s=sample.took_s,
+        size_bytes=sample.size_bytes,
+        hosts=tuple(hosts.values()),
+        nfs=nfs,
+        incidents=incidents,
+        findings=findings,
+        notes=tuple(notes),
+    )
     return FleetState(known), frame
 
 
@@ -316,15 +323,24 @@ def _nfs(
         )
         rows.append(
             FleetNf(
-                host, labels.nf, labels.kind, labels.pid, labels.twin,
+                host,
+                labels.nf,
+                labels.kind,
+                labels.pid,
+                labels.twin,
                 {
                     name: column[key].value if key in column else _ABSENT
                     for name, column in columns.items()
                 },
-                labels.cpus, labels.cpp_clock, _FLAGS.get(labels.saturated), labels.group,
-                problem, severity, events,
+                labels.cpus,
+                labels.cpp_clock,
+                _FLAGS.get(labels.saturated),
+                labels.group,
+                problem,
+                severity,
+                events,
             )
-        )  # fmt: skip
+        )
     return tuple(rows)
 
 

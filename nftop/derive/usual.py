@@ -140,8 +140,9 @@ def _pollers(frame: Frame) -> tuple[list[tuple[Cpu, str]], dict[int, tuple[str, 
 def _times(nfs: Iterable[Sequence[str]], concerned: _Concerned) -> tuple[Floats, NDArray[np.bool_]]:
     """Of each row the begin of its incidents in seconds, inf without one; and a new normal."""
     rows = list(nfs)
-    since = [min((concerned.since_s.get(key, math.inf) for key in row), default=math.inf)
-             for row in rows]  # fmt: skip
+    since = [
+        min((concerned.since_s.get(key, math.inf) for key in row), default=math.inf) for row in rows
+    ]
     renewed = [any(key in concerned.renewed for key in row) for row in rows]
     return np.array(since, np.float64), np.array(renewed, np.bool_)
 

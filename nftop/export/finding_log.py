@@ -113,9 +113,12 @@ def _journal_entry(finding: Finding, host: str, wall_ns: int, left_out: int) -> 
 def _syslog_entry(finding: Finding, host: str, wall_ns: int, left_out: int) -> bytes:
     priority = _DAEMON * 8 + (_INFO if finding.is_note else _WARNING)
     data = {
-        "rule": finding.rule, "metric": finding.metric, "where": printable(finding.where),
-        "since": _time(finding.since_ns), "leftOut": str(left_out),
-    }  # fmt: skip
+        "rule": finding.rule,
+        "metric": finding.metric,
+        "where": printable(finding.where),
+        "since": _time(finding.since_ns),
+        "leftOut": str(left_out),
+    }
     params = " ".join(f'{name}="{_escaped(value)}"' for name, value in data.items())
     name = "".join(char for char in host if char.isascii() and char.isprintable() and char != " ")
     head = f"<{priority}>1 {_time(wall_ns)} {name or '-'} nftop {os.getpid()} finding"

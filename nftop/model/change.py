@@ -15,10 +15,21 @@ from nftop.model.rdt.rdt import cache_of_line
 from nftop.model.struct import dataclass
 
 Kind: TypeAlias = Literal[
-    "group", "monitor", "mode", "schemata", "cpu", "task",
-    "governor", "epp", "min_khz", "max_khz",
-    "bf", "cp_class", "io_alloc", "io_cbm",
-]  # fmt: skip
+    "group",
+    "monitor",
+    "mode",
+    "schemata",
+    "cpu",
+    "task",
+    "governor",
+    "epp",
+    "min_khz",
+    "max_khz",
+    "bf",
+    "cp_class",
+    "io_alloc",
+    "io_cbm",
+]
 # Those of frequency policies, in the order in which the way back restores them.
 POLICY_KINDS: tuple[Kind, ...] = ("governor", "epp", "min_khz", "max_khz")
 # Those that are directories, whose values are their numbers.

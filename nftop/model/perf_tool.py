@@ -74,21 +74,38 @@ def perf_tasks(cpu: Cpu, together: Collection[Cpu], tool: PerfTool) -> tuple[Per
     unsampled = "" if tool.samples else _NO_SAMPLES
     uninterrupted = "" if tool.samples == "cycles" else _NO_INTERRUPT
     rows: tuple[tuple[str, tuple[int, int], str, tuple[str, ...]], ...] = (
-        (title, (0, 0), "",
-         (f"sudo perf stat -C {cpu} -e {counted} -- sleep {_SECONDS}",)),
-        ("where its time goes, by function", (0, 0), unsampled,
-         (f"{record} -- sleep {_SECONDS}", f"sudo perf report -i {data} --stdio")),
-        ("each sample by time, for flame graphs", (0, 0), unsampled,
-         (f"sudo perf script -i {data} -F {_FIELDS}",)),
-        ("lines of cache that it shares with others (c2c)", (4, 10),
-         uninterrupted if tool.memory_events else _NO_EVENTS,
-         (f"sudo perf c2c record -- -C {listed} -o {lines} sleep {_SECONDS}",
-          f"sudo perf c2c report -i {lines} --stdio")),
-        ("every branch it takes (Processor Trace)", (4, 1),
-         "" if tool.processor_trace else _NO_TRACE,
-         (f"sudo perf record -C {cpu} -e intel_pt// -o {trace} -- sleep {_TRACE_SECONDS}",
-          f"sudo perf script -i {trace} --itrace=i1us -F comm,tid,cpu,time,ip,sym")),
-    )  # fmt: skip
+        (title, (0, 0), "", (f"sudo perf stat -C {cpu} -e {counted} -- sleep {_SECONDS}",)),
+        (
+            "where its time goes, by function",
+            (0, 0),
+            unsampled,
+            (f"{record} -- sleep {_SECONDS}", f"sudo perf report -i {data} --stdio"),
+        ),
+        (
+            "each sample by time, for flame graphs",
+            (0, 0),
+            unsampled,
+            (f"sudo perf script -i {data} -F {_FIELDS}",),
+        ),
+        (
+            "lines of cache that it shares with others (c2c)",
+            (4, 10),
+            uninterrupted if tool.memory_events else _NO_EVENTS,
+            (
+                f"sudo perf c2c record -- -C {listed} -o {lines} sleep {_SECONDS}",
+                f"sudo perf c2c report -i {lines} --stdio",
+            ),
+        ),
+        (
+            "every branch it takes (Processor Trace)",
+            (4, 1),
+            "" if tool.processor_trace else _NO_TRACE,
+            (
+                f"sudo perf record -C {cpu} -e intel_pt// -o {trace} -- sleep {_TRACE_SECONDS}",
+                f"sudo perf script -i {trace} --itrace=i1us -F comm,tid,cpu,time,ip,sym",
+            ),
+        ),
+    )
     tasks = []
     for title, since, why, commands in rows:
         too_old = (0, 0) < tool.version < since

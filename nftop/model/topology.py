@@ -142,8 +142,9 @@ class Topology:
         """intp (rows, most siblings of a CPU): rows of each CPU's siblings, -1 for none."""
         import numpy as np  # noqa: PLC0415 - as above
 
-        siblings = [[self.row_of[cpu] for cpu in info.siblings if cpu in self.row_of]
-                 for info in self.cpus]  # fmt: skip
+        siblings = [
+            [self.row_of[cpu] for cpu in info.siblings if cpu in self.row_of] for info in self.cpus
+        ]
         rows = np.full((len(siblings), max(map(len, siblings), default=0)), -1, np.intp)
         for row, others in enumerate(siblings):
             rows[row, : len(others)] = others

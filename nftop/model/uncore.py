@@ -81,6 +81,12 @@ class UncoreTable:
 
 _NO_NUMBERS, _NO_CLOCKS = np.zeros(0, np.int32), np.zeros(0, np.uint64)
 NO_COUNTS = UncoreTable(
-    (), _NO_NUMBERS, _NO_NUMBERS, _NO_NUMBERS, _NO_CLOCKS, np.zeros(0, np.uint8), _NO_CLOCKS,
+    (),
+    _NO_NUMBERS,
+    _NO_NUMBERS,
+    _NO_NUMBERS,
     _NO_CLOCKS,
-)  # fmt: skip
+    np.zeros(0, np.uint8),
+    _NO_CLOCKS,
+    _NO_CLOCKS,
+)

@@ -67,12 +67,18 @@ def _of(paper: str) -> tuple[PaperChange, ...]:
     cpu, against = cpus[raw["cpu"]], cpus[raw["against"]]
     return tuple(
         PaperChange(
-            paper=paper, metric=item["metric"], workloads=tuple(item["workloads"]), smt=item["smt"],
-            cpu=cpu["title"], uarch=cpu["uarch"], against=against["title"],
+            paper=paper,
+            metric=item["metric"],
+            workloads=tuple(item["workloads"]),
+            smt=item["smt"],
+            cpu=cpu["title"],
+            uarch=cpu["uarch"],
+            against=against["title"],
             low=item["low"] * _UNITS[item["unit"]] if "low" in item else None,
             high=item["high"] * _UNITS[item["unit"]] if "high" in item else None,
-            points=item["unit"] == "points", about=item.get("about", False),
+            points=item["unit"] == "points",
+            about=item.get("about", False),
             source=f"text, {item['said']}",
         )
         for item in raw["changes"]
-    )  # fmt: skip
+    )

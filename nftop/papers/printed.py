@@ -109,11 +109,18 @@ def _table(paper: str, about: Mapping[str, Any], raw: Mapping[str, Any]) -> Prin
     if any(len(row) != len(headers) for row in rows):
         raise ValueError(f"{paper}, {raw['label']}: a row has not {len(headers)} cells")
     return PrintedTable(
-        paper=paper, paper_title=about["title"], label=raw["label"], title=raw["title"],
-        section=raw["section"], cpu=raw.get("cpu", about["cpu"]), uarch=about["uarch"], keys=keys,
-        columns=tuple(map(PrintedColumn, headers, metrics, units)), rows=rows,
+        paper=paper,
+        paper_title=about["title"],
+        label=raw["label"],
+        title=raw["title"],
+        section=raw["section"],
+        cpu=raw.get("cpu", about["cpu"]),
+        uarch=about["uarch"],
+        keys=keys,
+        columns=tuple(map(PrintedColumn, headers, metrics, units)),
+        rows=rows,
         note=raw.get("note", ""),
-    )  # fmt: skip
+    )
 
 
 def _cells(text: str) -> list[str]:

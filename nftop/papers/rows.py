@@ -229,11 +229,21 @@ def _row(
     work = about["workloads"][run.workload]
     kind = work.get("kind", "")
     return PaperRow(
-        paper=run.paper, paper_title=paper["title"], workload=run.workload, title=work["title"],
-        kind=kind, configuration=work["configuration"],
-        software=about["software"][run.paper].get(kind, ""), cpu=cpu["title"], uarch=cpu["uarch"],
-        core_hz=cpu["core_hz"], smt=run.smt, cores=run.cores, frame_bytes=paper["frame_bytes"],
-        figures=MappingProxyType(figures), absent=MappingProxyType(absent),
+        paper=run.paper,
+        paper_title=paper["title"],
+        workload=run.workload,
+        title=work["title"],
+        kind=kind,
+        configuration=work["configuration"],
+        software=about["software"][run.paper].get(kind, ""),
+        cpu=cpu["title"],
+        uarch=cpu["uarch"],
+        core_hz=cpu["core_hz"],
+        smt=run.smt,
+        cores=run.cores,
+        frame_bytes=paper["frame_bytes"],
+        figures=MappingProxyType(figures),
+        absent=MappingProxyType(absent),
         cpu_note=next((table.cpu_note for table in tables_used if table.cpu_note), ""),
         notes=tuple(f"Table {item.number}: {item.note}" for item in tables_used if item.note),
-    )  # fmt: skip
+    )

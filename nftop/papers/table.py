@@ -208,10 +208,17 @@ def _table(paper: str, raw: Mapping[str, Any]) -> PaperTable:
     if repairs:
         raise ValueError(f"table {raw['number']} repairs a cell that it has not: {[*repairs]}")
     return PaperTable(
-        paper=paper, number=raw["number"], title=raw["title"], section=raw["section"],
-        cpu=raw["cpu"], cores=raw["cores"], columns=columns, rows=rows,
-        cpu_note=raw.get("cpu_note", ""), note=raw.get("note", ""),
-    )  # fmt: skip
+        paper=paper,
+        number=raw["number"],
+        title=raw["title"],
+        section=raw["section"],
+        cpu=raw["cpu"],
+        cores=raw["cores"],
+        columns=columns,
+        rows=rows,
+        cpu_note=raw.get("cpu_note", ""),
+        note=raw.get("note", ""),
+    )
 
 
 def _frame_table(paper: str, raw: Mapping[str, Any]) -> FrameTable:

@@ -141,8 +141,14 @@ def _header(frame: FleetFrame, status: FleetStatus, width: int) -> Line:
     totals = line(*_totals(frame))
     lost = line(*_totals(frame)[-1:])
     clock = line(clock_of(frame.wall_ns), " ")
-    for right in ((totals, source, clock), (totals, line(age), clock), (totals, line(age)),
-                  (lost, line(age)), (line(age),), ()):  # fmt: skip
+    for right in (
+        (totals, source, clock),
+        (totals, line(age), clock),
+        (totals, line(age)),
+        (lost, line(age)),
+        (line(age),),
+        (),
+    ):
         end = line(*(item for shown in right for item in ("  ", shown)))
         start = line(left, "  ", mode)
         if start.width + end.width <= width:
@@ -194,8 +200,9 @@ def fleet_incidents(frame: FleetFrame, width: int, rows: int) -> list[Line]:
 
 def _losing(frame: FleetFrame) -> list[FleetNf]:
     """Network functions that lose packets."""
-    return [nf for nf in frame.nfs
-            if not isinstance(lost := nf.readings[_DROPS], Missing) and lost > 0]  # fmt: skip
+    return [
+        nf for nf in frame.nfs if not isinstance(lost := nf.readings[_DROPS], Missing) and lost > 0
+    ]
 
 
 def _well(frame: FleetFrame, width: int) -> Line:
@@ -310,14 +317,15 @@ def fleet_order_line(rows: Sequence[FleetRow], order: FleetOrder, width: int) ->
     sort, chosen = Click("sort_menu"), Click("ask_filter")
     return crop(
         line(
-            Span(" sort ", Tone.MUTED, sort), Span(text, Tone.PLAIN, sort),
+            Span(" sort ", Tone.MUTED, sort),
+            Span(text, Tone.PLAIN, sort),
             Span("  filter ", Tone.MUTED, chosen),
             Span(printable(order.filter) or "-", Tone.PLAIN, chosen),
             Span("  sick ", Tone.MUTED),
             Span(f"{sick} of {len(rows)}", Tone.WARN if sick else Tone.MUTED),
         ),
         width,
-    )  # fmt: skip
+    )
 
 
 def fleet_table_header(columns: Sequence[TableColumn], order: FleetOrder, width: int) -> Line:
@@ -357,11 +365,13 @@ def _metric_cell(row: FleetRow, col: TableColumn, metric: Metric) -> Span:
         return mark_cell(reading.reason, col.width)
     clock = nf.cpp_clock or None
     return number_cell(
-        reading, metric.unit, col.width,
+        reading,
+        metric.unit,
+        col.width,
         bound=is_bound(metric, saturated=nf.saturated, clock=clock),
         estimate=metric.per_clock and is_other(clock),
         tone=value_tone(metric, reading, Tone.PLAIN, saturated=nf.saturated),
-    )  # fmt: skip
+    )
 
 
 def _age_cell(host: FleetHost, col: TableColumn, passed_s: float) -> Span:
@@ -418,8 +428,11 @@ def explain_fleet_lines(frame: FleetFrame, row: FleetRow, width: int) -> list[Li
         for key in FLEET_METRICS:
             metric, reading = _METRICS[key], nf.readings[key]
             bound = is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock or None)
-            value = reading.message if isinstance(reading, Missing) else worded(
-                reading, metric.unit, bound=bound)  # fmt: skip
+            value = (
+                reading.message
+                if isinstance(reading, Missing)
+                else worded(reading, metric.unit, bound=bound)
+            )
             lines += _facts([(metric.label, f"{value}: {metric.meaning}")], width)
     incidents = [item for item in frame.incidents if item.host is host]
     lines += [BLANK, rule_line("incidents of this host", "", width)]

@@ -115,9 +115,15 @@ def opened(name: NamedInterval) -> Cut:
             raise NoMomentError(f"nothing was recorded in that interval, but from {whole}")
         header = _header(data)
         return Cut(
-            name.file, max(from_ns, first_ns), min(to_ns, here.last_ns), header.began_ns,
-            header.host, data, [], tick_ns=header.interval_ns,
-        )  # fmt: skip
+            name.file,
+            max(from_ns, first_ns),
+            min(to_ns, here.last_ns),
+            header.began_ns,
+            header.host,
+            data,
+            [],
+            tick_ns=header.interval_ns,
+        )
     except BaseException:
         data.close()
         raise

@@ -348,10 +348,15 @@ class Tape:
             frame = replace(frame, lost=tuple(self._lost))
             self._lost.clear()
         shown = ReplayedTick(
-            tick.number, sample.wall_ns, sample.monotonic_ns, sample.interval_ns, frame,
-            self._warmed, tuple(self._remarks),
+            tick.number,
+            sample.wall_ns,
+            sample.monotonic_ns,
+            sample.interval_ns,
+            frame,
+            self._warmed,
+            tuple(self._remarks),
             tick.fresh_bytes + len(frame.cpus) * _FRAME_BYTES_PER_CPU,
-        )  # fmt: skip
+        )
         self._remarks.clear()
         if self._warmed is not None:
             self._warmed += 1

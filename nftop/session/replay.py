@@ -259,9 +259,14 @@ class Banner:
             remark, self._left = "; ".join(message), _REMARK_TICKS
         last_ns = max(self.position.last_ns, shown.wall_ns)
         self.turn(
-            at_ns=shown.wall_ns, last_ns=last_ns, number=shown.number, waiting=following,
-            ended=False, warmed=shown.warmed, remark=remark,
-        )  # fmt: skip
+            at_ns=shown.wall_ns,
+            last_ns=last_ns,
+            number=shown.number,
+            waiting=following,
+            ended=False,
+            warmed=shown.warmed,
+            remark=remark,
+        )
 
     def measure(self, data: Readable) -> None:
         """Update the end of the recording from its seek points."""

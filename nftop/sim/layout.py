@@ -143,12 +143,17 @@ def _topology(
         siblings = tuple(Cpu(other) for other in (core, core + cores) if other != cpu)
         rows.append(
             CpuInfo(
-                cpu=Cpu(cpu), online=True, core=Core(core), package=Package(package), die=0,
-                l3=L3Domain(package), node=package,
+                cpu=Cpu(cpu),
+                online=True,
+                core=Core(core),
+                package=Package(package),
+                die=0,
+                l3=L3Domain(package),
+                node=package,
                 siblings=tuple(other for other in siblings if other < cpus),
                 isolated=cpu in isolated,
             )
-        )  # fmt: skip
+        )
     caches = tuple(
         L3Cache(
             L3Domain(package),

@@ -170,8 +170,13 @@ def host_of(model: Model) -> Host:
     options += ["--host", processor.name] * (processor.name != scenario.own_processor)
     options += ["--host-name", model.name] * (model.name != DEMO_NAME)
     options += ["--cpus", str(cpus)] * (cpus != processor.cpus)
-    return Host(model.name, f"simulated {processor.title}", processor.uarch, simulated=True,
-                demo_options=tuple(options))  # fmt: skip
+    return Host(
+        model.name,
+        f"simulated {processor.title}",
+        processor.uarch,
+        simulated=True,
+        demo_options=tuple(options),
+    )
 
 
 def _with_placed_tasks(scenario: Scenario, layout: Layout) -> Scenario:

@@ -63,10 +63,9 @@ def _testpmd(model: Model, placed: Placed, order: int, counts: Counts) -> DpdkAp
     received = sum(int(counts[cpu, INDEX["packets"]]) for cpu in placed.cpus)
     missed = sum(int(counts[cpu, INDEX["missed"]]) for cpu in placed.cpus)
     ports = tuple(
-        _port(order, port, (received + port) // _TESTPMD_PORTS,
-              (missed + port) // _TESTPMD_PORTS)
+        _port(order, port, (received + port) // _TESTPMD_PORTS, (missed + port) // _TESTPMD_PORTS)
         for port in range(_TESTPMD_PORTS)
-    )  # fmt: skip
+    )
     params = (
         "dpdk-testpmd",
         f"--nb-cores={len(placed.cpus)}",
@@ -101,10 +100,9 @@ def _latency(model: Model, placed: Placed, t_ns: int, at_ns: int) -> DpdkLatency
 def _l3fwd(_: Model, placed: Placed, order: int, counts: Counts) -> DpdkApp:
     """l3fwd: a port with one queue for each lcore, as in its --config."""
     ports = tuple(
-        _port(order, port, int(counts[cpu, INDEX["packets"]]),
-              int(counts[cpu, INDEX["missed"]]))
+        _port(order, port, int(counts[cpu, INDEX["packets"]]), int(counts[cpu, INDEX["missed"]]))
         for port, cpu in enumerate(placed.cpus)
-    )  # fmt: skip
+    )
     lcores = tuple(DpdkLcore(Lcore(cpu), (cpu,), "RTE") for cpu in placed.cpus)
     config = ",".join(f"({port},0,{cpu})" for port, cpu in enumerate(placed.cpus))
     mask = hex((1 << len(ports)) - 1)
@@ -147,22 +145,38 @@ _APPS: Mapping[str, Callable[[Model, Placed, int, Counts], DpdkApp]] = MappingPr
 def _port(order: int, port: int, packets: int, missed: int) -> DpdkPort:
     """A port that sends what it receives, named by a fictitious PCI address."""
     return DpdkPort(
-        port=port, name=f"0000:{nic_bus(order):02x}:{port // 8:02x}.{port % 8}", rx_queues=1,
-        rx_packets=packets, tx_packets=packets, rx_missed=missed, rx_queue_packets=(packets,),
-        rx_bytes=packets * _FRAME_BYTES, link_bits_per_s=_LINK_BITS_PER_S, rx_errors=0, tx_errors=0,
-        rx_nombuf=0, xstats=_xstats(packets, missed),
-    )  # fmt: skip
+        port=port,
+        name=f"0000:{nic_bus(order):02x}:{port // 8:02x}.{port % 8}",
+        rx_queues=1,
+        rx_packets=packets,
+        tx_packets=packets,
+        rx_missed=missed,
+        rx_queue_packets=(packets,),
+        rx_bytes=packets * _FRAME_BYTES,
+        link_bits_per_s=_LINK_BITS_PER_S,
+        rx_errors=0,
+        tx_errors=0,
+        rx_nombuf=0,
+        xstats=_xstats(packets, missed),
+    )
 
 
 def _xstats(packets: int, missed: int) -> Mapping[str, int]:
     """As ethdev's generic ones."""
     size = packets * _FRAME_BYTES
     return {
-        "rx_good_packets": packets, "tx_good_packets": packets, "rx_good_bytes": size,
-        "tx_good_bytes": size, "rx_missed_errors": missed, "rx_errors": 0, "tx_errors": 0,
-        "rx_mbuf_allocation_errors": 0, "rx_q0_packets": packets, "rx_q0_bytes": size,
+        "rx_good_packets": packets,
+        "tx_good_packets": packets,
+        "rx_good_bytes": size,
+        "tx_good_bytes": size,
+        "rx_missed_errors": missed,
+        "rx_errors": 0,
+        "tx_errors": 0,
+        "rx_mbuf_allocation_errors": 0,
+        "rx_q0_packets": packets,
+        "rx_q0_bytes": size,
         "rx_q0_errors": 0,
-    }  # fmt: skip
+    }
 
 
 def _app(
@@ -177,12 +191,21 @@ def _app(
     pid, start_ticks = identity(order)
     listed = ",".join(str(lcore.lcore) for lcore in lcores)
     return DpdkApp(
-        pid=pid, start_ticks=start_ticks, name=program, prefix=placed.name,
-        socket=f"/var/run/dpdk/{placed.name}/dpdk_telemetry.v2", version=DPDK_VERSION, problem=None,
-        ports=ports, lcores=lcores, lcores_told=True,
-        eal_params=(program, "-l", listed, f"--file-prefix={placed.name}"), app_params=params,
-        read_at_ns=0, took_ns=0,
-    )  # fmt: skip
+        pid=pid,
+        start_ticks=start_ticks,
+        name=program,
+        prefix=placed.name,
+        socket=f"/var/run/dpdk/{placed.name}/dpdk_telemetry.v2",
+        version=DPDK_VERSION,
+        problem=None,
+        ports=ports,
+        lcores=lcores,
+        lcores_told=True,
+        eal_params=(program, "-l", listed, f"--file-prefix={placed.name}"),
+        app_params=params,
+        read_at_ns=0,
+        took_ns=0,
+    )
 
 
 OVS_VERSION = "ovs-vswitchd (Open vSwitch) 3.5.0"
@@ -239,12 +262,20 @@ def _pmd(cpu: Cpu, node: int, position: int, now: Counts, earlier: Counts | None
         queue = OvsQueue(queue.port, queue.queue, enabled=True, used_ratio=share)
         overhead = 0.0  # all it does it does for its queue
     return OvsPmd(
-        core=cpu, numa=node, rx_packets=packets, tx_packets=packets - lost, used_cycles=used,
-        busy_cycles=busy, sleep_us=0, upcalls=upcalls, lost_upcalls=lost, queues=(queue,),
+        core=cpu,
+        numa=node,
+        rx_packets=packets,
+        tx_packets=packets - lost,
+        used_cycles=used,
+        busy_cycles=busy,
+        sleep_us=0,
+        upcalls=upcalls,
+        lost_upcalls=lost,
+        queues=(queue,),
         overhead_ratio=overhead,
         hits={"phwol": 0, "simple": 0, "emc": cached, "smc": 0, "megaflow": megaflow},
         tx_batches=packets // _BURST,
-    )  # fmt: skip
+    )
 
 
 _LOOKUPS = ("emc_hits", "megaflow_hits", "upcalls", "lost_upcalls")
@@ -284,11 +315,19 @@ def _instance(
     pid, start_ticks = identity(order)
     nodes, before = (_nodes(placed, counts) for counts in refreshed)
     return VppInstance(
-        pid=pid, start_ticks=start_ticks, name="vpp", socket=f"/run/{placed.name}/stats.sock",
-        version=VPP_VERSION, problem=None, heartbeat=0,
+        pid=pid,
+        start_ticks=start_ticks,
+        name="vpp",
+        socket=f"/run/{placed.name}/stats.sock",
+        version=VPP_VERSION,
+        problem=None,
+        heartbeat=0,
         threads=_threads(model, placed, nodes, before),
-        interfaces=_interfaces(placed, order, refreshed[0]), nodes=nodes, read_at_ns=0, took_ns=0,
-    )  # fmt: skip
+        interfaces=_interfaces(placed, order, refreshed[0]),
+        nodes=nodes,
+        read_at_ns=0,
+        took_ns=0,
+    )
 
 
 def _threads(
@@ -322,9 +361,16 @@ def _interfaces(placed: Placed, order: int, counts: Counts) -> VppInterfaces:
         missed[0, port] += counts[cpu, INDEX["missed"]]  # as the main thread reads it from the NIC
     zeros = np.zeros(shape, dtype=np.uint64)
     return VppInterfaces(
-        names, received, sent, missed, dropped, rx_bytes=received * np.uint64(_FRAME_BYTES),
-        rx_no_buffers=zeros, rx_errors=zeros, tx_errors=zeros,
-    )  # fmt: skip
+        names,
+        received,
+        sent,
+        missed,
+        dropped,
+        rx_bytes=received * np.uint64(_FRAME_BYTES),
+        rx_no_buffers=zeros,
+        rx_errors=zeros,
+        tx_errors=zeros,
+    )
 
 
 def _errors(placed: Placed, counts: Counts) -> VppErrors:

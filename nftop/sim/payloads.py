@@ -60,9 +60,15 @@ def focused_table(
     drilled = (always + n for of in uarch.drill.values() for n in range(len(of)))
     turns_of = (*range(always), *drilled)
     counted = _counted(
-        model, t_ns, uarch, (*plan, *uarch.deep_groups), quiet=quiet, cpus=sorted(focus),
-        turns_of=turns_of, skipped=skipped,
-    )  # fmt: skip
+        model,
+        t_ns,
+        uarch,
+        (*plan, *uarch.deep_groups),
+        quiet=quiet,
+        cpus=sorted(focus),
+        turns_of=turns_of,
+        skipped=skipped,
+    )
     return replace(whole, focus=counted)
 
 
@@ -220,9 +226,11 @@ def _culprits(
         if placed is not None and placed.task.kind == "vm":
             scope = f"machine-qemu\\x2d1\\x2d{placed.name}.scope"
             known = replace(
-                known, user="libvirt-qemu", cgroup=f"/machine.slice/{scope}",
+                known,
+                user="libvirt-qemu",
+                cgroup=f"/machine.slice/{scope}",
                 container=f"vm {placed.name}",
-            )  # fmt: skip
+            )
         if placed is not None and cpu in wanted.memory:
             known = replace(known, node_bytes=_node_bytes(model, placed, t_ns))
         facts[row.pid] = known
@@ -280,18 +288,31 @@ def _threads(
     def row(tid: int, comm: str, role: str, index: int | None, cpu: Cpu) -> ThreadRow:
         voluntary = counts[cpu, INDEX["context_switches"]] - counts[cpu, INDEX["involuntary"]]
         return ThreadRow(
-            pid=pid, tid=tid, start_ticks=start_ticks, comm=comm, program=program,
-            role=role, role_index=index, allowed=(cpu,), last_cpu=cpu,
-            run_ns=int(counts[cpu, INDEX["run_ns"]]), wait_ns=int(counts[cpu, INDEX["wait_ns"]]),
-            voluntary=int(voluntary), involuntary=int(counts[cpu, INDEX["involuntary"]]),
-            container=False, read_at_ns=at_ns,
-        )  # fmt: skip
+            pid=pid,
+            tid=tid,
+            start_ticks=start_ticks,
+            comm=comm,
+            program=program,
+            role=role,
+            role_index=index,
+            allowed=(cpu,),
+            last_cpu=cpu,
+            run_ns=int(counts[cpu, INDEX["run_ns"]]),
+            wait_ns=int(counts[cpu, INDEX["wait_ns"]]),
+            voluntary=int(voluntary),
+            involuntary=int(counts[cpu, INDEX["involuntary"]]),
+            container=False,
+            read_at_ns=at_ns,
+        )
 
     rows = [] if main is None else [row(pid, comm, role, None, main_cpu(model, placed))]
     for index, cpu in enumerate(placed.cpus):
         name, role, role_index = _WORKERS[placed.task.kind](index, cpu)
-        rows.append(row(pid if main is None and index == 0 else pid + 1 + index,
-                        name, role, role_index, cpu))  # fmt: skip
+        rows.append(
+            row(
+                pid if main is None and index == 0 else pid + 1 + index, name, role, role_index, cpu
+            )
+        )
     return rows
 
 
@@ -308,12 +329,23 @@ def _thieves(
     asleep_ns = t_ns - stolen_ns(model.scenario, placed.task, t_ns)
     return [
         ThreadRow(
-            pid=pid + _THIEF, tid=pid + _THIEF, start_ticks=start_ticks, comm=stolen.by,
-            program=stolen.by, role="", role_index=None, allowed=(cpu,), last_cpu=cpu,
-            run_ns=int(counts[cpu, INDEX["wait_ns"]]), wait_ns=0,
-            voluntary=asleep_ns // _NAP_NS, involuntary=0, container=False, read_at_ns=at_ns,
+            pid=pid + _THIEF,
+            tid=pid + _THIEF,
+            start_ticks=start_ticks,
+            comm=stolen.by,
+            program=stolen.by,
+            role="",
+            role_index=None,
+            allowed=(cpu,),
+            last_cpu=cpu,
+            run_ns=int(counts[cpu, INDEX["wait_ns"]]),
+            wait_ns=0,
+            voluntary=asleep_ns // _NAP_NS,
+            involuntary=0,
+            container=False,
+            read_at_ns=at_ns,
         )
-    ]  # fmt: skip
+    ]
 
 
 # Program, and name and role of a main thread that does not poll; l3fwd's does.

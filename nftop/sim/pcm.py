@@ -78,15 +78,22 @@ def pcm_table(model: Model, t_ns: int) -> PcmTable | Missing:
     first = np.array([np.flatnonzero(package_of_core == socket)[0] for socket in sockets])
     within = np.arange(len(cores)) - first[np.searchsorted(sockets, package_of_core)]
     return PcmTable(
-        since_start=False, interval_us=(t_ns - since_ns) // 1000,
-        cpus=np.arange(len(cpus), dtype=np.int32), cores=within[core_of].astype(np.int32),
-        packages=packages, of_cpus=_of_cpus(counted, awake[core_of], headroom[core_of], hz),
-        sockets=sockets, of_packages=of_sockets,
+        since_start=False,
+        interval_us=(t_ns - since_ns) // 1000,
+        cpus=np.arange(len(cpus), dtype=np.int32),
+        cores=within[core_of].astype(np.int32),
+        packages=packages,
+        of_cpus=_of_cpus(counted, awake[core_of], headroom[core_of], hz),
+        sockets=sockets,
+        of_packages=of_sockets,
         links=np.array([(s, n) for s in sockets for n in range(processor.links)], dtype=np.int32),
         of_links=_of_links(uncore, processor.links, processor.line_flits),
-        pcie=np.full((len(sockets), len(PCIE_EVENTS)), np.nan), cpu_fields=CPU_FIELDS,
-        package_fields=PACKAGE_FIELDS, link_fields=LINK_FIELDS, events=PCIE_EVENTS,
-    )  # fmt: skip
+        pcie=np.full((len(sockets), len(PCIE_EVENTS)), np.nan),
+        cpu_fields=CPU_FIELDS,
+        package_fields=PACKAGE_FIELDS,
+        link_fields=LINK_FIELDS,
+        events=PCIE_EVENTS,
+    )
 
 
 _CPU = {name: index for index, name in enumerate(CPU_FIELDS)}

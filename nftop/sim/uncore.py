@@ -320,8 +320,14 @@ def uncore_table(model: Model, t_ns: int, uarch: Uarch, *, detailed: bool) -> Un
     for item in hidden:
         details[events[item]].setdefault(int(Reason.SOURCE), UNWANTED)
     return UncoreTable(
-        events=tuple(events), packages=positions[0], boxes=positions[1],
-        event=table[:, 0].astype(np.int32), values=count, reasons=reasons,
-        enabled_ns=np.full(len(table), t_ns, dtype=np.uint64), running_ns=table[:, 2],
-        details=details, extras=frozenset(events[entry] for entry in hidden),
-    )  # fmt: skip
+        events=tuple(events),
+        packages=positions[0],
+        boxes=positions[1],
+        event=table[:, 0].astype(np.int32),
+        values=count,
+        reasons=reasons,
+        enabled_ns=np.full(len(table), t_ns, dtype=np.uint64),
+        running_ns=table[:, 2],
+        details=details,
+        extras=frozenset(events[entry] for entry in hidden),
+    )

@@ -118,9 +118,12 @@ def _open_iio(setup: Setup) -> Source | None:
         setup.checks.append(NO_IIO.check("iio"))
         return None
     return IioSource(
-        setup.uarch, setup.uarch.iio, topology=setup.topology, root=setup.root,
+        setup.uarch,
+        setup.uarch.iio,
+        topology=setup.topology,
+        root=setup.root,
         quiet_cpus=setup.quiet_cpus,
-    )  # fmt: skip
+    )
 
 
 def _open_self(setup: Setup) -> Source:

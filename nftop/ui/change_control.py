@@ -345,8 +345,13 @@ def _applied(receipt: Receipt) -> AppliedChange:
     """The change of a receipt, just written."""
     cells = [(change.cell, change.old, change.new) for change in receipt.changes]
     groups = {cell.group for cell, _, _ in cells if cell.group}
-    groups |= {split_path(where)[0] for cell, *paths in cells if cell.kind in ("cpu", "task")
-               for where in paths if where is not None}  # fmt: skip
+    groups |= {
+        split_path(where)[0]
+        for cell, *paths in cells
+        if cell.kind in ("cpu", "task")
+        for where in paths
+        if where is not None
+    }
     cpus = _set_for(receipt.changes)
     return AppliedChange(time.monotonic_ns(), tuple(sorted(groups)), cpus, receipt.number)
 

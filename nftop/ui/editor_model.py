@@ -106,8 +106,9 @@ class EditorModel:
         if not self._foreign:
             return ()
         # CPUs go online and offline on their own; nothing else changes by itself.
-        itself = all(item.cell.kind == "cpu" and None in (item.old, item.new)
-                     for item in self._foreign)  # fmt: skip
+        itself = all(
+            item.cell.kind == "cpu" and None in (item.old, item.new) for item in self._foreign
+        )
         prefix = "changed" if itself else "changed by another program"
         changes = ", ".join(differences(self._foreign, "was", "is"))
         return (f"{prefix} since the draft began ({_RELOAD}): {changes}",)
@@ -272,9 +273,11 @@ class EditorModel:
 
     @property
     def _line_rules(self) -> Mapping[str, LineRule]:
-        return {line: LineRule(rule.ways, rule.min_bits, rule.sparse)
-                for line, rule in self.draft.rules.masks.items()
-                if domains_of(self.draft.base, line)}  # fmt: skip
+        return {
+            line: LineRule(rule.ways, rule.min_bits, rule.sparse)
+            for line, rule in self.draft.rules.masks.items()
+            if domains_of(self.draft.base, line)
+        }
 
     def _first(self, group: str, cache: str = "", l3: int | None = None) -> MaskSelection:
         rules = self._line_rules

@@ -24,9 +24,20 @@ from nftop.render.frame.footer import Hint
 # of an experiment: `planned` that it waits for the operator's word, `running`, `measured` that it
 # is over, `offer` that it recommends something.
 Mode: TypeAlias = Literal[
-    "live", "replay", "past", "edits", "records", "pending", "incident", "draft", "mask",
-    "planned", "running", "measured", "offer",
-]  # fmt: skip
+    "live",
+    "replay",
+    "past",
+    "edits",
+    "records",
+    "pending",
+    "incident",
+    "draft",
+    "mask",
+    "planned",
+    "running",
+    "measured",
+    "offer",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +91,39 @@ END: tuple[KeyRow, ...] = (
         when=frozenset({"past"}),
     ),
 )
-HELP_KEY = KeyRow("question_mark,h,f1", "help", "? h F1", "keys and marks of this screen",
-    hint=("?", "help"), rank=0)  # fmt: skip
+HELP_KEY = KeyRow(
+    "question_mark,h,f1",
+    "help",
+    "? h F1",
+    "keys and marks of this screen",
+    hint=("?", "help"),
+    rank=0,
+)
 FIND_AGAIN: tuple[KeyRow, ...] = (
     KeyRow("n", "find_again", "n", "find next", 1),
     KeyRow("N", "find_again", "N", "find previous", -1),
 )
 CPUS: tuple[KeyRow, ...] = (
-    KeyRow("slash", "ask_find", "/", "find a thread, an NF or a CPU (4 or 0-3,8)",
-        hint=("/", "find"), rank=6, opens_prompt=True),
+    KeyRow(
+        "slash",
+        "ask_find",
+        "/",
+        "find a thread, an NF or a CPU (4 or 0-3,8)",
+        hint=("/", "find"),
+        rank=6,
+        opens_prompt=True,
+    ),
     *FIND_AGAIN,
-    KeyRow("backslash,f4", "ask_filter", "\\ F4",
+    KeyRow(
+        "backslash,f4",
+        "ask_filter",
+        "\\ F4",
         "show only rows with this thread, NF or CPU list; empty: all",
-        hint=("\\", "filter"), rank=11, opens_prompt=True),
-)  # fmt: skip
+        hint=("\\", "filter"),
+        rank=11,
+        opens_prompt=True,
+    ),
+)
 SORT: tuple[KeyRow, ...] = (
     KeyRow("greater_than_sign,f6", "sort", "> F6", "sort by the next column", 1),
     KeyRow("less_than_sign", "sort", "<", "sort by the previous column", -1),
@@ -101,17 +131,29 @@ SORT: tuple[KeyRow, ...] = (
     KeyRow("s", "sort_menu", "s", "choose the column to sort by", hint=("s", "sort"), rank=2),
 )
 COLUMNS: tuple[KeyRow, ...] = (
-    KeyRow("c,C,f2", "columns", "c F2", "choose the table's columns and their order",
-        hint=("c", "columns"), rank=8),
-)  # fmt: skip
+    KeyRow(
+        "c,C,f2",
+        "columns",
+        "c F2",
+        "choose the table's columns and their order",
+        hint=("c", "columns"),
+        rank=8,
+    ),
+)
 FOLD: tuple[KeyRow, ...] = (
     KeyRow("i", "fold", "i", "show or fold CPUs without a poller", hint=("i", "others"), rank=14),
 )
 TOPDOWN: tuple[KeyRow, ...] = (
     KeyRow("p", "move", "p", "previous CPU, as k", -1),
-    KeyRow("t", "group", "t", "selected core, or all cores by NF or cache class",
-        hint=("t", "group"), rank=3),
-)  # fmt: skip
+    KeyRow(
+        "t",
+        "group",
+        "t",
+        "selected core, or all cores by NF or cache class",
+        hint=("t", "group"),
+        rank=3,
+    ),
+)
 EDITS: frozenset[Mode] = frozenset({"edits"})
 RECORDS: frozenset[Mode] = frozenset({"records"})
 NFS: tuple[KeyRow, ...] = (
@@ -136,13 +178,17 @@ CLASSES: tuple[KeyRow, ...] = (
     KeyRow("i", "fold", "i", "show or fold unused classes", hint=("i", "others"), rank=14),
 )  # fmt: skip
 DRILL: tuple[KeyRow, ...] = (
-    KeyRow("enter", "open", "Enter", "top-down of the selected core",
-        hint=("⏎", "open"), rank=1),
-)  # fmt: skip
+    KeyRow("enter", "open", "Enter", "top-down of the selected core", hint=("⏎", "open"), rank=1),
+)
 HANDOVER: tuple[KeyRow, ...] = (
-    KeyRow("Y", "perf", "Y", "commands of perf for the selected core: functions, shared lines, "
-        "branches; there y copies them"),
-)  # fmt: skip
+    KeyRow(
+        "Y",
+        "perf",
+        "Y",
+        "commands of perf for the selected core: functions, shared lines, "
+        "branches; there y copies them",
+    ),
+)
 TIMELINE: tuple[KeyRow, ...] = (
     KeyRow(
         "enter",
@@ -164,22 +210,35 @@ TIMELINE: tuple[KeyRow, ...] = (
 # On every screen: a change that is not kept is reverted.
 PENDING: frozenset[Mode] = frozenset({"pending"})
 CHANGE: tuple[KeyRow, ...] = (
-    KeyRow("K", "app.keep", "K", "keep the applied change",
-        hint=("K", "keep"), rank=-2, when=PENDING),
+    KeyRow(
+        "K", "app.keep", "K", "keep the applied change", hint=("K", "keep"), rank=-2, when=PENDING
+    ),
     KeyRow("U", "app.take_back", "U", "take back the pending change"),
-    KeyRow("u", "app.undo", "u",
+    KeyRow(
+        "u",
+        "app.undo",
+        "u",
         "take back the pending change, or preview the undo of the last one",
-        hint=("u", "undo"), rank=-1, when=PENDING),
-)  # fmt: skip
+        hint=("u", "undo"),
+        rank=-1,
+        when=PENDING,
+    ),
+)
 EDIT: tuple[KeyRow, ...] = (
     KeyRow("e", "edit", "e", "edit the cache classes", hint=("e", "edit"), rank=4, when=EDITS),
-    KeyRow("T", "sweep", "T", "sweep: find the mask of the selected class by experiment; "
-        "replay: the recorded experiment up to here"),
-)  # fmt: skip
+    KeyRow(
+        "T",
+        "sweep",
+        "T",
+        "sweep: find the mask of the selected class by experiment; "
+        "replay: the recorded experiment up to here",
+    ),
+)
 PRIORITIES: tuple[KeyRow, ...] = (
-    KeyRow("e", "edit", "e", "pin or release core frequencies",
-        hint=("e", "edit"), rank=4, when=EDITS),
-)  # fmt: skip
+    KeyRow(
+        "e", "edit", "e", "pin or release core frequencies", hint=("e", "edit"), rank=4, when=EDITS
+    ),
+)
 REPLAY: frozenset[Mode] = frozenset({"replay"})
 BACK: frozenset[Mode] = frozenset({"replay", "past"})
 # On every screen but the editors, whose keys have these.
@@ -211,13 +270,27 @@ TAPE: tuple[KeyRow, ...] = (
     *TIME,
 )  # fmt: skip
 BASELINE: tuple[KeyRow, ...] = (
-    KeyRow("b", "baseline", "b", "keep a baseline: medians of the last ticks of NFs and cores, for "
-        "vs.base; again: replace it", 1, ("b", "base"), rank=17),
+    KeyRow(
+        "b",
+        "baseline",
+        "b",
+        "keep a baseline: medians of the last ticks of NFs and cores, for "
+        "vs.base; again: replace it",
+        1,
+        ("b", "base"),
+        rank=17,
+    ),
     KeyRow("B", "baseline", "B", "forget the baseline; replay: use the recording's own"),
-)  # fmt: skip
+)
 LIVE: frozenset[Mode] = frozenset({"live"})
-PALETTE = KeyRow("colon,ctrl+p", "app.command_palette", ": Ctrl-P", "all commands by name",
-    hint=(":", "command"), rank=5)  # fmt: skip
+PALETTE = KeyRow(
+    "colon,ctrl+p",
+    "app.command_palette",
+    ": Ctrl-P",
+    "all commands by name",
+    hint=(":", "command"),
+    rank=5,
+)
 ALWAYS: tuple[KeyRow, ...] = (
     KeyRow("x", "explain", "x", "explain the selected metrics, with their values",
         hint=("x", "explain"), rank=3),
@@ -263,12 +336,19 @@ SCROLL: tuple[KeyRow, ...] = (
     KeyRow("G,end", "move", "G", "to the end", MOST),
 )  # fmt: skip
 FIND: tuple[KeyRow, ...] = (
-    KeyRow("slash", "ask_find", "/", "find on this page",
-        hint=("/", "find"), rank=3, opens_prompt=True),
+    KeyRow(
+        "slash", "ask_find", "/", "find on this page", hint=("/", "find"), rank=3, opens_prompt=True
+    ),
     *FIND_AGAIN,
-    KeyRow("y", "copy", "y", "copy the page to the clipboard (OSC 52), or the lines that have the "
-        "search", hint=("y", "copy"), rank=4),
-)  # fmt: skip
+    KeyRow(
+        "y",
+        "copy",
+        "y",
+        "copy the page to the clipboard (OSC 52), or the lines that have the search",
+        hint=("y", "copy"),
+        rank=4,
+    ),
+)
 LEAVE: tuple[KeyRow, ...] = (
     HELP_KEY,
     KeyRow("escape,q,f10", "close", "Esc q", "close; so does the key that opened the page",

@@ -65,9 +65,11 @@ def key_tables() -> dict[str, tuple[KeyRow, ...]]:
     """Keys by screen: an id of the registry, or a name of a page or dialog."""
     return {
         **{row.id: (*screen_keys(), *row.view.KEYS) for row in screens()},
-        **{name: (*(screen_keys() if name in _LEAVES else ()), *keys)
-           for name, keys in _DIALOGS.items()},
-    }  # fmt: skip
+        **{
+            name: (*(screen_keys() if name in _LEAVES else ()), *keys)
+            for name, keys in _DIALOGS.items()
+        },
+    }
 
 
 def titles() -> dict[str, str]:

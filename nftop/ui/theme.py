@@ -43,13 +43,26 @@ _LIGHT = {
 }  # fmt: skip
 # The terminal's own, on its own ground. Muted and faint are dim text.
 _ANSI = dict.fromkeys(_DARK, "ansi_default") | {
-    "accent": "ansi_cyan", "good": "ansi_green", "warn": "ansi_yellow", "bad": "ansi_red",
-    "pending": "ansi_bright_yellow", "pending-fg": "ansi_black", "pending-text": "ansi_yellow",
-    "on-class": "ansi_black", "class2": "ansi_bright_blue", "class3": "ansi_magenta",
-    "class4": "ansi_bright_magenta", "class5": "ansi_bright_cyan", "class6": "ansi_bright_yellow",
-    "class7": "ansi_yellow", "class8": "ansi_bright_green", "tma-f": "ansi_yellow",
-    "tma-b": "ansi_magenta", "tma-m": "ansi_bright_blue", "tma-c": "ansi_cyan",
-}  # fmt: skip
+    "accent": "ansi_cyan",
+    "good": "ansi_green",
+    "warn": "ansi_yellow",
+    "bad": "ansi_red",
+    "pending": "ansi_bright_yellow",
+    "pending-fg": "ansi_black",
+    "pending-text": "ansi_yellow",
+    "on-class": "ansi_black",
+    "class2": "ansi_bright_blue",
+    "class3": "ansi_magenta",
+    "class4": "ansi_bright_magenta",
+    "class5": "ansi_bright_cyan",
+    "class6": "ansi_bright_yellow",
+    "class7": "ansi_yellow",
+    "class8": "ansi_bright_green",
+    "tma-f": "ansi_yellow",
+    "tma-b": "ansi_magenta",
+    "tma-m": "ansi_bright_blue",
+    "tma-c": "ansi_cyan",
+}
 _MONO = dict.fromkeys(_DARK, "ansi_default")
 
 _BOLD = (Tone.STRONG, Tone.ACCENT, Tone.BAD, Tone.WARN, Tone.PENDING_TEXT)  # without colours

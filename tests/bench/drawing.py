@@ -104,8 +104,10 @@ def _by_cpus(everything: dict[int, list[Frame]]) -> tuple[list[float], dict[int,
     at_small: dict[int, float] = {}
     for size in SIZES:
         # Alternately, so that what else the machine does is in both.
-        runs = [(screen_ticks(everything[FEW], size), screen_ticks(everything[MANY], size))
-                for _ in range(5)]  # fmt: skip
+        runs = [
+            (screen_ticks(everything[FEW], size), screen_ticks(everything[MANY], size))
+            for _ in range(5)
+        ]
         few, many = (median([run[at].cpu_s for run in runs]) for at in (0, 1))
         ratios.append(median([run[1].cpu_s / run[0].cpu_s for run in runs]))
         window = f"{size[0]}x{size[1]}"

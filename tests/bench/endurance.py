@@ -135,9 +135,12 @@ def main(minutes: float) -> int:
         while child.poll() is None:
             rows.append(held_by(child.pid))
             row = rows[-1]
-            print(f"{(row.at_s - rows[0].at_s) / 60:5.1f} min {row.resident_bytes / 2**20:7.1f} MiB"
-                  f" {row.descriptors:4} descriptors {row.threads:3} threads"
-                  f"  load {os.getloadavg()[0]:.1f}", flush=True)  # fmt: skip
+            print(
+                f"{(row.at_s - rows[0].at_s) / 60:5.1f} min {row.resident_bytes / 2**20:7.1f} MiB"
+                f" {row.descriptors:4} descriptors {row.threads:3} threads"
+                f"  load {os.getloadavg()[0]:.1f}",
+                flush=True,
+            )
             left_s = end_s - time.monotonic()
             if left_s <= 0:
                 break

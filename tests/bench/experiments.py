@@ -40,8 +40,10 @@ def main(runs: int = 200, null_runs: int = 1000) -> int:
     pairs = [words_of(pair(seed)) for seed in range(runs)]
     large, known = (sum(getattr(item, name) for item in pairs) for name in ("large", "known"))
     pair_false = sum(item.false > 0 for item in pairs)
-    print(f"trials: differences of 3 % or more with a word: {known} of {large} "
-          f"({known / large:.1%}; target 95 %); runs with a false word: {pair_false}")  # fmt: skip
+    print(
+        f"trials: differences of 3 % or more with a word: {known} of {large} "
+        f"({known / large:.1%}; target 95 %); runs with a false word: {pair_false}"
+    )
     nulls = [words_of(pair(seed, null=True)) for seed in range(null_runs)]
     null_pairs = sum(item.false > 0 for item in nulls)
     small, same = (sum(getattr(item, name) for item in nulls) for name in ("small", "same"))

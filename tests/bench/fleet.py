@@ -125,8 +125,10 @@ def report(sample: FleetSample) -> list[Reached]:
     rows = len(sample.series["nf"])
     series = sum(map(len, sample.series.values()))
     fold_ms, arrange_ms, draw_ms = screen_times(sample)
-    print(f"fleet screen, {len(sample.series['up'])} hosts, {rows} rows, {series} series in "
-          f"{sample.size_bytes / 1e6:.1f} MB")  # fmt: skip
+    print(
+        f"fleet screen, {len(sample.series['up'])} hosts, {rows} rows, {series} series in "
+        f"{sample.size_bytes / 1e6:.1f} MB"
+    )
     print(f"in the thread: queries {sample.took_s * 1e3:.0f} ms, fold {fold_ms:.0f} ms")
     print(f"on screen: arrange {arrange_ms:.1f} ms a frame, draw {draw_ms:.1f} ms a redraw")
     print()
@@ -191,10 +193,12 @@ def scraping(folder: Path, server: str) -> Iterator[tuple[str, psutil.Process]]:
         _CONFIG.format(every=SCRAPE_S, targets=targets, server=server)
     )
     command = [
-        PROMETHEUS or "", f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address={address}",
+        PROMETHEUS or "",
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address={address}",
         "--log.level=warn",
-    ]  # fmt: skip
+    ]
     with subprocess.Popen(command) as process:
         try:
             yield address, psutil.Process(process.pid)
@@ -245,8 +249,9 @@ def bytes_a_sample(folder: Path) -> tuple[float, float, int]:
     source.write_text("\n".join(line for rows in families.values() for line in rows) + "\n# EOF\n")
     subprocess.run(
         [PROMTOOL or "", "tsdb", "create-blocks-from", "openmetrics", source, data],
-        check=True, capture_output=True,
-    )  # fmt: skip
+        check=True,
+        capture_output=True,
+    )
     samples = chunks = whole = 0
     for meta in data.glob("*/meta.json"):
         samples += json.loads(meta.read_text())["stats"]["numSamples"]
@@ -263,8 +268,10 @@ def fleet_bench(seconds: float) -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         chunk, whole, samples = bytes_a_sample(folder)
-        print(f"on disk, of {samples:,} samples of an hour: {chunk:.2f} bytes a sample, "
-              f"{whole:.2f} with the index")  # fmt: skip
+        print(
+            f"on disk, of {samples:,} samples of an hour: {chunk:.2f} bytes a sample, "
+            f"{whole:.2f} with the index"
+        )
         with exporters() as server, scraping(folder, server) as (address, process):
             began = time.monotonic()
             while time.monotonic() - began < seconds:

@@ -31,8 +31,10 @@ def counter_reads() -> list[Reached]:
     most = 0.0
     for name in machine.names():
         # Opening the counters, and starting them, is not of a tick; nor is the read that follows.
-        rows = [_between(nftop_calls(name, level, 1), nftop_calls(name, level, _TICKS + 1))
-                for level in (1, 2)]  # fmt: skip
+        rows = [
+            _between(nftop_calls(name, level, 1), nftop_calls(name, level, _TICKS + 1))
+            for level in (1, 2)
+        ]
         uarch = uarch_table.load(machine.load(name).uarch).with_smt(on=True)
         rows.append(_between(_perf_calls(name, uarch, 1), _perf_calls(name, uarch, _TICKS + 1)))
         most = max(most, rows[0][0])

@@ -111,8 +111,10 @@ def _measure(application: Application, rounds: int) -> None:
         blocks.append(seen)
         print(f"\r{number + 1}/{rounds} rounds", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    print(f"{application.name} on CPU {_CPU}: {rounds} rounds of blocks of {_BLOCK_S:g} s, "
-          f"load {os.getloadavg()[0]:.1f} at the end")  # fmt: skip
+    print(
+        f"{application.name} on CPU {_CPU}: {rounds} rounds of blocks of {_BLOCK_S:g} s, "
+        f"load {os.getloadavg()[0]:.1f} at the end"
+    )
     report(blocks)
     for name, why in absent.items():
         print(f"  {name:<18} not measured: {why}")
@@ -128,8 +130,10 @@ def report(blocks: Sequence[Mapping[str, Block]]) -> None:
         if name != nothing
     }
     p = holm({name: sign_flip_p(values, _FLIPS) for name, values in ratios.items()})
-    print(f"  {'':<18}{'packets/s':>10}{'95 % interval':>20}{'p':>8}{'interrupts/s':>14}"
-          f"{'switches/s':>12}")  # fmt: skip
+    print(
+        f"  {'':<18}{'packets/s':>10}{'95 % interval':>20}{'p':>8}{'interrupts/s':>14}"
+        f"{'switches/s':>12}"
+    )
     for name in names:
         cells = f"{'':>10}{'':>20}{'':>8}"
         if name != nothing:

@@ -479,9 +479,14 @@ def test_a_screen_without_its_threads_is_a_sentence(limit: int) -> None:
     try:
         done = subprocess.run(
             [sys.executable, "-c", LIMITED, "threads", str(limit), "demo"],
-            stdin=slave, stdout=slave, stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S,
-            env={**os.environ, "TERM": "xterm"}, check=False,
-        )  # fmt: skip
+            stdin=slave,
+            stdout=slave,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=PATIENCE_S,
+            env={**os.environ, "TERM": "xterm"},
+            check=False,
+        )
         assert done.returncode == 1
         (line,) = done.stderr.splitlines()
         assert line.startswith("nftop: ") and "ulimit -u" in line

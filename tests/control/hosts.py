@@ -227,8 +227,9 @@ class Stubborn(LabHost):
         if self.at == -1:
             if self.forgets:
                 return
-            step = ResctrlStep("schemata", step.group, step.monitor,
-                        values={Cell("schemata", "/", "L3", 9): "1"})  # fmt: skip
+            step = ResctrlStep(
+                "schemata", step.group, step.monitor, values={Cell("schemata", "/", "L3", 9): "1"}
+            )
         super().do(step)
 
 

@@ -96,9 +96,14 @@ class Kind:
         assert isinstance(self.host, LabHost)
         wish = test_series.wished(self.host)
         serve_series(
-            self.host, journal, wish.proposal, wish.settings, REQUESTER,
-            answer=lambda _: None, word=word,
-        )  # fmt: skip
+            self.host,
+            journal,
+            wish.proposal,
+            wish.settings,
+            REQUESTER,
+            answer=lambda _: None,
+            word=word,
+        )
 
     def session(self, journal: Journal) -> None:
         """What a guard does of the second change, until it is kept; a sweep ends by itself."""
@@ -335,8 +340,10 @@ class _Calls:
 
 def torn(before: bytes, after: bytes) -> Iterator[bytes]:
     """What may be in a file between two contents: part of the new, zeros for some, all of it."""
-    same = next((at for at, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
-                min(len(before), len(after)))  # fmt: skip
+    same = next(
+        (at for at, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
+        min(len(before), len(after)),
+    )
     for length in sorted({same, same + 1, (same + len(after)) // 2, len(after) - 1, len(after)}):
         if same <= length <= len(after):
             yield after[:length]

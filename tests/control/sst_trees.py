@@ -61,9 +61,11 @@ class Kernel:
     def take(self, policy: int, file: str, text: str) -> None:
         """One write, just now."""
         acts = {
-            FILES["governor"]: self._governor, FILES["epp"]: self._epp,
-            FILES["min_khz"]: self._limit, FILES["max_khz"]: self._limit,
-        }  # fmt: skip
+            FILES["governor"]: self._governor,
+            FILES["epp"]: self._epp,
+            FILES["min_khz"]: self._limit,
+            FILES["max_khz"]: self._limit,
+        }
         acts[file](policy, file, text.strip())
 
     def _set(self, policy: int, file: str, text: str) -> None:
@@ -185,20 +187,27 @@ def make_tree(
         topology.mkdir(parents=True)
         siblings = sorted({number, (number + count // 2) % count})
         for name, text in (
-            ("physical_package_id", str(number % packages)), ("core_id", str(siblings[0])),
-            ("die_id", "0"), ("core_cpus_list", ",".join(map(str, siblings))),
-        ):  # fmt: skip
+            ("physical_package_id", str(number % packages)),
+            ("core_id", str(siblings[0])),
+            ("die_id", "0"),
+            ("core_cpus_list", ",".join(map(str, siblings))),
+        ):
             (topology / name).write_text(f"{text}\n")
     for first in range(0, count, shared):
         folder = root / cpufreq.FOLDER / f"policy{first}"
         folder.mkdir(parents=True)
         members = " ".join(map(str, range(first, min(first + shared, count))))
         files = {
-            "related_cpus": members, "affected_cpus": members, "scaling_driver": driver,
-            "scaling_governor": governor, "scaling_available_governors": " ".join(_GOVERNORS),
-            "scaling_min_freq": str(LEAST), "scaling_max_freq": str(MOST),
-            "cpuinfo_min_freq": str(LEAST), "cpuinfo_max_freq": str(MOST),
-        }  # fmt: skip
+            "related_cpus": members,
+            "affected_cpus": members,
+            "scaling_driver": driver,
+            "scaling_governor": governor,
+            "scaling_available_governors": " ".join(_GOVERNORS),
+            "scaling_min_freq": str(LEAST),
+            "scaling_max_freq": str(MOST),
+            "cpuinfo_min_freq": str(LEAST),
+            "cpuinfo_max_freq": str(MOST),
+        }
         if driver == "intel_pstate":
             epp = "performance" if governor == "performance" else "balance_performance"
             files |= {

@@ -374,9 +374,10 @@ def test_the_end_is_as_the_start_or_the_difference_is_reported(
             _, entry = apply(host, gate.journal, proposal, REQUESTED)
             assert entry is not None
             receipt = (
-                recover(host, gate.journal) if what == "recover"
+                recover(host, gate.journal)
+                if what == "recover"
                 else revert(host, gate.journal, entry)
-            )  # fmt: skip
+            )
             assert receipt is not None
             assert receipt.outcome == "reverted"
             assert whole(host) == present
@@ -398,8 +399,10 @@ def effects(history: tuple[Entry, ...]) -> dict[Cell, str | None]:
     for entry in history:
         for item in entry.changes if entry.outcome == "kept" else ():
             present = item.cell.kind in ("group", "monitor")
-            old, new = ("there" if present and value is not None else value
-                        for value in (item.old, item.new))  # fmt: skip
+            old, new = (
+                "there" if present and value is not None else value
+                for value in (item.old, item.new)
+            )
             if old is None and last.get(item.cell) is not None:
                 result[item.cell] = None  # somebody else has removed what it was a part of
             last[item.cell] = new
@@ -477,9 +480,14 @@ def test_a_final_undo_that_is_killed_at_any_step_is_undone_or_offered_again(
         receipts: list[Receipt | None] = []
         try:
             serve(
-                victim, journal, result[0], replace(REQUESTED, undoes=result[1]), None,
-                answer=receipts.append, kept=lambda _: pytest.fail("nobody is asked"),
-            )  # fmt: skip
+                victim,
+                journal,
+                result[0],
+                replace(REQUESTED, undoes=result[1]),
+                None,
+                answer=receipts.append,
+                kept=lambda _: pytest.fail("nobody is asked"),
+            )
         except KilledError:
             pass
         else:

@@ -101,10 +101,15 @@ CHANGES: dict[str, list[Action]] = {
 }
 EVERY = pytest.mark.parametrize("name", CHANGES)
 # The ways of I/O need Linux 6.19.
-ALL = pytest.mark.parametrize(("name", "kernel"), [
-    (name, kernel) for name in CHANGES for kernel in profile.kernels()
-    if kernel != "6.1" or not name.startswith("I/O")
-])  # fmt: skip
+ALL = pytest.mark.parametrize(
+    ("name", "kernel"),
+    [
+        (name, kernel)
+        for name in CHANGES
+        for kernel in profile.kernels()
+        if kernel != "6.1" or not name.startswith("I/O")
+    ],
+)
 
 
 def whole(host: LabHost) -> State:

@@ -375,14 +375,22 @@ def read_by_format_1(text: str) -> Entry:
     """As nftop before format 2 read a line."""
     raw = json.loads(text)
     return Entry(
-        number=int(raw["number"]), time=str(raw["time"]), identity=str(raw["identity"]),
-        operator=str(raw["operator"]), command=str(raw["command"]),
-        changes=changes_of(raw["changes"]), undoes=tuple(map(int, raw["undoes"])),
-        leaves=tuple(map(int, raw.get("leaves", ()))), done=bool(raw.get("done")),
-        outcome=raw["outcome"], base=state_of(raw["base"]), reverting=bool(raw["reverting"]),
-        back=changes_of(raw["back"]), left=tuple(map(str, raw["left"])),
+        number=int(raw["number"]),
+        time=str(raw["time"]),
+        identity=str(raw["identity"]),
+        operator=str(raw["operator"]),
+        command=str(raw["command"]),
+        changes=changes_of(raw["changes"]),
+        undoes=tuple(map(int, raw["undoes"])),
+        leaves=tuple(map(int, raw.get("leaves", ()))),
+        done=bool(raw.get("done")),
+        outcome=raw["outcome"],
+        base=state_of(raw["base"]),
+        reverting=bool(raw["reverting"]),
+        back=changes_of(raw["back"]),
+        left=tuple(map(str, raw["left"])),
         remade=state_of(raw.get("remade", ())),
-    )  # fmt: skip
+    )
 
 
 def test_an_earlier_nftop_reads_what_this_one_writes(case: Case) -> None:

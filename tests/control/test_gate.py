@@ -43,10 +43,13 @@ class Both:
         self.classes = lab_host()
         self.frequencies = component(make_tree(location))
         self.hosts: dict[str, LabHost | FakeCpufreq] = {
-            CLASSES: self.classes, CPUFREQ: self.frequencies,
-        }  # fmt: skip
-        gates = {name: BackendGate(item, memory(self.disk), start_guard, "nftop")
-                 for name, item in self.hosts.items()}  # fmt: skip
+            CLASSES: self.classes,
+            CPUFREQ: self.frequencies,
+        }
+        gates = {
+            name: BackendGate(item, memory(self.disk), start_guard, "nftop")
+            for name, item in self.hosts.items()
+        }
         self.gate = HostGate(gates, {})
 
     def do(self, action: Action) -> None:
@@ -107,7 +110,7 @@ def test_an_unreadable_backend_does_not_delay_others(
     monkeypatch.setattr(BackendGate, name, failing)
     planned = both.gate.propose_undo()
     assert planned is not None
-    assert planned[0].warnings == snapshot  # fmt: skip
+    assert planned[0].warnings == snapshot
     assert both.undo() == CPUFREQ
     assert both.frequencies.state() == before
     with pytest.raises(FileNotFoundError):

@@ -68,8 +68,13 @@ def test_a_guard_is_queried_by_a_process_with_many_descriptors(journal: FileJour
 
 def test_the_guard_hears_all_that_the_history_is_to_have(tmp_path: Path) -> None:
     cell = Cell("schemata", "/", "L3", 0)
-    proposal = Proposal({cell: "f"}, (Change(cell, "f", "1"),), commands=("nftop undo",),
-                        unmet=("L3 1 of vpp: left alone",), leaves=(2, 3))  # fmt: skip
+    proposal = Proposal(
+        {cell: "f"},
+        (Change(cell, "f", "1"),),
+        commands=("nftop undo",),
+        unmet=("L3 1 of vpp: left alone",),
+        leaves=(2, 3),
+    )
     reports = json.dumps(request(proposal, Requester("me", (2,)), tmp_path, None))
     assert proposal_of(json.loads(reports)) == proposal
 

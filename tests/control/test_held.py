@@ -154,9 +154,12 @@ def test_revert_is_planned_again_after_a_foreign_change(
     """At last under the lock, so that it comes to an end."""
     journal, before = FileJournal(tmp_path / "nftop"), host.state()
     masks = itertools.cycle(["7", "f"])
-    busy = Busy(host.lab, operations=[
-        lambda: host.lab.echo(f"L3:1={next(masks)}", "/schemata") for _ in range(rounds)
-    ])  # fmt: skip
+    busy = Busy(
+        host.lab,
+        operations=[
+            lambda: host.lab.echo(f"L3:1={next(masks)}", "/schemata") for _ in range(rounds)
+        ],
+    )
     with journal.hold():
         _, entry = apply(host, journal, proposal, REQUESTED)
         assert entry is not None
@@ -180,6 +183,6 @@ def test_what_was_only_written_down_is_not_on_the_host(
     receipt = recover(host, memory(disk))
     assert receipt is not None
     assert receipt.outcome == "reverted"
-    assert receipt.sentences[1:] == snapshot  # fmt: skip
+    assert receipt.sentences[1:] == snapshot
     assert host.state() == before
     assert host.writes == 0

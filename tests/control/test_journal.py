@@ -57,17 +57,32 @@ _STATES = st.lists(_CELL_VALUES, max_size=4).map(dict)
 _CHANGES = st.lists(
     st.builds(
         lambda row, old, new: Change(row[0], row[1] if old else None, row[1] if new else None),
-        _CELL_VALUES, st.booleans(), st.booleans(),
+        _CELL_VALUES,
+        st.booleans(),
+        st.booleans(),
     ),
     max_size=4,
-).map(tuple)  # fmt: skip
+).map(tuple)
 ENTRIES = st.builds(
-    Entry, st.integers(1, 2**53), _TEXT, _TEXT, _TEXT, _TEXT, _CHANGES,
-    st.lists(st.integers(1, 2**53)).map(tuple), st.sampled_from([None, "kept", "overwritten"]),
-    _STATES, st.booleans(), _CHANGES, st.lists(_TEXT, max_size=2).map(tuple), _STATES,
-    st.lists(st.integers(1, 2**53)).map(tuple), st.booleans(),
-    _STATES.map(tuple), st.booleans(),
-)  # fmt: skip
+    Entry,
+    st.integers(1, 2**53),
+    _TEXT,
+    _TEXT,
+    _TEXT,
+    _TEXT,
+    _CHANGES,
+    st.lists(st.integers(1, 2**53)).map(tuple),
+    st.sampled_from([None, "kept", "overwritten"]),
+    _STATES,
+    st.booleans(),
+    _CHANGES,
+    st.lists(_TEXT, max_size=2).map(tuple),
+    _STATES,
+    st.lists(st.integers(1, 2**53)).map(tuple),
+    st.booleans(),
+    _STATES.map(tuple),
+    st.booleans(),
+)
 ONE = Entry(1, "now", "boot 7:1", "root", "nftop cat set", (Change(Cell("group", "a"), None, ""),))
 
 

@@ -79,11 +79,12 @@ def wished(host: LabHost) -> Wish:
     lines = sorted({cell.name for cell in state if cell.name.startswith("L3")})
     settings = tuple(
         propose(
-            state, host.rules(),
+            state,
+            host.rules(),
             [SetSchemata("tenant", line, ((0, mask), (1, mask << 2))) for line in lines],
         ).changes
         for mask in MASKS
-    )  # fmt: skip
+    )
     every = tuple(change for changes in settings for change in changes)
     proposal = Proposal(state, every, commands=("nftop cat sweep",), identity=host.identity)
     return Wish(proposal, settings)
@@ -110,9 +111,14 @@ class Client:
     def run(self, host: LabHost, disk: Disk, wish: Wish | None = None) -> Receipt:
         wish = wish or wished(host)
         serve_series(
-            host, memory(disk), wish.proposal, wish.settings, REQUESTER,
-            answer=self.answer, word=self.word,
-        )  # fmt: skip
+            host,
+            memory(disk),
+            wish.proposal,
+            wish.settings,
+            REQUESTER,
+            answer=self.answer,
+            word=self.word,
+        )
         return self.receipts[-1]
 
 
@@ -135,8 +141,10 @@ def test_every_setting_is_on_the_host_in_turn_and_then_none(
     assert host.state() == before
     [entry] = history(disk)
     assert (entry.outcome, entry.command, entry.operator) == (
-        "reverted", "nftop cat sweep", "somebody",
-    )  # fmt: skip
+        "reverted",
+        "nftop cat sweep",
+        "somebody",
+    )
     assert disk.pending is None
 
 
@@ -178,9 +186,14 @@ def test_the_guard_is_killed_at_every_step(kernel: str, options: tuple[str, ...]
         client = Client()
         try:
             serve_series(
-                victim, journal, wish.proposal, wish.settings, REQUESTER,
-                answer=client.answer, word=client.word,
-            )  # fmt: skip
+                victim,
+                journal,
+                wish.proposal,
+                wish.settings,
+                REQUESTER,
+                answer=client.answer,
+                word=client.word,
+            )
             break
         except KilledError:
             count += 1
@@ -416,9 +429,14 @@ def test_the_guard_of_monitoring_groups_is_killed_at_every_step() -> None:
         client = Client()
         try:
             serve_series(
-                victim, journal, wish.proposal, wish.settings, REQUESTER,
-                answer=client.answer, word=client.word,
-            )  # fmt: skip
+                victim,
+                journal,
+                wish.proposal,
+                wish.settings,
+                REQUESTER,
+                answer=client.answer,
+                word=client.word,
+            )
             break
         except KilledError:
             count += 1

@@ -279,8 +279,10 @@ def test_killed_while_that_is_taken_back_it_is_taken_back_after_all() -> None:
 
 
 def test_a_remainder_is_undone_only_if_one_is_left() -> None:
-    for others, end in (("L3:0=1", "nothing else of it was on the host"),
-                        ("L3:1=1", "the rest is undone")):  # fmt: skip
+    for others, end in (
+        ("L3:0=1", "nothing else of it was on the host"),
+        ("L3:1=1", "the rest is undone"),
+    ):
         host, disk = one_group(), Disk()
         both = SetSchemata("vpp", "L3", ((0, 0xF), (1, 0x7FF if "0=" in others else 0xF)))
         _, entry = apply(host, memory(disk), planned(host, [both]), REQUESTED)

@@ -34,38 +34,65 @@ def host(second: float, *rows: ThreadRow, **payloads: Any) -> Sample:
 def pmd(core: int, **counts: Any) -> OvsPmd:
     """A PMD thread of OVS 3.5 with one queue; what is not named is absent."""
     row = OvsPmd(
-        core=Cpu(core), numa=0, rx_packets=None, tx_packets=None, used_cycles=None,
-        busy_cycles=None, sleep_us=None, upcalls=None, lost_upcalls=None,
-        queues=(OvsQueue(f"dpdk{core}", 0, True, None),), overhead_ratio=None,
-    )  # fmt: skip
+        core=Cpu(core),
+        numa=0,
+        rx_packets=None,
+        tx_packets=None,
+        used_cycles=None,
+        busy_cycles=None,
+        sleep_us=None,
+        upcalls=None,
+        lost_upcalls=None,
+        queues=(OvsQueue(f"dpdk{core}", 0, True, None),),
+        overhead_ratio=None,
+    )
     return replace(row, **counts)
 
 
 def working(core: int, second: float, pps: int, busy: float, **changes: Any) -> OvsPmd:
     """It has taken `pps` packets a second since 0 and was busy for this share of the time."""
     reports = {
-        "rx_packets": int(pps * second), "tx_packets": int(pps * second),
-        "used_cycles": int(TSC_HZ * second), "busy_cycles": int(TSC_HZ * busy * second),
-        "sleep_us": 0, "upcalls": 1, "lost_upcalls": 0,
-    }  # fmt: skip
+        "rx_packets": int(pps * second),
+        "tx_packets": int(pps * second),
+        "used_cycles": int(TSC_HZ * second),
+        "busy_cycles": int(TSC_HZ * busy * second),
+        "sleep_us": 0,
+        "upcalls": 1,
+        "lost_upcalls": 0,
+    }
     return pmd(core, **{**reports, **changes})
 
 
 def switch(second: float, *pmds: OvsPmd, **changes: Any) -> OvsSwitch:
     row = OvsSwitch(
-        pid=PID, start_ticks=4000, name="ovs-vswitchd", rundir="/var/run/openvswitch",
-        socket=f"/var/run/openvswitch/ovs-vswitchd.{PID}.ctl", version="3.5.0", problem=None,
-        pmds=pmds, usage_window_s=5.0, read_at_ns=int(second * S), took_ns=1000,
-    )  # fmt: skip
+        pid=PID,
+        start_ticks=4000,
+        name="ovs-vswitchd",
+        rundir="/var/run/openvswitch",
+        socket=f"/var/run/openvswitch/ovs-vswitchd.{PID}.ctl",
+        version="3.5.0",
+        problem=None,
+        pmds=pmds,
+        usage_window_s=5.0,
+        read_at_ns=int(second * S),
+        took_ns=1000,
+    )
     return replace(row, **changes)
 
 
 def pmd_thread(core: int, second: float, *, run: float = 1.0, wait: float = 0.0) -> ThreadRow:
     return thread(
-        pid=PID, tid=PID + core, comm=f"pmd-c{core:02}/id:8", program="ovs-vswitchd",
-        role="ovs_pmd", role_index=core, allowed=(Cpu(core),), last_cpu=Cpu(core),
-        run_ns=int(run * second * S), wait_ns=int(wait * second * S),
-    )  # fmt: skip
+        pid=PID,
+        tid=PID + core,
+        comm=f"pmd-c{core:02}/id:8",
+        program="ovs-vswitchd",
+        role="ovs_pmd",
+        role_index=core,
+        allowed=(Cpu(core),),
+        last_cpu=Cpu(core),
+        run_ns=int(run * second * S),
+        wait_ns=int(wait * second * S),
+    )
 
 
 def ovs(second: float, *pmds: OvsPmd, **changes: Any) -> Sample:
@@ -107,24 +134,37 @@ def instance(
     for index, count in packets.items():
         received[index, 1] = sent[index, 2] = count
     row = VppInstance(
-        pid=PID, start_ticks=4000, name="vpp", socket="/run/vpp/stats.sock", version="26.06",
-        problem=None, heartbeat=int(second),
+        pid=PID,
+        start_ticks=4000,
+        name="vpp",
+        socket="/run/vpp/stats.sock",
+        version="26.06",
+        problem=None,
+        heartbeat=int(second),
         threads=tuple(VppThread(n, None, 1 if n else 0, None, None) for n in range(len(received))),
         interfaces=VppInterfaces(names, received, sent, missed, np.zeros_like(received)),
-        nodes=reports, read_at_ns=int(second * S), took_ns=1000,
-    )  # fmt: skip
+        nodes=reports,
+        read_at_ns=int(second * S),
+        took_ns=1000,
+    )
     return replace(row, **changes)
 
 
 def vpp_thread(index: int, second: float, *, run: float = 1.0, wait: float = 0.0) -> ThreadRow:
     """Thread `index` of VPP on the CPU of that number."""
     return thread(
-        pid=PID, tid=PID + index, comm=f"vpp_wk_{index - 1}" if index else "vpp_main",
-        program="vpp_main", role="vpp_worker" if index else "vpp_main",
-        role_index=index - 1 if index else None, allowed=(Cpu(index),), last_cpu=Cpu(index),
-        run_ns=int(run * second * S), wait_ns=int(wait * second * S),
+        pid=PID,
+        tid=PID + index,
+        comm=f"vpp_wk_{index - 1}" if index else "vpp_main",
+        program="vpp_main",
+        role="vpp_worker" if index else "vpp_main",
+        role_index=index - 1 if index else None,
+        allowed=(Cpu(index),),
+        last_cpu=Cpu(index),
+        run_ns=int(run * second * S),
+        wait_ns=int(wait * second * S),
         voluntary=0 if run + wait >= 1.0 else int(10 * second),  # the rest of the time it slept
-    )  # fmt: skip
+    )
 
 
 def vpp(second: float, one: VppInstance) -> Sample:

@@ -48,8 +48,9 @@ NFS = pytest.mark.parametrize(
 def test_nfs_of_a_late_source_keep_their_rows_and_cores(
     source: str, at: Callable[[int], Sample]
 ) -> None:
-    frames = fold(START, at(1), at(2), without(at(3), source, LATE), without(at(4), source, LATE),
-                  at(5))  # fmt: skip
+    frames = fold(
+        START, at(1), at(2), without(at(3), source, LATE), without(at(4), source, LATE), at(5)
+    )
     for frame in frames[2:4]:
         assert frame.nfs[0].cpus == frames[1].nfs[0].cpus == (1,)
         assert frame.nfs[0].problem == LATE

@@ -103,8 +103,10 @@ def test_a_host_that_is_down_or_gone_stays_for_a_while() -> None:
     state, frame = step(state, sample_of(pages, monotonic_ns=20 * S))
     hosts = {host.name: host for host in frame.hosts}
     assert {name: host.state for name, host in hosts.items()} == {
-        "edge-07": "up", "edge-08": "down", "core-1": "gone",
-    }  # fmt: skip
+        "edge-07": "up",
+        "edge-08": "down",
+        "core-1": "gone",
+    }
     assert hosts["edge-07"].since_ns == 10 * S
     assert hosts["edge-08"].since_ns == hosts["core-1"].since_ns == 20 * S
     for name in ("edge-08", "core-1"):
@@ -178,8 +180,10 @@ def test_two_targets_of_an_instance_are_a_note() -> None:
 def test_a_host_that_is_down_has_no_numbers_of_before() -> None:
     """Prometheus that was restarted answers with old samples for 5 minutes."""
     good = sample_of(three_hosts())
-    ups = tuple(series(float(row.labels.instance != "edge-07:9739"), instance=row.labels.instance)
-                for row in good.series["up"])  # fmt: skip
+    ups = tuple(
+        series(float(row.labels.instance != "edge-07:9739"), instance=row.labels.instance)
+        for row in good.series["up"]
+    )
     frame = frame_of(replace(good, series={**good.series, "up": ups}))
     assert [host.name for host in frame.hosts if host.state == "down"] == ["edge-07:9739"]
     hosts = [row.host for row in frame.nfs] + [row.host for row in frame.incidents]
@@ -226,12 +230,18 @@ def test_an_incident_without_victims_is_of_its_host_alone() -> None:
     assert all(nf.severity is None and not nf.events for nf in frame.nfs)
     rows = fleet_rows(frame, FleetOrder())
     assert [(row.host.instance, row.nf is None) for row in rows] == [
-        ("a", True), ("a", False), ("b", False),
-    ]  # fmt: skip
+        ("a", True),
+        ("a", False),
+        ("b", False),
+    ]
     assert [item.id for item in rows[0].incidents] == ["x"]
     assert rows[0].harm > rows[1].harm == 0.0
-    info = sample(up=ups, nf=nfs, incident=(series(instance="a", id="x", kind="host"),),
-                  severity=(series(0.0, instance="a", id="x"),))  # fmt: skip
+    info = sample(
+        up=ups,
+        nf=nfs,
+        incident=(series(instance="a", id="x", kind="host"),),
+        severity=(series(0.0, instance="a", id="x"),),
+    )
     assert [row.nf is None for row in fleet_rows(frame_of(info), FleetOrder())] == [False] * 2
 
 
@@ -253,10 +263,12 @@ def test_what_another_version_exports_is_shown_by_its_id() -> None:
             incident=(series(instance="a", id="x-1", kind="magnets", victims="vpp"),),
             victim=(series(instance="a", id="x-1", nf="vpp", kind="vpp"),),
             severity=(series(7.0, instance="a", id="x-1"),),
-            finding=(series(instance="a", rule="magnets-near", where="cpu 3"),
-                     series(instance="b", rule="drops", where="nf vpp")),
+            finding=(
+                series(instance="a", rule="magnets-near", where="cpu 3"),
+                series(instance="b", rule="drops", where="nf vpp"),
+            ),
         )
-    )  # fmt: skip
+    )
     assert frame.nfs[0].events == ("magnets",)
     assert frame.incidents[0].severity is Severity.WARN
     assert [(item.rule, item.host.instance) for item in frame.findings] == [("magnets-near", "a")]
@@ -275,8 +287,9 @@ def test_a_finding_of_a_cpu_concerns_its_pollers() -> None:
     muted = series(instance="a", rule="drops", where="nf ovs", muted="true")
     frame = frame_of(sample(up=(series(instance="a"),), nf=nfs, finding=(finding, muted)))
     assert {nf.name: nf.events for nf in frame.nfs} == {
-        "vpp": (finding_title("shared-cpu"),), "ovs": (),
-    }  # fmt: skip
+        "vpp": (finding_title("shared-cpu"),),
+        "ovs": (),
+    }
 
 
 def test_a_host_with_any_number_of_series_costs_no_more_than_they_are() -> None:
@@ -346,10 +359,12 @@ def test_any_series_give_a_frame_and_a_screen(
         assert len({row.key for row in rows if row.nf is not None}) == len(frame.nfs)
         for col in COLUMNS:
             assert col.key == "event" or len(fleet_rows(frame, FleetOrder(col.key))) == len(rows)
-        lines = [*fleet_header(frame, status, width, 3),
-                 *fleet_lines(rows, fleet_columns(width, rows), frame, 3 * S),
-                 *(item for row in rows[:2] for item in explain_fleet_lines(frame, row, width)),
-                 *fleet_findings_lines(frame, width)]  # fmt: skip
+        lines = [
+            *fleet_header(frame, status, width, 3),
+            *fleet_lines(rows, fleet_columns(width, rows), frame, 3 * S),
+            *(item for row in rows[:2] for item in explain_fleet_lines(frame, row, width)),
+            *fleet_findings_lines(frame, width),
+        ]
         assert all(item.text.isprintable() for item in lines)
 
 

@@ -208,8 +208,10 @@ def _with_offline(second: int, offline: frozenset[int]) -> Sample:
     )
     perf, kernel = (whole.readings[name] for name in ("perf", "kernel"))
     readings = {
-        **whole.readings, "perf": replace(perf, value=table), "kernel": replace(kernel, value=times)
-    }  # fmt: skip
+        **whole.readings,
+        "perf": replace(perf, value=table),
+        "kernel": replace(kernel, value=times),
+    }
     return with_topology(replace(whole, readings=readings), Topology(infos, topology(4).l3))
 
 

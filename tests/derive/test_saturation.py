@@ -45,9 +45,15 @@ MAP: QueueMap = {Prefix("nfa"): {(0, 0): Lcore(1), (0, 1): Lcore(2)}}
 def core(**changes: Any) -> NfCore:
     """It takes a million packets per second and tells nothing else."""
     row = NfCore(
-        cpu=Cpu(1), thread="one", packets_per_s=1e6, run_ratio=1.0, wait_ratio=0.0,
-        busy_ratio=UNREPORTED, awake_busy_ratio=UNREPORTED, nf_cycles_per_s=UNREPORTED,
-    )  # fmt: skip
+        cpu=Cpu(1),
+        thread="one",
+        packets_per_s=1e6,
+        run_ratio=1.0,
+        wait_ratio=0.0,
+        busy_ratio=UNREPORTED,
+        awake_busy_ratio=UNREPORTED,
+        nf_cycles_per_s=UNREPORTED,
+    )
     return replace(row, **changes)
 
 
@@ -213,9 +219,12 @@ def test_drops_of_a_switchs_ports_are_its_only_pmds() -> None:
     def at(second: int, *pmds: int, missed: int) -> Any:
         sample = ovs(second, *(working(item, second, 10**7, 1.0) for item in pmds))
         duplicate = app(
-            second * S, port(rx=10**7 * second, rx_missed=missed * second), pid=PID,
-            start_ticks=switch(second).start_ticks, prefix="ovs",
-        )  # fmt: skip
+            second * S,
+            port(rx=10**7 * second, rx_missed=missed * second),
+            pid=PID,
+            start_ticks=switch(second).start_ticks,
+            prefix="ovs",
+        )
         reading = replace(sample.readings["ovs"], value=table(duplicate))
         return replace(sample, readings={**sample.readings, "dpdk": reading})
 
@@ -267,8 +276,9 @@ def test_the_room_of_an_nf_is_that_of_its_busiest_core() -> None:
 
 
 def test_room_is_by_cpu_and_by_nf() -> None:
-    frames = fold(START, *(ovs(t, working(1, t, 6 * 10**6, 0.6), working(2, t, 10**6, 0.2))
-                           for t in (1, 2)))  # fmt: skip
+    frames = fold(
+        START, *(ovs(t, working(1, t, 6 * 10**6, 0.6), working(2, t, 10**6, 0.2)) for t in (1, 2))
+    )
     frame = frames[-1]
     assert [cpu(frame, "room_ratio", row) for row in (1, 2)] == pytest.approx([0.4, 0.8])
     rooms = [cpu(frame, "room_packets_per_s", row) for row in (1, 2)]

@@ -27,9 +27,12 @@ def at(
     seconds: float, run_s: float, wait_s: float = 0.0, switches: int = 0, sleeps: int = 0
 ) -> ThreadRow:
     return thread(
-        read_at_ns=int(seconds * S), run_ns=int(run_s * S), wait_ns=int(wait_s * S),
-        involuntary=switches, voluntary=sleeps,
-    )  # fmt: skip
+        read_at_ns=int(seconds * S),
+        run_ns=int(run_s * S),
+        wait_ns=int(wait_s * S),
+        involuntary=switches,
+        voluntary=sleeps,
+    )
 
 
 def test_shares_of_the_time_between_two_reads_of_the_thread_itself() -> None:

@@ -60,8 +60,11 @@ def test_every_module_that_has_to_do_with_others_is_in_the_table() -> None:
     assert all(len(row) == 5 and all(row) for row in rows)
     listed = {path for row in rows for path in re.findall(r"`([^`]+)`", row[4])}
     assert all((ROOT / "nftop" / path).is_file() for path in listed)
-    allowed = {path for path, words in MAY.items()
-               if path.endswith(".py") and any(map(_OTHERS.fullmatch, words.split()))}  # fmt: skip
+    allowed = {
+        path
+        for path, words in MAY.items()
+        if path.endswith(".py") and any(map(_OTHERS.fullmatch, words.split()))
+    }
     assert listed == (allowed - _INHERITED) | set(_WRITES)
 
 

@@ -54,8 +54,9 @@ def test_syslog_gets_structured_data(receiver: socket.socket) -> None:
     entry = receiver.recv(1 << 16).decode()
     match = re.fullmatch(
         r"<28>1 2026-01-31T03:00:00\.250000Z edge07 nftop \d+ finding "
-        r'\[finding@32473 ((?:\w+="(?:[^"\\\]]|\\.)*" ?)+)\] (.*)', entry,
-    )  # fmt: skip
+        r'\[finding@32473 ((?:\w+="(?:[^"\\\]]|\\.)*" ?)+)\] (.*)',
+        entry,
+    )
     assert match
     values = dict(re.findall(r'(\w+)="((?:[^"\\\]]|\\.)*)"', match[1]))
     assert values["rule"] == "drops" and values["where"] == 'nf a\\"\\]?PRIORITY=0'

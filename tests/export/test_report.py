@@ -229,9 +229,12 @@ def test_commands_are_of_the_host_of_the_recording(data: ReportData) -> None:
 
 def test_markdown_escapes_markup() -> None:
     blocks = (
-        Heading(HOSTILE, 1), Text(HOSTILE, is_alert=True), Items((HOSTILE,)),
-        TextTable(("a", "b"), ((HOSTILE, "1"),)), Items((HOSTILE,), is_code=True),
-    )  # fmt: skip
+        Heading(HOSTILE, 1),
+        Text(HOSTILE, is_alert=True),
+        Items((HOSTILE,)),
+        TextTable(("a", "b"), ((HOSTILE, "1"),)),
+        Items((HOSTILE,), is_code=True),
+    )
     lines = markdown_report(blocks).splitlines()
     for line in lines:
         if not line.startswith("    "):
@@ -243,9 +246,17 @@ def test_markdown_escapes_markup() -> None:
 
 def test_markdown_has_no_live_links_and_mentions() -> None:
     words = (
-        "@everyone", "(@all)", "http://a.example/x|y", "ftp://b.example", "www.c.example",
-        "d@e.example", "#12", "`@f``", "xmpp:g@h.example", "x|@i|z",
-    )  # fmt: skip
+        "@everyone",
+        "(@all)",
+        "http://a.example/x|y",
+        "ftp://b.example",
+        "www.c.example",
+        "d@e.example",
+        "#12",
+        "`@f``",
+        "xmpp:g@h.example",
+        "x|@i|z",
+    )
     table = TextTable(("a", "b"), tuple((word, "1") for word in words))
     blocks: tuple[ReportBlock, ...] = (
         *map(Text, words),
@@ -314,10 +325,11 @@ def test_blanks_of_a_graph_in_markdown_are_gaps_and_not_ticks_between_sections()
 
 def test_commands_of_changes_are_quoted() -> None:
     changes = (
-        Change(TENANT, "fe", "2"), Change(TENANT._replace(name="MB"), "100", "50"),
+        Change(TENANT, "fe", "2"),
+        Change(TENANT._replace(name="MB"), "100", "50"),
         Change(Cell("schemata", "a b;$(x)", "L3", 1), "1", "3"),
         Change(Cell("cpu", "", "", 4), "vpp", "/"),
-    )  # fmt: skip
+    )
     assert change_commands(changes) == [
         "cat set --group tenant --l3 0=2 --mba 0=50",
         "cat set --group 'a b;$(x)' --l3 1=3",
@@ -362,11 +374,21 @@ def test_a_browser_shows_it_and_requests_nothing(recording: Path, tmp_path: Path
     page, picture, log = tmp_path / "r.html", tmp_path / "r.png", tmp_path / "net.json"
     assert called("report", str(recording), "-o", str(page)).returncode == 0
     subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--screenshot={picture}",
-         f"--log-net-log={log}", "--window-size=1000,3000", page.as_uri()],
-        check=True, capture_output=True, timeout=180,
+        [
+            browser,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            f"--screenshot={picture}",
+            f"--log-net-log={log}",
+            "--window-size=1000,3000",
+            page.as_uri(),
+        ],
+        check=True,
+        capture_output=True,
+        timeout=180,
         env={**os.environ, "HOME": str(tmp_path)},
-    )  # fmt: skip
+    )
     assert picture.stat().st_size > 50_000
     urls = set(re.findall(r'"url":"(https?://[^"]+)"', log.read_text()))
     assert not {url for url in urls if "x/" in url or str(tmp_path) in url}
@@ -383,11 +405,20 @@ def test_it_is_printed_without_loss(recording: Path, tmp_path: Path) -> None:
     request = ("report", str(recording), "--doctor", str(doctor), "-o", str(page))
     assert called(*request).returncode == 0
     subprocess.run(
-        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer",
-         f"--print-to-pdf={printed}", page.as_uri()],
-        check=True, capture_output=True, timeout=180,
+        [
+            browser,
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-pdf-header-footer",
+            f"--print-to-pdf={printed}",
+            page.as_uri(),
+        ],
+        check=True,
+        capture_output=True,
+        timeout=180,
         env={**os.environ, "HOME": str(tmp_path)},
-    )  # fmt: skip
+    )
     layout = subprocess.run(
         [text_of, "-layout", str(printed), "-"], check=True, capture_output=True, text=True
     ).stdout

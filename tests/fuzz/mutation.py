@@ -30,9 +30,16 @@ class Mutator:
 
     def __post_init__(self) -> None:
         self._ways = (
-            self._flip, self._edge, self._cut, self._double, self._word, self._splice,
-            self._number, self._insert, self._shorten,
-        )  # fmt: skip
+            self._flip,
+            self._edge,
+            self._cut,
+            self._double,
+            self._word,
+            self._splice,
+            self._number,
+            self._insert,
+            self._shorten,
+        )
 
     def next(self) -> bytes:
         data = bytearray(self.random.choice(self.seeds))

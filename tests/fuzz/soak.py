@@ -64,9 +64,18 @@ def play(
         command = [sys.executable, "-m", "tests.fuzz.worker", target.name]
         limits = ["--cpu-seconds", str(most_cpu_s)]
         way = [
-            f"{folder}/state", "--engine", engine, "--inputs", str(inputs), "--seed", str(seed),
-            "--corpus", str(CORPUS / target.name), "--finds", str(finds),
-        ]  # fmt: skip
+            f"{folder}/state",
+            "--engine",
+            engine,
+            "--inputs",
+            str(inputs),
+            "--seed",
+            str(seed),
+            "--corpus",
+            str(CORPUS / target.name),
+            "--finds",
+            str(finds),
+        ]
         log = subprocess.DEVNULL if engine == "atheris" else None
         worker = subprocess.Popen([*command, *way, *limits], env=environ, stderr=log)
         stopped = _watch(worker, state, time.monotonic() + seconds, hung_s)

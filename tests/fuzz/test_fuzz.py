@@ -157,9 +157,15 @@ def test_an_input_that_exceeds_a_limit_or_raises_is_kept(
     monkeypatch.setenv("PYTHONPATH", f"{toy_worker(tmp_path, seed)}:{Path(__file__).parents[2]}")
     kept = tmp_path / "finds"
     played = soak.play(
-        toy, inputs=3, seconds=PATIENCE_S, seed=1, engine="plain", finds=kept,
-        most_cpu_s=0.2, hung_s=3.0 if death == "hung" else 60.0,
-    )  # fmt: skip
+        toy,
+        inputs=3,
+        seconds=PATIENCE_S,
+        seed=1,
+        engine="plain",
+        finds=kept,
+        most_cpu_s=0.2,
+        hung_s=3.0 if death == "hung" else 60.0,
+    )
     assert (played.finds, played.death) == (finds, death)
     assert played.inputs == (0 if death else 3)
     assert [path.read_bytes() for path in kept.glob("toy/*")] == [seed] * finds

@@ -189,12 +189,19 @@ def play_guided(
 
     atheris.Setup(
         [
-            sys.argv[0], f"-runs={options.inputs + len(list(corpus.iterdir())) + 1}",
-            f"-seed={options.seed % (1 << 32) or 1}", f"-max_len={MAX_BYTES}", f"-dict={words}",
-            "-timeout=600", "-rss_limit_mb=0", "-verbosity=0", "-print_final_stats=0", str(corpus),
+            sys.argv[0],
+            f"-runs={options.inputs + len(list(corpus.iterdir())) + 1}",
+            f"-seed={options.seed % (1 << 32) or 1}",
+            f"-max_len={MAX_BYTES}",
+            f"-dict={words}",
+            "-timeout=600",
+            "-rss_limit_mb=0",
+            "-verbosity=0",
+            "-print_final_stats=0",
+            str(corpus),
         ],
         one,
-    )  # fmt: skip
+    )
     atheris.Fuzz()
 
 

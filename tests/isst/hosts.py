@@ -41,9 +41,10 @@ def make_tool(root: Path, *, split: bool = False) -> Tool:
         (cpus / f"cpu{cpu}/topology/physical_package_id").write_text("1\n")
     if split:
         domains = [
-            Domain(0, [0, 4], [], domain=0), Domain(0, [1, 5], [1, 5], domain=1),
+            Domain(0, [0, 4], [], domain=0),
+            Domain(0, [1, 5], [1, 5], domain=1),
             Domain(1, [2, 3, 6, 7], [2, 6], domain=0),
-        ]  # fmt: skip
+        ]
     else:
         domains = [Domain(0, [0, 1, 4, 5], [1, 5]), Domain(1, [2, 3, 6, 7], [2, 6])]
     state = State(domains, dict.fromkeys(range(4), 3))

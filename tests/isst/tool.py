@@ -93,16 +93,19 @@ class Tool:
             case ["perf-profile", "info"]:
                 return {domain.location: self._levels(domain) for domain in self.state.domains}
             case ["perf-profile", "get-config-current-level"]:
-                return {domain.location: {"get-config-current_level": str(domain.level)}
-                        for domain in self.state.domains}  # fmt: skip
+                return {
+                    domain.location: {"get-config-current_level": str(domain.level)}
+                    for domain in self.state.domains
+                }
             case ["core-power", "get-assoc"]:
                 return {
                     self._home(cpu).of(cpu): {
-                        "get-assoc": {} if "clos" in self.silent_about
+                        "get-assoc": {}
+                        if "clos" in self.silent_about
                         else {"clos": str(self.state.classes[self.siblings[cpu]])}
                     }
                     for cpu in parse_cpu_list(options["-c"])
-                }  # fmt: skip
+                }
         raise AssertionError(command)
 
     def _levels(self, domain: Domain) -> dict[str, Any]:
@@ -201,10 +204,14 @@ def save(path: Path, tool: Tool) -> None:
     """For the program."""
     domains = [vars(domain) for domain in tool.state.domains]
     raw = {
-        "domains": domains, "classes": tool.state.classes, "model": tool.state.model,
-        "siblings": tool.siblings, "trouble": tool.trouble, "hangs_on_reads": tool.hangs_on_reads,
+        "domains": domains,
+        "classes": tool.state.classes,
+        "model": tool.state.model,
+        "siblings": tool.siblings,
+        "trouble": tool.trouble,
+        "hangs_on_reads": tool.hangs_on_reads,
         "tree": None if tool.tree is None else str(tool.tree),
-    }  # fmt: skip
+    }
     path.write_text(json.dumps(raw))
 
 

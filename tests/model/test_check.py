@@ -115,9 +115,20 @@ ELSEWHERE = {
 def test_the_syntax_trees_have_the_fixes_of_every_kind_of_source() -> None:
     sources = {where.split(".")[2] for where, text in FIXES if text and ".sources." in where}
     assert sources >= {
-        "dpdk", "host", "nf_session", "ovs", "pcm", "perf", "power", "pqos", "process", "pyperf",
-        "resctrl", "uncore", "vpp",
-    }  # fmt: skip
+        "dpdk",
+        "host",
+        "nf_session",
+        "ovs",
+        "pcm",
+        "perf",
+        "power",
+        "pqos",
+        "process",
+        "pyperf",
+        "resctrl",
+        "uncore",
+        "vpp",
+    }
     assert len({text for _, text in FIXES}) >= 18
 
 
@@ -144,11 +155,18 @@ def test_the_fix_of_an_errno_is_a_command(code: int) -> None:
 
 def test_prose_is_no_command() -> None:
     for prose in (
-        "start OVS", "on a host: sudo modprobe x", "sudo dmesg; then fans and air flow",
-        "make sure that the cable is plugged in", "find the cable", "sudo modprobe the module",
-        "sudo dmesg  # then reboot", "sudo sh -c 'dmesg && reboot'", "echo $(reboot)",
-        "sudo sysctl a.b=$((2 * $(reboot)))", "sudo reboot",
-    ):  # fmt: skip
+        "start OVS",
+        "on a host: sudo modprobe x",
+        "sudo dmesg; then fans and air flow",
+        "make sure that the cable is plugged in",
+        "find the cable",
+        "sudo modprobe the module",
+        "sudo dmesg  # then reboot",
+        "sudo sh -c 'dmesg && reboot'",
+        "echo $(reboot)",
+        "sudo sysctl a.b=$((2 * $(reboot)))",
+        "sudo reboot",
+    ):
         with pytest.raises(AssertionError):
             assert_command(prose)
 

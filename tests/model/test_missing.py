@@ -14,9 +14,18 @@ def test_every_reason_has_a_mark_a_key_and_a_sentence() -> None:
 
 def test_the_numbers_recordings_keep_never_change() -> None:
     assert [reason.key for reason in Reason] == [
-        "ok", "source", "hardware", "permission", "taken", "warming", "idle", "reset", "stale",
-        "error", "undefined",
-    ]  # fmt: skip
+        "ok",
+        "source",
+        "hardware",
+        "permission",
+        "taken",
+        "warming",
+        "idle",
+        "reset",
+        "stale",
+        "error",
+        "undefined",
+    ]
     assert [int(reason) for reason in Reason] == list(range(11))
 
 

@@ -50,8 +50,11 @@ def test_settings_of_functions_with_one_name() -> None:
         [("pmd@3-4", [Cpu(3), Cpu(4)]), ("pmd@7", [Cpu(7)]), ("vpp", [Cpu(1)]), ("idle", [])]
     )
     assert names == {
-        "pmd@3-4": ("pmd@3-4",), "pmd@7": ("pmd@7",), "vpp": ("vpp@1", "vpp"), "idle": ("idle",),
-    }  # fmt: skip
+        "pmd@3-4": ("pmd@3-4",),
+        "pmd@7": ("pmd@7",),
+        "vpp": ("vpp@1", "vpp"),
+        "idle": ("idle",),
+    }
     settings = NO_SETTINGS.with_muted("drops", "pmd").with_muted("drops", "vpp@1")
     assert not settings.first_of("drops", names["pmd@7"]).muted
     assert settings.first_of("drops", names["vpp"]).muted

@@ -131,8 +131,10 @@ def test_a_cell_s_number(cell: str, value: float | None) -> None:
 
 def test_tables_are_chosen_by_metric_and_cpu() -> None:
     assert {table.label for table in printed_tables(metric="llc_occupancy_bytes")} == {
-        "Table 1", "Table 2", "RDT Test data"
-    }  # fmt: skip
+        "Table 1",
+        "Table 2",
+        "RDT Test data",
+    }
     assert printed_tables(uarch="HSX") == RDT
     assert {table.paper for table in printed_tables(uarch="CLX")} == {"stable_dpdk"}
     assert {table.uarch for table in printed_tables()} - {""} <= set(uarch_table.names())

@@ -25,15 +25,18 @@ def test_a_row_has_all_that_the_tables_have_of_a_run() -> None:
 def test_rows_are_narrowed_by_what_is_queried() -> None:
     assert matching() == rows()
     assert {row.workload for row in matching(kind="vpp")} == {
-        "vpp_l2_patch", "vpp_l2_mac", "vpp_ip4"
-    }  # fmt: skip
+        "vpp_l2_patch",
+        "vpp_l2_mac",
+        "vpp_ip4",
+    }
     assert all(row.smt for row in matching(smt=True))
     assert len(matching(smt=True)) + len(matching(smt=False)) == len(rows())
     assert {row.cpu for row in matching(uarch="BDX")} == {"Xeon E5-2699 v4", "Xeon E5-2667 v4"}
     assert matching(uarch="ICX") == ()
     assert [row.figures["cpp"].value for row in matching(workload="ovs", cores=1, smt=False)] == [
-        269, 272
-    ]  # fmt: skip
+        269,
+        272,
+    ]
 
 
 @pytest.mark.parametrize(

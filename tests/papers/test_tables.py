@@ -194,8 +194,11 @@ def test_repairs_are_stated() -> None:
 
 
 def test_a_cell_without_a_number_reports_it() -> None:
-    without = [(table.number, row.workload, cell.metric) for table, row, cell in every_cell()
-               if cell.value is None]  # fmt: skip
+    without = [
+        (table.number, row.workload, cell.metric)
+        for table, row, cell in every_cell()
+        if cell.value is None
+    ]
     assert without == [(n, "coremark", m) for n in (4, 5) for m in ("ipp", "ipp", "cpp", "cpp")]
     row = next(row for row in RUNS if row.workload == "coremark")
     assert row.absent == {

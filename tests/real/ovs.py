@@ -48,9 +48,12 @@ class Ovs:
         self._program = program
         self._enter = list(enter)
         self._environment = {
-            **os.environ, "OVS_RUNDIR": str(rundir), "OVS_LOGDIR": str(rundir),
-            "OVS_DBDIR": str(rundir), "OVS_PKGDATADIR": "/usr/share/openvswitch",
-        }  # fmt: skip
+            **os.environ,
+            "OVS_RUNDIR": str(rundir),
+            "OVS_LOGDIR": str(rundir),
+            "OVS_DBDIR": str(rundir),
+            "OVS_PKGDATADIR": "/usr/share/openvswitch",
+        }
         self._database: subprocess.Popen[bytes] | None = None
         self._switch: subprocess.Popen[bytes] | None = None
 
@@ -67,9 +70,11 @@ class Ovs:
     def start_database(self) -> None:
         self.run("ovsdb-tool", "create", f"{self.rundir}/conf.db", SCHEMA)
         self._database = self._begin(
-            "ovsdb-server", f"{self.rundir}/conf.db", f"--remote=punix:{self.rundir}/db.sock",
+            "ovsdb-server",
+            f"{self.rundir}/conf.db",
+            f"--remote=punix:{self.rundir}/db.sock",
             f"--unixctl={self.rundir}/database.ctl",
-        )  # fmt: skip
+        )
         self._wait(self.rundir / "db.sock")
         self.vsctl("--no-wait", "init")
 
@@ -84,9 +89,13 @@ class Ovs:
         """Run a tool of its own to the end; returns what that printed."""
         try:
             done = subprocess.run(
-                [*self._enter, *command], env=self._environment, capture_output=True, text=True,
-                timeout=START_S, check=False,
-            )  # fmt: skip
+                [*self._enter, *command],
+                env=self._environment,
+                capture_output=True,
+                text=True,
+                timeout=START_S,
+                check=False,
+            )
         except subprocess.TimeoutExpired as error:
             raise RuntimeError(f"{error}\n{self.log()}") from error
         if done.returncode:
@@ -144,9 +153,12 @@ class Ovs:
     def _begin(self, *command: str) -> subprocess.Popen[bytes]:
         with (self.rundir / "output").open("ab") as output:
             return subprocess.Popen(
-                [*self._enter, *command], env=self._environment, stdin=subprocess.DEVNULL,
-                stdout=output, stderr=output,
-            )  # fmt: skip
+                [*self._enter, *command],
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
 
     def _wait(self, path: Path) -> None:
         end = time.monotonic() + START_S
@@ -200,9 +212,11 @@ def dpdk_ovs(program: str = DPDK, enter: Sequence[str] = ()) -> Iterator[Ovs]:
     """A PMD thread on CPU 1 that receives as fast as it can on n0 and sends all of it on n1."""
     with _running(program, enter) as ovs:
         settings: Mapping[str, str] = {
-            "dpdk-init": "true", "pmd-cpu-mask": "0x2", "dpdk-lcore-mask": "0x1",
+            "dpdk-init": "true",
+            "pmd-cpu-mask": "0x2",
+            "dpdk-lcore-mask": "0x1",
             "dpdk-extra": _EAL.format(prefix=ovs.prefix),
-        }  # fmt: skip
+        }
         reports = [f'other_config:{name}="{value}"' for name, value in settings.items()]
         ovs.vsctl("--no-wait", "set", "Open_vSwitch", ".", *reports)
         ovs.start()

@@ -31,8 +31,11 @@ def ip(*words: str) -> None:
 def inside(namespace: str, *command: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         ["ip", "netns", "exec", namespace, *command],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def run(namespace: str, command: str) -> None:
@@ -49,14 +52,36 @@ def router() -> Iterator[None]:
             ip("netns", "add", name)
             run(name, "sysctl -qw net.ipv6.conf.all.disable_ipv6=1; ip link set lo up")
         for here, present, far in (("left0", "gate1", LEFT), ("right0", "gate2", RIGHT)):
-            ip("-n", ROUTER, "link", "add", present, "address", MACS[present], "type", "veth",
-               "peer", "name", here, "address", MACS[here], "netns", far)  # fmt: skip
+            ip(
+                "-n",
+                ROUTER,
+                "link",
+                "add",
+                present,
+                "address",
+                MACS[present],
+                "type",
+                "veth",
+                "peer",
+                "name",
+                here,
+                "address",
+                MACS[here],
+                "netns",
+                far,
+            )
         for end, net, far, gate in ((LEFT, 1, "left0", "gate1"), (RIGHT, 2, "right0", "gate2")):
-            run(end, f"ip addr add 10.9.{net}.1/24 dev {far}; ip link set {far} up;"
+            run(
+                end,
+                f"ip addr add 10.9.{net}.1/24 dev {far}; ip link set {far} up;"
                 f"ip neigh add 10.9.{net}.2 lladdr {MACS[gate]} dev {far};"
-                f"ip route add default via 10.9.{net}.2")  # fmt: skip
-            run(ROUTER, f"ip addr add 10.9.{net}.2/24 dev {gate}; ip link set {gate} up;"
-                f"ip neigh add 10.9.{net}.1 lladdr {MACS[far]} dev {gate}")  # fmt: skip
+                f"ip route add default via 10.9.{net}.2",
+            )
+            run(
+                ROUTER,
+                f"ip addr add 10.9.{net}.2/24 dev {gate}; ip link set {gate} up;"
+                f"ip neigh add 10.9.{net}.1 lladdr {MACS[far]} dev {gate}",
+            )
         run(ROUTER, "sysctl -qw net.ipv4.ip_forward=1")
         yield
     finally:
@@ -76,10 +101,12 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
 def test_what_the_kernel_forwards_is_in_exactly_one_frame_every(router: None) -> None:
     # A socket takes them, or each would be answered by an ICMP message.
     taker = inside(
-        RIGHT, sys.executable, "-c",
+        RIGHT,
+        sys.executable,
+        "-c",
         "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM);"
         "s.bind(('10.9.2.1', 9)); print('ready', flush=True); input()",
-    )  # fmt: skip
+    )
     assert taker.stdout is not None
     assert taker.stdout.readline() == "ready\n"
     # nftop polls at one pace, and the source is read beside it: the sum is what counts.
@@ -101,7 +128,9 @@ def test_what_the_kernel_forwards_is_in_exactly_one_frame_every(router: None) ->
         assert round(packets) == PACKETS, end
     busiest, _ = max(rows, key=lambda row: row[1]["rx_packets_per_s"])
     assert {item["name"]: item["kind"] for item in busiest["interfaces"]} == {
-        "lo": "loopback", "gate1": "veth", "gate2": "veth",
-    }  # fmt: skip
+        "lo": "loopback",
+        "gate1": "veth",
+        "gate2": "veth",
+    }
     taken = sum(cpu["kernel_packets_per_s"] for cpu in busiest["cpus"])
     assert taken >= max(nf["rx_packets_per_s"] for _, nf in rows)

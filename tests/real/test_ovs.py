@@ -182,8 +182,12 @@ def is_one_nf(frame: Frame, ovs: Ovs) -> None:
 
 @needs_plain
 def test_counters_are_between_those_that_ovs_shows_before_and_after(source: OvsSource) -> None:
-    names = {"rx_packets": "packets received", "busy_cycles": "processing cycles",
-             "tx_packets": "Tx packets", "sleep_us": "Sleep time (us)"}  # fmt: skip
+    names = {
+        "rx_packets": "packets received",
+        "busy_cycles": "processing cycles",
+        "tx_packets": "Tx packets",
+        "sleep_us": "Sleep time (us)",
+    }
 
     def bracketed(ovs: Ovs) -> OvsPmd:
         before, switch, after = ovs.counts(), working(source, ovs), ovs.counts()
@@ -271,9 +275,22 @@ def test_in_a_container_it_is_detected_and_known_by_its_pid_here() -> None:
             "mount -t proc proc /proc && mkdir -p /tmp/o && mount -t tmpfs none /tmp/o && "
             'export OVS_RUNDIR=/tmp/o && exec "$@"'
         )
-        command = ["unshare", "--mount", "--pid", "--net", "--fork", "--kill-child", "sh", "-c",
-                   script, "sh", PLAIN, f"unix:{ovs.rundir}/db.sock", "--enable-dummy=override",
-                   "--disable-system"]  # fmt: skip
+        command = [
+            "unshare",
+            "--mount",
+            "--pid",
+            "--net",
+            "--fork",
+            "--kill-child",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            PLAIN,
+            f"unix:{ovs.rundir}/db.sock",
+            "--enable-dummy=override",
+            "--disable-system",
+        ]
         ovs.kill()
         outside = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
@@ -294,8 +311,11 @@ def test_a_client_without_permission_is_refused_with_a_reason() -> None:
         repository = Path(__file__).parents[2]
         done = subprocess.run(
             ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command],
-            capture_output=True, text=True, check=False, cwd=repository,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=repository,
+        )
         if not done.stdout:
             pytest.skip(f"nobody can't run nftop here: {done.stderr.strip()[-200:]}")
         checks = json.loads(done.stdout)["checks"]

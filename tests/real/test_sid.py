@@ -126,9 +126,20 @@ def test_ipc_frequency_and_the_kernel_s_top_down_of_the_lab(debian: Path, tmp_pa
     frame = frames_of(lab(debian, *BATCH, scenario=scenario))[-1]
     assert frame["sources"]["perf"] == {**frame["sources"]["perf"], "state": "ok", "detail": ""}
     own = enter(
-        "--model", "icx", "--cpus", str(CPUS), "--scenario", scenario, "--",
-        sys.executable, "-m", "nftop", "--pmu", "perf", *BATCH[5:],
-    )  # fmt: skip
+        "--model",
+        "icx",
+        "--cpus",
+        str(CPUS),
+        "--scenario",
+        scenario,
+        "--",
+        sys.executable,
+        "-m",
+        "nftop",
+        "--pmu",
+        "perf",
+        *BATCH[5:],
+    )
     own_frame = frames_of(own)[-1]
     wanted = expected("ICX", smt=True, levels=1)
     pollers = [row for row in frame["cpus"] if row["busy_ratio"] > 0.9]

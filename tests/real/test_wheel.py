@@ -26,9 +26,13 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
     """Standard output of a command that succeeds."""
     done = subprocess.run(
         list(map(str, command)),
-        cwd=cwd, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
         env={name: os.environ[name] for name in os.environ if not name.startswith("PYTHON")},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

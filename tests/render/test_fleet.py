@@ -53,8 +53,19 @@ def hostile() -> FleetFrame:
         FleetSeries(FleetLabels(**dict.fromkeys(every, text)), value)
         for text, value in zip(texts, range(len(texts)), strict=True)
     ]
-    keys = ("up", "host", "time", "nf", "nf_up", "finding", "incident", "severity", "begin",
-            "drops", *FLEET_METRICS)  # fmt: skip
+    keys = (
+        "up",
+        "host",
+        "time",
+        "nf",
+        "nf_up",
+        "finding",
+        "incident",
+        "severity",
+        "begin",
+        "drops",
+        *FLEET_METRICS,
+    )
     sample = replace(
         sample_of({}), series={key: tuple(rows) for key in keys}, notes=(HOSTILE[0], "\x1b[2J")
     )
@@ -114,8 +125,9 @@ def test_the_order_is_by_harm_as_on_one_host() -> None:
     harms = [row.harm for row in rows]
     assert harms == sorted(harms, reverse=True)
     assert [(row.host.name, row.nf and row.nf.name) for row in rows[:2]] == [
-        ("edge-08", "vpp"), ("edge-07", "vpp"),
-    ]  # fmt: skip
+        ("edge-08", "vpp"),
+        ("edge-07", "vpp"),
+    ]
     assert all((row.harm == 0) is not bool(row.nf and row.nf.events) for row in rows)
     # A host that is down is worse than one without harm, and lost packets are worse than that.
     down = [row.host.name for row in fleet_rows(one_down(), FleetOrder())]
@@ -175,9 +187,12 @@ def test_no_incident_is_no_claim_where_numbers_lack() -> None:
 
 def test_losses_and_information_are_never_no_harm() -> None:
     well = step(FleetState(), sample_of({"a": three_hosts()["core-1:9739"]}))[1]
-    losing = replace(well, nfs=tuple(
-        replace(nf, readings={**nf.readings, "drop_packets_per_s": 3.0}) for nf in well.nfs
-    ))  # fmt: skip
+    losing = replace(
+        well,
+        nfs=tuple(
+            replace(nf, readings={**nf.readings, "drop_packets_per_s": 3.0}) for nf in well.nfs
+        ),
+    )
     (text,) = (item.text for item in fleet_incidents(losing, 80, 1))
     assert (
         text.strip() == f"\u25b2 {len(well.nfs)} network functions with losses, no incident of them"
@@ -203,14 +218,16 @@ def test_long_labels_are_cut_and_the_root_class_has_its_name() -> None:
     assert len("".join(page)) < 4000
     assert [text.split() for text in page if text.startswith("cache class")] == [
         ["cache", "class", "default"],
-    ]  # fmt: skip
+    ]
 
 
 def test_the_header_has_states_sums_and_ages() -> None:
     shown = one_down()
     text = fleet_header(shown, STATUS, 120, 0)[0].text
-    sums = [sum(value for nf in shown.nfs if not isinstance(value := nf.readings[key], Missing))
-            for key in ("tx_packets_per_s", "drop_packets_per_s")]  # fmt: skip
+    sums = [
+        sum(value for nf in shown.nfs if not isinstance(value := nf.readings[key], Missing))
+        for key in ("tx_packets_per_s", "drop_packets_per_s")
+    ]
     assert "3 hosts, 1 down" in text
     assert f"{sums[0] / 1e6:,.0f} Mpps" in text
     assert "8.44M drop/s" in text and 8.435e6 < sums[1] < 8.445e6

@@ -81,8 +81,10 @@ def test_three_incidents_leave_three_recordings_that_begin_before_them(
     bench = Bench(tmp_path, session)
     bench.run({100: ("a",), 200: ("b",), 201: ("b",), 300: ("c", "d")})
     assert [(count, goes_on) for _, count, goes_on in bench.ended] == [
-        (1, False), (1, False), (2, False),
-    ]  # fmt: skip
+        (1, False),
+        (1, False),
+        (2, False),
+    ]
     files = sorted(tmp_path.iterdir())
     assert [int(file.stem) for file in files] == [bench.wall_ns(at) for at in (100, 200, 300)]
     for file, at in zip(files, (100, 200, 300), strict=True):
@@ -139,8 +141,10 @@ def test_recordings_without_an_answer_of_the_disk_are_reported_under_their_own_n
         hangs.set()
         go_on.wait(60)
 
-    patched = (mock.patch.object(FileSink, "finish", hang),
-               mock.patch.object(recorder_module, "_WHOLE_S", 0.01))  # fmt: skip
+    patched = (
+        mock.patch.object(FileSink, "finish", hang),
+        mock.patch.object(recorder_module, "_WHOLE_S", 0.01),
+    )
     with patched[0], patched[1]:
         for number in range(6):
             bench.recorder.take(session.samples[number])

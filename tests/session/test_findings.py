@@ -56,8 +56,11 @@ def test_a_live_session_reports_every_finding_as_it_begins() -> None:
         frame = frame_of()
         return state, replace(frame, wall_ns=sample.wall_ns, findings=next(script))
 
-    feed = live(interval_s=1.0, clock=FakeClock(),
-                on_finding=lambda item, wall_ns, _: ends.append((item.where, wall_ns)))  # fmt: skip
+    feed = live(
+        interval_s=1.0,
+        clock=FakeClock(),
+        on_finding=lambda item, wall_ns, _: ends.append((item.where, wall_ns)),
+    )
     with mock.patch("nftop.session.live.step", side_effect=step):
         frames = take(feed.frames(), 6)
     walls = [frame.wall_ns for frame in frames]
@@ -189,8 +192,10 @@ def test_a_jump_on_screen_has_the_values_before_an_incident_that_just_began(
         next(frames)
         feed.seek(seen[tick].wall_ns)
         frame = next(item for item in frames if item.wall_ns == seen[tick].wall_ns)
-        (jumped,), (played,) = ([item for item in one.incidents if item.kind == "neighbour"]
-                             for one in (frame, seen[tick]))  # fmt: skip
+        (jumped,), (played,) = (
+            [item for item in one.incidents if item.kind == "neighbour"]
+            for one in (frame, seen[tick])
+        )
         known = [not isinstance(item.before, Missing) for item in jumped.victims]
         assert known and set(known) == {is_known}
         assert (jumped.victims == played.victims) == is_known
@@ -210,8 +215,10 @@ def test_report_list_and_replay_have_one_begin_of_an_incident(
     assert reported == {item.id: item.since_ns for item in last}
     replayed = called("replay", str(file), "--at", f"{at:%H:%M:%S}", "-n", "1", "--json").stdout
     shown = {item["id"]: item["since"][:19] for item in json.loads(replayed)["incidents"]}
-    utc = {key: f"{datetime.fromtimestamp(ns // S, UTC):%Y-%m-%dT%H:%M:%S}"
-           for key, ns in reported.items()}  # fmt: skip
+    utc = {
+        key: f"{datetime.fromtimestamp(ns // S, UTC):%Y-%m-%dT%H:%M:%S}"
+        for key, ns in reported.items()
+    }
     assert shown == utc
     listed = called("replay", str(file), "--list").stdout
     assert set(utc.values()) <= set(re.findall(r", since (\S+)Z$", listed, re.MULTILINE))
@@ -340,8 +347,10 @@ def test_a_recording_kept_with_its_past_has_the_begins_of_the_session(tmp_path: 
             recorder.start(FileSink(file))
     recorder.close()
     played = all_of(file.read_bytes())
-    begins = [[(item.id, item.since_ns, item.is_bound) for item in frame.incidents]
-              for frame in (frames[-1], played[-1])]  # fmt: skip
+    begins = [
+        [(item.id, item.since_ns, item.is_bound) for item in frame.incidents]
+        for frame in (frames[-1], played[-1])
+    ]
     assert begins[0] and begins[1] == begins[0]
 
 

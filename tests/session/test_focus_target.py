@@ -111,9 +111,11 @@ def test_without_the_required_network_function_no_frame_is_given() -> None:
     begun, empty = replace(TICK, interval_s=None), replace(TICK, interval_s=None, nfs=())
     name = TICK.nfs[0].name
     for wanted, ticks, count in (
-        ("none", (begun, TICK), 0), ("none", (empty, TICK), 1), (name, (begun, TICK), 2),
+        ("none", (begun, TICK), 0),
+        ("none", (empty, TICK), 1),
+        (name, (begun, TICK), 2),
         (name, (empty, TICK), 2),
-    ):  # fmt: skip
+    ):
         reports = list[str]()
         target, given = FocusTarget(nf=wanted), Ticks(*ticks)
         focused = FocusFrames(given, target, Focus(), reports.append, required=True)  # type: ignore[arg-type]

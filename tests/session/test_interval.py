@@ -80,8 +80,10 @@ def test_times_and_markers(session: Taken, stored: Path) -> None:
 
 def test_an_interval_is_of_what_was_recorded(session: Taken, stored: Path) -> None:
     first, last = session.samples[0].wall_ns, session.samples[-1].wall_ns
-    before, inside, after = (f"{datetime.fromtimestamp(ns / 1e9, UTC):%H:%M:%S}"
-                             for ns in (first - 30 * S, first + 5 * S, last + 60 * S))  # fmt: skip
+    before, inside, after = (
+        f"{datetime.fromtimestamp(ns / 1e9, UTC):%H:%M:%S}"
+        for ns in (first - 30 * S, first + 5 * S, last + 60 * S)
+    )
     with cut_of(stored, before, after) as cut:
         assert (cut.from_ns, cut.to_ns) == (first, last)
     with pytest.raises(NoMomentError, match="ends before it begins"):

@@ -150,9 +150,16 @@ def test_it_is_not_sampled_if_that_interrupts_a_polling_core() -> None:
     none = np.zeros(0, np.int32)
     counts = np.zeros(0, np.uint64)
     table = UncoreTable(
-        ("cas_read",), none, none, none, counts, np.zeros(0, np.uint8), counts, counts,
+        ("cas_read",),
+        none,
+        none,
+        none,
+        counts,
+        np.zeros(0, np.uint8),
+        counts,
+        counts,
         warning="CPU 0 polls",
-    )  # fmt: skip
+    )
     uncore = FakeSource("uncore", lambda: table, inline=True)
     feed = live(Inspected(reports), uncore, clock=FakeClock())
     take(feed.frames(), 10)

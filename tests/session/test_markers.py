@@ -30,9 +30,14 @@ def test_markers_are_gone_to_in_both_directions() -> None:
         reports.append((here.number, here.remark))
     # A marker set within a tick belongs to the one that was on screen.
     assert reports == [
-        (29, "mark 30"), (30, "mark 31"), (84, "mark 85"), (84, "no later event"),
-        (30, "mark 31"), (29, "mark 30"), (29, "no earlier event"),
-    ]  # fmt: skip
+        (29, "mark 30"),
+        (30, "mark 31"),
+        (84, "mark 85"),
+        (84, "no later event"),
+        (30, "mark 31"),
+        (29, "mark 30"),
+        (29, "no earlier event"),
+    ]
 
 
 def test_events_that_are_no_markers_of_the_recording_are_gone_to_too() -> None:

@@ -70,8 +70,12 @@ def test_times_without_a_zone_are_local_where_that_is_shown(
 
 def test_spans() -> None:
     assert [span_ns(name) for name in ("1", "2s", "1.5m", "1h", "1d")] == [
-        S, 2 * S, 90 * S, 3600 * S, 86_400 * S,
-    ]  # fmt: skip
+        S,
+        2 * S,
+        90 * S,
+        3600 * S,
+        86_400 * S,
+    ]
 
 
 @pytest.mark.parametrize(

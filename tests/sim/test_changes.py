@@ -85,11 +85,17 @@ def histories(draw: st.DrawFn) -> History:
             state |= {Cell("group", f"new{number}"): "", Cell("mode", f"new{number}"): "shareable"}
         elif operation == "meter":
             state[Cell("monitor", group, f"m{number}")] = ""
-            state |= {c: f"{group}/m{number}" for c in state
-                      if c.kind == "cpu" and state[c] == group and group != ROOT}  # fmt: skip
+            state |= {
+                c: f"{group}/m{number}"
+                for c in state
+                if c.kind == "cpu" and state[c] == group and group != ROOT
+            }
         elif group != ROOT:
-            state = {c: ROOT if c.kind in ("cpu", "task") and w.split("/")[0] == group else w
-                     for c, w in state.items() if c.group != group}  # fmt: skip
+            state = {
+                c: ROOT if c.kind in ("cpu", "task") and w.split("/")[0] == group else w
+                for c, w in state.items()
+                if c.group != group
+            }
         changes = difference(rdt.classes.state, state)
         result.operations += f"{rdt.model.scenario.name} at {at_ns}: {changes}; "
         rdt = after(rdt, at_ns, state)
@@ -127,8 +133,12 @@ def test_every_group_is_within_the_cache_and_meters_what_its_cpus_move(
     before = resctrl_table(rdt, at_ns)
     sizes = {int(item.id): item.size_bytes for item in rdt.model.layout.topology.l3}
     for l3, size in sizes.items():
-        used = [number(cache.values["llc_occupancy"]) for group in table.groups
-                for cache in group.caches if cache.l3 == l3]  # fmt: skip
+        used = [
+            number(cache.values["llc_occupancy"])
+            for group in table.groups
+            for cache in group.caches
+            if cache.l3 == l3
+        ]
         assert min(used) >= 0 and sum(used) <= size
     assert sorted(cpu for group in table.groups for cpu in group.cpus) == list(range(16))
     assert len({group.clos for group in table.groups}) == len(table.groups)
@@ -224,8 +234,9 @@ def test_a_shrunk_neighbour_gives_its_victims_their_cache_and_packets_back() -> 
     rdt = masks(loud, 120 * S, tenant=0x003)
     quiet_ns, loud_ns, after_ns = 30 * S, 119 * S, 120 * S + round(5 * SETTLE_S * S)
     for task, lost in (("vpp", 0.10), ("ovs", 0.06), ("north", 0.06)):
-        quiet, took, gave = (packets_per_s(rdt.model, t, task)
-                             for t in (quiet_ns, loud_ns, after_ns))  # fmt: skip
+        quiet, took, gave = (
+            packets_per_s(rdt.model, t, task) for t in (quiet_ns, loud_ns, after_ns)
+        )
         assert quiet / took == pytest.approx(1 + lost, rel=1e-6)
         assert gave == pytest.approx(quiet, rel=0.002)
         for what in ("llc_misses", "cas_reads", "stalls_memory", "work_cycles"):
@@ -241,8 +252,7 @@ def test_a_shrunk_neighbour_gives_its_victims_their_cache_and_packets_back() -> 
     capacity = rdt.classes.mask("tenant", 0).bytes(rdt.model.layout.topology.l3[0].size_bytes)
     assert tenant[0] > tenant[1] > capacity >= 0.8 * tenant[2], "it drains by and by"
     # In some seconds: as if more were offered, until it takes in all there is.
-    at_once, half, end = (packets_per_s(rdt.model, t, "vpp")
-                          for t in (120 * S, 124 * S, after_ns))  # fmt: skip
+    at_once, half, end = (packets_per_s(rdt.model, t, "vpp") for t in (120 * S, 124 * S, after_ns))
     assert at_once == packets_per_s(rdt.model, loud_ns, "vpp")
     assert 1 - np.exp(-1) < (half - at_once) / (end - at_once) < 0.8
     times_ns = [120 * S + tenths * S // 10 for tenths in range(200)]
@@ -274,8 +284,10 @@ def test_a_limit_on_bandwidth_slows_the_neighbour_and_nobody_else() -> None:
     state = {**loud.classes.state, cell("tenant", "MB", 0): "10"}
     model = after(loud, 120 * S, state).model
     at_ns = 120 * S + round(LONG_S * S)
-    lines = [float(item.rates(at_ns)[0][cpus_of(item, "neighbour"), INDEX["cas_reads"]].sum())
-             for item in (loud.model, model)]  # fmt: skip
+    lines = [
+        float(item.rates(at_ns)[0][cpus_of(item, "neighbour"), INDEX["cas_reads"]].sum())
+        for item in (loud.model, model)
+    ]
     assert lines[1] == pytest.approx(lines[0] / 10, rel=1e-9)
     assert packets_per_s(model, at_ns, "vpp") > packets_per_s(loud.model, at_ns, "vpp")
     fastest = workloads.load("memtester").bytes_per_cycle

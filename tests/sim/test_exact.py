@@ -159,8 +159,9 @@ def test_ipc_times_cpp_is_ipp_on_every_core_and_tick(scenario: str, cpus: int) -
         # A poller that does not have its CPU to itself has CPP by its share of the time alone.
         np.testing.assert_array_equal(whole, has & ~(columns["run_ratio"].values < 0.95))
         seen += int(has.sum())
-        pollers = {cpu for p in host.simulated.model.layout.placed for cpu in p.cpus
-                   if p.task.kind != "vm"}  # fmt: skip
+        pollers = {
+            cpu for p in host.simulated.model.layout.placed for cpu in p.cpus if p.task.kind != "vm"
+        }
         assert pollers == set(np.flatnonzero(has))
     assert seen >= 5
 

@@ -112,8 +112,11 @@ def test_ovs_reports_what_its_interfaces_would(model: Model) -> None:
     (early,), (late,) = (network_functions.ovs_table(model, t, t).switches for t in (4 * S, 60 * S))
     assert [pmd.core for pmd in late.pmds] == [5, 6, 7, 8]
     assert [(pmd.queues[0].port, pmd.queues[0].queue) for pmd in late.pmds] == [
-        ("dpdk0", 0), ("dpdk1", 0), ("dpdk0", 1), ("dpdk1", 1)
-    ]  # fmt: skip
+        ("dpdk0", 0),
+        ("dpdk1", 0),
+        ("dpdk0", 1),
+        ("dpdk1", 1),
+    ]
     for before, pmd in zip(early.pmds, late.pmds, strict=True):
         assert pmd.used_cycles == 60 * 2_200_000_000
         assert pmd.busy_cycles == pytest.approx(0.7 * pmd.used_cycles, rel=1e-6)

@@ -77,8 +77,13 @@ def test_what_the_talk_prints_of_a_6230n_is_what_the_simulated_one_does() -> Non
 def test_masks_that_are_apart_stay_apart_in_a_cache_of_fewer_ways() -> None:
     apart, own = scenario.load("default", "gold-6252n"), scenario.load("default")
     for package in (0, 1):
-        bits = [[played.groups[at].ways[min(package, len(played.groups[at].ways) - 1)].bits
-                 for at in range(len(own.groups))] for played in (own, apart)]  # fmt: skip
+        bits = [
+            [
+                played.groups[at].ways[min(package, len(played.groups[at].ways) - 1)].bits
+                for at in range(len(own.groups))
+            ]
+            for played in (own, apart)
+        ]
         for left in range(len(own.groups)):
             for right in range(left):
                 shared = [bool(masks[left] & masks[right]) for masks in bits]

@@ -193,8 +193,9 @@ def test_memory_seen_by_class_is_what_the_packages_controllers_count() -> None:
     # Whole periods, so that nothing swings, and so many that cut-off fractions weigh nothing.
     frame = host.tick(1000 * 20 * S)
     for package, row in enumerate(frame.packages):
-        by_class = [_cache(frame, g.name, package).readings["mbm_total_bytes_per_s"]
-                    for g in frame.groups]  # fmt: skip
+        by_class = [
+            _cache(frame, g.name, package).readings["mbm_total_bytes_per_s"] for g in frame.groups
+        ]
         counted = [row.readings[f"memory.{way}_bytes_per_s"] for way in ("read", "write")]
         assert _sum(by_class) == pytest.approx(_sum(counted), rel=1e-6)
 

@@ -54,9 +54,10 @@ class Host(Frozen):
         frame = self.tick(10 * S)
         counts = self.simulated.model.counts
         idle = [
-            row for row, info in enumerate(frame.topology.cpus)
+            row
+            for row, info in enumerate(frame.topology.cpus)
             if info.package == 0 and frame.cpus.nf[row] is None
-        ]  # fmt: skip
+        ]
         grown = counts(13 * S)[idle].astype(np.float64) - counts(3 * S)[idle].astype(np.float64)
         lines = grown[:, [INDEX["cas_reads"], INDEX["cas_writes"]]].sum()
         return frame, frame.packages[0], 64 * float(lines) / 10

@@ -52,9 +52,15 @@ def test_rates_are_the_models(cpus: int) -> None:
         here = {name for name, reading in row.readings.items() if isinstance(reading, float)}
         # Of links the peak is one of the family; classes without network functions move memory too.
         by_turns = (
-            "pcie.", "mmio.", "llc.", "per_packet.pcie", "per_packet.mmio", "per_packet.memory",
-            "utilisation.pcie", "utilisation.upi",
-        )  # fmt: skip
+            "pcie.",
+            "mmio.",
+            "llc.",
+            "per_packet.pcie",
+            "per_packet.mmio",
+            "per_packet.memory",
+            "utilisation.pcie",
+            "utilisation.upi",
+        )
         assert row.estimates == {name for name in here if name.startswith(by_turns)}
         counted = {metric.id for metric in COUNTED_PACKAGE_METRICS}
         assert counted - here == {

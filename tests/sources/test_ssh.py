@@ -45,12 +45,34 @@ def test_the_command_line(tmp_path: Path) -> None:
         os.close(recorder.output)
         recorder.close()
     assert (tmp_path / "arguments").read_text().splitlines() == [
-        "-T", "-a", "-x",
-        "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=5",
-        "-o", "ServerAliveCountMax=3", "-o", "LogLevel=ERROR", "-o", "ClearAllForwardings=yes",
-        "-o", "PermitLocalCommand=no", "-o", "RemoteCommand=none", "--", "edge-07",
-        "sudo", "-n", "nftop", "record", "-o", "-",
-    ]  # fmt: skip
+        "-T",
+        "-a",
+        "-x",
+        "-o",
+        "BatchMode=yes",
+        "-o",
+        "ConnectTimeout=15",
+        "-o",
+        "ServerAliveInterval=5",
+        "-o",
+        "ServerAliveCountMax=3",
+        "-o",
+        "LogLevel=ERROR",
+        "-o",
+        "ClearAllForwardings=yes",
+        "-o",
+        "PermitLocalCommand=no",
+        "-o",
+        "RemoteCommand=none",
+        "--",
+        "edge-07",
+        "sudo",
+        "-n",
+        "nftop",
+        "record",
+        "-o",
+        "-",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -113,17 +135,27 @@ def test_the_operators_configuration_adds_nothing(tmp_path: Path) -> None:
     def options(*words: str) -> dict[str, str]:
         ended = subprocess.run(
             [str(REAL_SSH), "-G", "-F", str(config), *words],
-            check=True, capture_output=True, text=True, timeout=LONGEST_S,
-        )  # fmt: skip
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_S,
+        )
         lines = (line.partition(" ") for line in ended.stdout.splitlines())
         return {name: value for name, _, value in lines}
 
     assert options("edge-07")["requesttty"] == "force", "the configuration is read"
     effective = options(*SSH[1:], "edge-07", *FAR_COMMAND)
     assert effective["user"] == "root"
-    expected = {"requesttty": "false", "forwardagent": "no", "forwardx11": "no",
-                "clearallforwardings": "yes", "permitlocalcommand": "no", "batchmode": "yes",
-                "connecttimeout": "15", "loglevel": "ERROR"}  # fmt: skip
+    expected = {
+        "requesttty": "false",
+        "forwardagent": "no",
+        "forwardx11": "no",
+        "clearallforwardings": "yes",
+        "permitlocalcommand": "no",
+        "batchmode": "yes",
+        "connecttimeout": "15",
+        "loglevel": "ERROR",
+    }
     assert {name: effective.get(name) for name in expected} == expected
     assert not {"localforward", "remoteforward", "dynamicforward"} & effective.keys()
     assert effective.get("remotecommand", "none") == "none"

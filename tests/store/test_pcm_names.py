@@ -85,8 +85,11 @@ def test_recordings_without_names_have_the_first_ones() -> None:
     firsts = (FIRST_CPU_FIELDS, FIRST_PACKAGE_FIELDS, FIRST_LINK_FIELDS, FIRST_PCIE_EVENTS)
     assert [getattr(present[0], name) for name in NAMES] == list(firsts)
     assert [zlib.crc32(" ".join(first).encode()) for first in firsts] == [
-        3114832250, 1191987865, 4050403540, 1589339838,
-    ]  # fmt: skip
+        3114832250,
+        1191987865,
+        4050403540,
+        1589339838,
+    ]
 
 
 def test_tables_of_other_columns_are_not_compared() -> None:

@@ -27,8 +27,10 @@ FORMULAS = (
 @given(known=st.frozensets(st.sampled_from(NAMES)), text=st.sampled_from(FORMULAS))
 def test_a_formula_has_its_inputs_where_it_has_a_value(known: frozenset[str], text: str) -> None:
     absent = missing(1, Missing(Reason.SOURCE))
-    columns = {name: column(np.array([1.5 + index])) if name in known else absent
-               for index, name in enumerate(NAMES)}  # fmt: skip
+    columns = {
+        name: column(np.array([1.5 + index])) if name in known else absent
+        for index, name in enumerate(NAMES)
+    }
     value = compile_formula(text)(columns, 1)[0]
     assert has_inputs(text, known) is not isinstance(value, Missing)
 

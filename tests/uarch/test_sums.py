@@ -42,9 +42,10 @@ def shares(**changes: float) -> dict[str, Reading]:
 
 def refused(nodes: dict[str, Reading]) -> set[str]:
     return {
-        name for name, component in nodes.items()
+        name
+        for name, component in nodes.items()
         if isinstance(component, Missing) and component.reason is Reason.ERROR
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(
@@ -97,11 +98,15 @@ def test_level_3_may_leave_something_out_and_exceed_nothing() -> None:
 def test_perf_metrics_that_lack_half_are_no_level_1(uarch: str) -> None:
     """Their sum is held against the slots: shares of themselves always add up."""
     counts = {
-        "topdown_slots": 1000.0, "perf_metrics_retiring": 250.0,
-        "perf_metrics_bad_speculation": 50.0, "perf_metrics_frontend_bound": 100.0,
-        "perf_metrics_backend_bound": 100.0, "int_misc_uop_dropping": 0.0,
-        "int_misc_clears_count": 0.0, "cycles": 200.0,
-    }  # fmt: skip
+        "topdown_slots": 1000.0,
+        "perf_metrics_retiring": 250.0,
+        "perf_metrics_bad_speculation": 50.0,
+        "perf_metrics_frontend_bound": 100.0,
+        "perf_metrics_backend_bound": 100.0,
+        "int_misc_uop_dropping": 0.0,
+        "int_misc_clears_count": 0.0,
+        "cycles": 200.0,
+    }
     columns = {name: column(np.array([count])) for name, count in counts.items()}
     nodes = evaluate(loaded(uarch), columns, smt=True, levels=1)
     assert {name.removeprefix("tma.") for name in nodes} == set(LEVEL_1)

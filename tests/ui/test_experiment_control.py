@@ -38,9 +38,12 @@ class Runs:
             self.wrote.append(tuple(changes))
 
         self.control = ExperimentControl(
-            host.gate, lambda: None, open_host=opened if self.own else None, wrote=wrote,
+            host.gate,
+            lambda: None,
+            open_host=opened if self.own else None,
+            wrote=wrote,
             now_ns=host.clock.now_ns,
-        )  # fmt: skip
+        )
         self.control.prepare(REQUEST, host.frame)
 
     def run(self, until: Callable[[], bool] = lambda: False) -> None:

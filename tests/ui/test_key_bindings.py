@@ -57,9 +57,18 @@ async def test_moving() -> None:
         assert _selected(run) == 1
         page = len(_order(run))
         for key, cpu in (
-            ("j", 2), ("down", 3), ("k", 2), ("up", 1), ("up", 1), ("G", 63), ("j", 63),
-            ("g", 1), ("end", 63), ("home", 1), ("pagedown", _order(run)[0] + page - 2),
-        ):  # fmt: skip
+            ("j", 2),
+            ("down", 3),
+            ("k", 2),
+            ("up", 1),
+            ("up", 1),
+            ("G", 63),
+            ("j", 63),
+            ("g", 1),
+            ("end", 63),
+            ("home", 1),
+            ("pagedown", _order(run)[0] + page - 2),
+        ):
             await run.press(key)
             assert _selected(run) == cpu or key == "pagedown", key
         assert _selected(run) > page - 3

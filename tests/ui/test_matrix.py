@@ -141,9 +141,11 @@ async def test_the_editor_its_preview_and_the_doctor_fit(appearance: str) -> Non
     ]
     wanted = APPEARANCES[appearance]
     options: dict[str, Any] = {
-        "theme": wanted.theme, "color": wanted.color, "ascii_only": wanted.ascii_only,
+        "theme": wanted.theme,
+        "color": wanted.color,
+        "ascii_only": wanted.ascii_only,
         "examine": lambda: (checks, ""),
-    }  # fmt: skip
+    }
     async with edited(open_gate(), "plus", **options) as run:
 
         async def check_sizes() -> None:
@@ -205,8 +207,10 @@ async def test_the_past_of_a_live_session_fits_and_is_marked_on_every_screen(
 ) -> None:
     wanted = APPEARANCES[appearance]
     options: dict[str, Any] = {
-        "theme": wanted.theme, "color": wanted.color, "ascii_only": wanted.ascii_only,
-    }  # fmt: skip
+        "theme": wanted.theme,
+        "color": wanted.color,
+        "ascii_only": wanted.ascii_only,
+    }
     async with live(FULL, **options) as (run, past):
         await run.press("left_square_bracket")
         await moment(run, past, TICKS - 2)

@@ -190,8 +190,9 @@ async def test_a_file_that_cannot_be_created_is_reported_with_the_next_tick(tmp_
     plain = tmp_path / "plain"
     plain.touch()
     sink = partial(FileSink, plain / "recordings" / "a.nftop")
-    async with running(session().frames[1], options=Options(recorder=recorder, new_sink=sink),
-                       size=(160, 30)) as run:  # fmt: skip
+    async with running(
+        session().frames[1], options=Options(recorder=recorder, new_sink=sink), size=(160, 30)
+    ) as run:
         await run.press("R")
         await run.until(lambda: recorder.broken is not None)
         await run.give(session().frames[2])

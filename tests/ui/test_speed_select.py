@@ -27,9 +27,19 @@ from tests.sim.hosts import Frozen
 from tests.ui.harness import running
 
 PACKAGE = SstPackage(
-    Package(0), 0, 0, bf=False, tf=None, cp=True, bf_supported=True, tf_supported=False,
-    cp_supported=True, bf_high=(), bf_high_hz=None, bf_low_hz=None,
-)  # fmt: skip
+    Package(0),
+    0,
+    0,
+    bf=False,
+    tf=None,
+    cp=True,
+    bf_supported=True,
+    tf_supported=False,
+    cp_supported=True,
+    bf_high=(),
+    bf_high_hz=None,
+    bf_low_hz=None,
+)
 
 
 def reported(frame: Frame, *packages: SstPackage) -> Frame:

@@ -57,8 +57,9 @@ def compare(options: argparse.Namespace) -> int:
 def _compared_rounds(options: argparse.Namespace) -> int:
     """The settings of a recorded experiment, compared by its visits and rounds."""
     if options.form == "json":
-        return fail("--json: give two intervals; the JSON of an experiment is that of cat sweep",
-                    USAGE)  # fmt: skip
+        return fail(
+            "--json: give two intervals; the JSON of an experiment is that of cat sweep", USAGE
+        )
     cut = open_cut(options.a)
     if isinstance(cut, int):
         return cut

@@ -73,11 +73,19 @@ def _script(tree: CommandSpec, shell: _Dialect) -> str:
                 replies.append(f"        {flags}) {reply} ;;")
     # One walk through the words before the cursor, one table of what may follow.
     return _template("completion.sh.in").format(
-        head=_template(shell.head).format(version=__version__), declarations=shell.declarations,
-        before=shell.before, commands=_pattern(_paths(tree)), values=_pattern(_valued(tree)),
-        previous=shell.previous, replies="\n".join(replies), words="\n".join(words),
-        show=shell.show, files=_pattern(files), more_files=shell.more_files, tail=shell.tail,
-    )  # fmt: skip
+        head=_template(shell.head).format(version=__version__),
+        declarations=shell.declarations,
+        before=shell.before,
+        commands=_pattern(_paths(tree)),
+        values=_pattern(_valued(tree)),
+        previous=shell.previous,
+        replies="\n".join(replies),
+        words="\n".join(words),
+        show=shell.show,
+        files=_pattern(files),
+        more_files=shell.more_files,
+        tail=shell.tail,
+    )
 
 
 def fish(tree: CommandSpec) -> str:

@@ -272,9 +272,13 @@ def _show(opened: OpenedHost, options: argparse.Namespace, memory: FleetMemory) 
         rules = open_rules(for_session=True)
         remote.feed.set_rules(rules.settings)
         drawn = replace(
-            style_of(options), no_gate=_NO_GATE, no_frequencies=_NO_GATE, rules=rules,
-            events=events, message=version_text(name, remote.version),
-        )  # fmt: skip
+            style_of(options),
+            no_gate=_NO_GATE,
+            no_frequencies=_NO_GATE,
+            rules=rules,
+            events=events,
+            message=version_text(name, remote.version),
+        )
         code = screen(remote.feed, history, drawn)
         # The end of the screen ends ssh, which is no news.
         ended = remote.ending() if remote.feed.unfinished else ""

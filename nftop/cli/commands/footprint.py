@@ -174,8 +174,16 @@ class _Report:
 
 def _print_result(options: argparse.Namespace, result: FootprintResult) -> None:
     if wants_json(options):
-        put(sys.stdout, footprint_json(result.footprint, result.receipt, complete=result.complete,
-                                       simulated=options.scenario is not None) + "\n")  # fmt: skip
+        put(
+            sys.stdout,
+            footprint_json(
+                result.footprint,
+                result.receipt,
+                complete=result.complete,
+                simulated=options.scenario is not None,
+            )
+            + "\n",
+        )
         return
     if result.state is not None and not result.complete:
         put(sys.stdout, f"ended: {end_text(result.state)}\n")

@@ -55,9 +55,12 @@ def live(options: argparse.Namespace) -> int:
     if rules.problem:
         warn(f"nftop: {rules.problem}")
     session = {
-        "interval_s": options.interval_s, "cpus": options.cpu_list, "rules": rules.settings,
-        "queue_map": options.queue_map, "baselines": book.begun,
-    }  # fmt: skip
+        "interval_s": options.interval_s,
+        "cpus": options.cpu_list,
+        "rules": rules.settings,
+        "queue_map": options.queue_map,
+        "baselines": book.begun,
+    }
     if wants_batch(options):
         return batch(here.feed(**session), options, target)
     if not has_screen():
@@ -108,11 +111,15 @@ def _live_screen(
         drawn = options_of(here, options)
         past = LivePast(flight, drawn.events)
         drawn = replace(
-            drawn, recorder=recorder, new_sink=partial(default_sink, here.host.name),
-            report=partial(_report, options), past=past, rules=rules,
+            drawn,
+            recorder=recorder,
+            new_sink=partial(default_sink, here.host.name),
+            report=partial(_report, options),
+            past=past,
+            rules=rules,
             examine=partial(_examine, options),
             perf_tool=_perf_tool if _is_this_machine(here) else None,
-        )  # fmt: skip
+        )
         if here.gate is not None:
 
             def acted(text: str, classes: bool) -> None:  # noqa: FBT001 - as the gate reports it
@@ -180,9 +187,14 @@ def batch(feed: Feed, options: argparse.Namespace, target: FocusTarget | None = 
         try:
             width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
             complete = run_batch(
-                feed, sys.stdout, form=options.form, count=options.count, width=width,
-                target=target, report=lambda problem: warn(f"nftop: {printable(problem)}"),
-            )  # fmt: skip
+                feed,
+                sys.stdout,
+                form=options.form,
+                count=options.count,
+                width=width,
+                target=target,
+                report=lambda problem: warn(f"nftop: {printable(problem)}"),
+            )
         except (OutputError, FeedError):
             raise
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback

@@ -56,10 +56,15 @@ def manual_page(command: CommandSpec, tree: CommandSpec) -> str:
     text = command.text or "a top for hosts that forward packets in software"
     lines = [
         f'.TH {name.upper()} 1 "" "nftop {__version__}" "nftop"',
-        ".SH NAME", rf"{_roff(name)} \- {_roff(text.partition(': ')[0] if is_root else text)}",
-        ".SH SYNOPSIS", ".nf", _roff(command.usage), ".fi",
-        ".SH DESCRIPTION", *_prose(command.description or f"{text[:1].upper()}{text[1:]}."),
-    ]  # fmt: skip
+        ".SH NAME",
+        rf"{_roff(name)} \- {_roff(text.partition(': ')[0] if is_root else text)}",
+        ".SH SYNOPSIS",
+        ".nf",
+        _roff(command.usage),
+        ".fi",
+        ".SH DESCRIPTION",
+        *_prose(command.description or f"{text[:1].upper()}{text[1:]}."),
+    ]
     codes, examples = _EXIT.findall(command.epilog), _EXAMPLES.findall(command.epilog)
     lines += _prose(_EXAMPLES.sub("", _EXIT.sub("", command.epilog)))
     if command.commands:

@@ -316,8 +316,12 @@ def _list(options: argparse.Namespace) -> int:
                     since = ""  # of the file, so it may be anything
                     if isinstance(begin_ns, int) and 0 < begin_ns <= marker.wall_ns:
                         since = f", since {_second(begin_ns)}"
-                    put(sys.stdout, f"{_second(marker.wall_ns)} {marker.kind:<8}"
-                                    f"{printable(marker.text)}{since}".rstrip() + "\n")  # fmt: skip
+                    put(
+                        sys.stdout,
+                        f"{_second(marker.wall_ns)} {marker.kind:<8}"
+                        f"{printable(marker.text)}{since}".rstrip()
+                        + "\n",
+                    )
         except FeedError as error:
             return fail(f"{printable(options.file)}: {error}", BAD_RECORDING)
     return code

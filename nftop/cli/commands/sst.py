@@ -183,18 +183,25 @@ def _table(rows: Sequence[CoreSettings], classes: Mapping[int, int]) -> list[str
     count = len(_HEAD) - (not classes)
     cells = [_HEAD[:count], *(_row(row, classes)[:count] for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(count)]
-    return ["  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
-            for row in cells]  # fmt: skip
+    return [
+        "  ".join(f"{text:{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
 
 
 def _row(core: CoreSettings, classes: Mapping[int, int]) -> tuple[str, ...]:
     return (
-        str(core.cpu), format_cpu_list(core.siblings) or "-", core.priority or "-",
-        _mhz(core.base_khz), _mhz(core.min_khz), _mhz(core.max_khz),
+        str(core.cpu),
+        format_cpu_list(core.siblings) or "-",
+        core.priority or "-",
+        _mhz(core.base_khz),
+        _mhz(core.min_khz),
+        _mhz(core.max_khz),
         f"{_mhz(core.least_khz)}-{_mhz(core.most_khz)}" + " pinned" * core.pinned,
-        printable(core.governor or "-"), printable(core.epp or "-"),
+        printable(core.governor or "-"),
+        printable(core.epp or "-"),
         str(classes.get(core.cpu, "-")),
-    )  # fmt: skip
+    )
 
 
 def _packages(sst_state: SstState | Missing) -> list[str]:

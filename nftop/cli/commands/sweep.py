@@ -275,12 +275,18 @@ def _planned(options: argparse.Namespace, frame: Frame, gate: ClassGate) -> Expe
     percent = options.tolerance_percent, options.most_cpp_percent
     seed = _seed(options)
     request = SweepRequest(
-        group=class_directory(options.group or ""), of_io=options.of_io, widths=options.ways,
-        watch=options.watch, caches=tuple(options.l3), rounds_most=options.rounds, seed=seed,
-        tolerance_ratio=percent[0] / 100, timing=Timing(measure_s=options.measure_s),
+        group=class_directory(options.group or ""),
+        of_io=options.of_io,
+        widths=options.ways,
+        watch=options.watch,
+        caches=tuple(options.l3),
+        rounds_most=options.rounds,
+        seed=seed,
+        tolerance_ratio=percent[0] / 100,
+        timing=Timing(measure_s=options.measure_s),
         limits=HarmLimits(options.most_drops, cpp_ratio=percent[1] / 100),
         commands=(_command(options, gate.program, seed),),
-    )  # fmt: skip
+    )
     try:
         identity = gate.propose(()).identity
         return plan_sweep(request, frame, gate.host.state(), gate.host.rules(), identity)

@@ -90,9 +90,11 @@ def simulated(options: argparse.Namespace) -> SimulatedHost:
 
     try:
         return simulated_host(
-            options.scenario, options.simulated_cpus,
-            processor=options.simulated_host, name=options.host_name,
-        )  # fmt: skip
+            options.scenario,
+            options.simulated_cpus,
+            processor=options.simulated_host,
+            name=options.host_name,
+        )
     except ValueError as error:
         raise UsageError(str(error)) from None
 

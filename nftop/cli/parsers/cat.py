@@ -83,9 +83,13 @@ def shows(options: argparse.Namespace) -> bool:
 
 def add_commands(commands: Commands) -> None:
     add_command(
-        commands, "cat", "cache classes: show and change them safely", _EPILOG, fill=_add_parsers,
+        commands,
+        "cat",
+        "cache classes: show and change them safely",
+        _EPILOG,
+        fill=_add_parsers,
         description="Cache classes of resctrl: their limits, and changes that can be undone.",
-    )  # fmt: skip
+    )
     commands.add_parser(
         "undo",
         help="revert the last change that was kept",
@@ -95,9 +99,11 @@ def add_commands(commands: Commands) -> None:
         fill=_add_undo,
     ).set_defaults(command="undo")
     add_command(
-        commands, "history", "every change that nftop made on this host",
+        commands,
+        "history",
+        "every change that nftop made on this host",
         fill=lambda history: add_json(history, "JSON Lines, schema nftop.change/1"),
-    )  # fmt: skip
+    )
     add_command(commands, "recover", "revert a change that a crash interrupted", fill=_add_recover)
 
 
@@ -111,8 +117,12 @@ def _add_recover(recover: argparse.ArgumentParser) -> None:
 
 def _add_undo(undo: argparse.ArgumentParser) -> None:
     add_confirmation(undo)
-    undo.add_argument("--past", dest="beyond", action="store_true",
-                      help="skip changes that another program has overwritten")  # fmt: skip
+    undo.add_argument(
+        "--past",
+        dest="beyond",
+        action="store_true",
+        help="skip changes that another program has overwritten",
+    )
 
 
 def _add_parsers(cat: argparse.ArgumentParser) -> None:
@@ -149,8 +159,13 @@ def _fill_move(move: argparse.ArgumentParser) -> None:
     _add_group(move)
     target = move.add_mutually_exclusive_group(required=True)
     _add_cpus(target)
-    target.add_argument("--tasks", metavar="PID,...", type=_tasks, default=(),
-                     help="processes with all their threads, or threads")  # fmt: skip
+    target.add_argument(
+        "--tasks",
+        metavar="PID,...",
+        type=_tasks,
+        default=(),
+        help="processes with all their threads, or threads",
+    )
 
 
 def _fill_create(create: argparse.ArgumentParser) -> None:
@@ -158,11 +173,20 @@ def _fill_create(create: argparse.ArgumentParser) -> None:
     _add_masks(create)
     _add_cpus(create)
     _add_monitor(create)
-    create.add_argument("--tasks", metavar="PID,...", type=_tasks, default=(),
-                        help="of a monitoring group: processes with all their threads, or "
-                        "threads")  # fmt: skip
-    create.add_argument("--threads", metavar="TID,...", type=_tasks, default=(),
-                        help="of a monitoring group: these threads alone")  # fmt: skip
+    create.add_argument(
+        "--tasks",
+        metavar="PID,...",
+        type=_tasks,
+        default=(),
+        help="of a monitoring group: processes with all their threads, or threads",
+    )
+    create.add_argument(
+        "--threads",
+        metavar="TID,...",
+        type=_tasks,
+        default=(),
+        help="of a monitoring group: these threads alone",
+    )
 
 
 def _fill_remove(remove: argparse.ArgumentParser) -> None:
@@ -172,8 +196,9 @@ def _fill_remove(remove: argparse.ArgumentParser) -> None:
 
 def _fill_import(take: argparse.ArgumentParser) -> None:
     take.add_argument("file", metavar="FILE", type=file_name, help="- is standard input")
-    take.add_argument("--fix", action="store_true",
-                      help="fix all errors that can be fixed, without asking")  # fmt: skip
+    take.add_argument(
+        "--fix", action="store_true", help="fix all errors that can be fixed, without asking"
+    )
     add_confirmation(take)
     _add_format(take)
 
@@ -186,8 +211,12 @@ def _fill_export(give: argparse.ArgumentParser) -> None:
 
 
 def _add_format(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--profile", choices=("toml", "pqos"), default=None,
-                        help="format (default: by file name or content, or toml)")  # fmt: skip
+    parser.add_argument(
+        "--profile",
+        choices=("toml", "pqos"),
+        default=None,
+        help="format (default: by file name or content, or toml)",
+    )
 
 
 _IO = """\
@@ -211,10 +240,14 @@ def _fill_io(io: argparse.ArgumentParser) -> None:
         act = acts.add_parser(name, help=text)
         if name != "disable":
             act.add_argument(
-                "--l3", metavar="ID=MASK", action="append", type=_pair(16), default=[],
+                "--l3",
+                metavar="ID=MASK",
+                action="append",
+                type=_pair(16),
+                default=[],
                 required=name == "set",
                 help="ways in L3 ID, hexadecimal, such as 0=600; may be repeated",
-            )  # fmt: skip
+            )
         add_confirmation(act)
 
 
@@ -234,26 +267,42 @@ def _fill_sweep(sweep: argparse.ArgumentParser) -> None:
     swept = sweep.add_mutually_exclusive_group(required=True)
     swept.add_argument("--group", metavar="G", default=None, help="the class to sweep")
     swept.add_argument(
-        "--io", dest="of_io", action="store_true",
+        "--io",
+        dest="of_io",
+        action="store_true",
         help="sweep the ways of I/O, where the kernel can set them",
-    )  # fmt: skip
+    )
     sweep.add_argument(
-        "--ways", metavar="N-M", type=_widths, default=None,
+        "--ways",
+        metavar="N-M",
+        type=_widths,
+        default=None,
         help="least and most ways (default: all that the CPU takes)",
-    )  # fmt: skip
+    )
     _add_watch(sweep)
     sweep.add_argument(
-        "--l3", metavar="ID", type=_whole(0, 1 << 16), action="append", default=[],
+        "--l3",
+        metavar="ID",
+        type=_whole(0, 1 << 16),
+        action="append",
+        default=[],
         help="this cache only; may be repeated (default: all in common)",
-    )  # fmt: skip
+    )
     sweep.add_argument(
-        "--rounds", metavar="N", type=_whole(2, 50), default=8,
+        "--rounds",
+        metavar="N",
+        type=_whole(2, 50),
+        default=8,
         help="most rounds (default %(default)s); it ends as soon as it is clear",
-    )  # fmt: skip
+    )
     sweep.add_argument(
-        "--tolerance", dest="tolerance_percent", metavar="PERCENT", type=_percent, default=2.0,
+        "--tolerance",
+        dest="tolerance_percent",
+        metavar="PERCENT",
+        type=_percent,
+        default=2.0,
         help="loss that the second answer allows (default %(default)g)",
-    )  # fmt: skip
+    )
     _add_course(sweep)
 
 
@@ -275,55 +324,92 @@ examples:
 
 
 def _fill_try(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="PROFILE", type=file_name, nargs="?", default=None,
-                        help="a profile; - is standard input")  # fmt: skip
-    parser.add_argument("--profile", choices=("toml", "pqos"), default=None,
-                        help="its format (default: by file name or content, or toml)")  # fmt: skip
-    parser.add_argument("--group", metavar="G", default=None,
-                        help="without a profile: the class to set")  # fmt: skip
-    parser.add_argument("--io", dest="of_io", action="store_true",
-                        help="without a profile: the ways of I/O, as --l3 has them")  # fmt: skip
+    parser.add_argument(
+        "file",
+        metavar="PROFILE",
+        type=file_name,
+        nargs="?",
+        default=None,
+        help="a profile; - is standard input",
+    )
+    parser.add_argument(
+        "--profile",
+        choices=("toml", "pqos"),
+        default=None,
+        help="its format (default: by file name or content, or toml)",
+    )
+    parser.add_argument(
+        "--group", metavar="G", default=None, help="without a profile: the class to set"
+    )
+    parser.add_argument(
+        "--io",
+        dest="of_io",
+        action="store_true",
+        help="without a profile: the ways of I/O, as --l3 has them",
+    )
     _add_masks(parser)
     add_trial(parser)
 
 
 def add_trial(parser: argparse.ArgumentParser) -> None:
     """Options of a trial: rounds, what is watched and measured, limits on harm."""
-    parser.add_argument("--against", choices=("now",), default="now",
-                        help="what it is compared with (default: %(default)s)")  # fmt: skip
+    parser.add_argument(
+        "--against",
+        choices=("now",),
+        default="now",
+        help="what it is compared with (default: %(default)s)",
+    )
     _add_watch(parser)
     parser.add_argument(
-        "--rounds", metavar="N", type=_whole(3, 50), default=6,
+        "--rounds",
+        metavar="N",
+        type=_whole(3, 50),
+        default=6,
         help="rounds, each with both once (default %(default)s)",
-    )  # fmt: skip
+    )
     _add_course(parser)
 
 
 def _add_watch(sweep: argparse.ArgumentParser) -> None:
     sweep.add_argument(
-        "--watch", metavar="NF,...", type=_names, default=(),
+        "--watch",
+        metavar="NF,...",
+        type=_names,
+        default=(),
         help="network functions by name (default: all; of a sweep: all at the class' caches)",
-    )  # fmt: skip
+    )
 
 
 def _add_course(sweep: argparse.ArgumentParser) -> None:
     sweep.add_argument(
-        "--measure", dest="measure_s", metavar="S", type=_seconds, default=20.0,
+        "--measure",
+        dest="measure_s",
+        metavar="S",
+        type=_seconds,
+        default=20.0,
         help="seconds measured at a setting (default %(default)g)",
-    )  # fmt: skip
+    )
     _add_harm_limits(sweep)
     sweep.add_argument(
-        "--seed", metavar="N", type=_whole(0, 1 << 31), default=None,
+        "--seed",
+        metavar="N",
+        type=_whole(0, 1 << 31),
+        default=None,
         help="of the random order (default: another each time)",
-    )  # fmt: skip
+    )
     sweep.add_argument(
-        "--json", action="store_true",
+        "--json",
+        action="store_true",
         help="the result as one JSON object, schema nftop.experiment/1",
-    )  # fmt: skip
+    )
     sweep.add_argument(
-        "-o", dest="output", metavar="FILE", type=file_name, default=None,
+        "-o",
+        dest="output",
+        metavar="FILE",
+        type=file_name,
+        default=None,
         help="record it into a new file: nftop replay shows the curve growing (key T)",
-    )  # fmt: skip
+    )
     _add_start(sweep)
 
 
@@ -342,25 +428,38 @@ all is as before (nftop recover); 130 Ctrl-C, and all is as before
 
 def _fill_footprint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--watch", metavar="NF,...", type=_names, default=(),
+        "--watch",
+        metavar="NF,...",
+        type=_names,
+        default=(),
         help="network functions by name (default: all)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--own", action="store_true", help="also in ways of its own, one after the other"
     )
     parser.add_argument(
-        "--no-monitors", dest="monitors", action="store_false",
+        "--no-monitors",
+        dest="monitors",
+        action="store_false",
         help="make no monitoring groups: only what is counted already",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--measure", dest="measure_s", metavar="S", type=_seconds, default=30.0,
+        "--measure",
+        dest="measure_s",
+        metavar="S",
+        type=_seconds,
+        default=30.0,
         help="seconds measured each time (default %(default)g)",
-    )  # fmt: skip
+    )
     _add_harm_limits(parser)
     parser.add_argument(
-        "-o", dest="output", metavar="FILE", type=file_name, default=None,
+        "-o",
+        dest="output",
+        metavar="FILE",
+        type=file_name,
+        default=None,
         help="also a recording of it, with the table in its markers",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--json", action="store_true", help="the table as one JSON object, schema nftop.footprint/1"
     )
@@ -375,14 +474,21 @@ def _add_start(parser: argparse.ArgumentParser) -> None:
 
 def _add_harm_limits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--most-drops", metavar="N", type=_amount, default=None,
+        "--most-drops",
+        metavar="N",
+        type=_amount,
+        default=None,
         help="drops per second of all watched, above which it ends at once (default: the "
         "baseline's and 5 %% of the offered packets)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--most-cpp", dest="most_cpp_percent", metavar="PERCENT", type=_percent, default=25.0,
+        "--most-cpp",
+        dest="most_cpp_percent",
+        metavar="PERCENT",
+        type=_percent,
+        default=25.0,
         help="increase of cycles per packet, above which it ends at once (default %(default)g)",
-    )  # fmt: skip
+    )
 
 
 def _widths(text: str) -> tuple[int, int]:
@@ -429,8 +535,12 @@ def _percent(text: str) -> float:
 
 
 def _add_group(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--group", metavar="G", required=True,
-                        help="the class: its directory; default: the root group")  # fmt: skip
+    parser.add_argument(
+        "--group",
+        metavar="G",
+        required=True,
+        help="the class: its directory; default: the root group",
+    )
     add_confirmation(parser)
 
 
@@ -440,31 +550,45 @@ def add_confirmation(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--yes", action="store_true", help="apply and keep it, without asking")
     choice.add_argument("--dry-run", action="store_true", help="only show the change")
     parser.add_argument(
-        "--keep-within", dest="keep_within_s", metavar="S", type=_seconds, default=KEEP_WITHIN_S,
+        "--keep-within",
+        dest="keep_within_s",
+        metavar="S",
+        type=_seconds,
+        default=KEEP_WITHIN_S,
         help="seconds until it is reverted unless it is kept (default %(default)g)",
-    )  # fmt: skip
+    )
 
 
 def _add_masks(parser: argparse.ArgumentParser) -> None:
     for option, line in MASKS.items():
         parser.add_argument(
-            f"--{option}", metavar="ID=MASK", action="append", type=_pair(16), default=[],
+            f"--{option}",
+            metavar="ID=MASK",
+            action="append",
+            type=_pair(16),
+            default=[],
             help=f"ways in {line} ID, hexadecimal, such as 0=3f0; may be repeated",
-        )  # fmt: skip
+        )
     parser.add_argument(
-        "--mba", metavar="ID=N", action="append", type=_pair(10), default=[],
+        "--mba",
+        metavar="ID=N",
+        action="append",
+        type=_pair(10),
+        default=[],
         help="limit on memory bandwidth of L3 ID, in resctrl's unit (per cent), or unlimited",
-    )  # fmt: skip
+    )
 
 
 def _add_cpus(parser: Any) -> None:
-    parser.add_argument("--cpus", metavar="LIST", type=cpu_list, default=(),
-                        help="such as 2-7,66-71")  # fmt: skip
+    parser.add_argument(
+        "--cpus", metavar="LIST", type=cpu_list, default=(), help="such as 2-7,66-71"
+    )
 
 
 def _add_monitor(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--monitor", metavar="M", default=None,
-                        help="a monitoring group of that class (nftop.NAME)")  # fmt: skip
+    parser.add_argument(
+        "--monitor", metavar="M", default=None, help="a monitoring group of that class (nftop.NAME)"
+    )
 
 
 def _pair(base: int) -> Callable[[str], tuple[int, int | None]]:

@@ -107,66 +107,101 @@ class Parser(argparse.ArgumentParser):
 
 def add_sampling(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-d", dest="interval_s", metavar="S", type=interval,
+        "-d",
+        dest="interval_s",
+        metavar="S",
+        type=interval,
         help="seconds between frames (default 1, at least 0.1)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--cpu-list", metavar="LIST", type=cat.cpu_list,
+        "--cpu-list",
+        metavar="LIST",
+        type=cat.cpu_list,
         help="show only these CPUs, such as 2-7,66-71, and read only counters of their cores "
         "(hyper-thread siblings included, for top-down); counters of packages and caches are still "
         "read, unless --quiet-cpus excludes them",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--quiet-cpus", metavar="LIST", type=cat.cpu_list,
+        "--quiet-cpus",
+        metavar="LIST",
+        type=cat.cpu_list,
         help="read no hardware counters on these CPUs (each read interrupts its CPU): neither "
         "their own, nor those of a package (memory, PCIe, links) or cache that the kernel reads "
         "on one of them (see nftop doctor)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--tma-level", metavar="N", type=int, choices=(1, 2),
+        "--tma-level",
+        metavar="N",
+        type=int,
+        choices=(1, 2),
         help="top-down level to count (default 2). 1: if level 2 needs multiplexed counter groups, "
         "omit it and read each CPU once a tick",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--memory-peak", dest="memory_peak_gbs", metavar="GB/S", type=bandwidth,
+        "--memory-peak",
+        dest="memory_peak_gbs",
+        metavar="GB/S",
+        type=bandwidth,
         help="highest memory bandwidth of a package, of which shares are shown (default 0: by the "
         "modules that firmware lists, else the fastest that the CPU supports)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--focus", metavar="CPU|NF",
+        "--focus",
+        metavar="CPU|NF",
         help="also count this core in detail, as screen 6 does: top-down levels 3 and 4, latency "
         "of reads, snoops, remote loads; a CPU, or a network function by name (its busiest CPU). "
         "With --batch (text, --json), record and serve",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--queue-map", metavar="PREFIX:(PORT,QUEUE,LCORE),...", action="append",
+        "--queue-map",
+        metavar="PREFIX:(PORT,QUEUE,LCORE),...",
+        action="append",
         help="which lcore of a DPDK application polls which queue, if it does not report it; "
         "PREFIX is its --file-prefix (default rte)",
-    )  # fmt: skip
+    )
 
     parser.add_argument(
-        "--baseline", metavar="NAME",
+        "--baseline",
+        metavar="NAME",
         help="compare with the baselines of this name in your data folder, and keep there those of "
         "key b; without this option they are dropped when nftop ends",
-    )  # fmt: skip
+    )
 
 
 def add_batch(parser: argparse.ArgumentParser) -> None:
     batch = parser.add_argument_group("batch")
     batch.add_argument("--batch", action="store_true", help="write frames, draw no screen")
     batch.add_argument(
-        "-n", dest="count", metavar="N", type=count_of("frames"),
+        "-n",
+        dest="count",
+        metavar="N",
+        type=count_of("frames"),
         help="end after N frames; implies --batch",
-    )  # fmt: skip
+    )
     form = batch.add_mutually_exclusive_group()
-    form.add_argument("--json", dest="form", action="store_const", const="json",
-                      help="JSON Lines, schema nftop.frame/1")  # fmt: skip
-    form.add_argument("--csv", dest="form", action="store_const", const="csv",
-                      help="CSV, a row per CPU and frame; packages, cache classes and network "
-                      "functions are only in --json")  # fmt: skip
-    form.add_argument("--monitors", dest="form", action="store_const", const="monitors",
-                      help="text: last-level cache, memory traffic and misses by core, thread, "
-                      "process and monitoring group, as pqos -T; implies --batch")  # fmt: skip
+    form.add_argument(
+        "--json",
+        dest="form",
+        action="store_const",
+        const="json",
+        help="JSON Lines, schema nftop.frame/1",
+    )
+    form.add_argument(
+        "--csv",
+        dest="form",
+        action="store_const",
+        const="csv",
+        help="CSV, a row per CPU and frame; packages, cache classes and network "
+        "functions are only in --json",
+    )
+    form.add_argument(
+        "--monitors",
+        dest="form",
+        action="store_const",
+        const="monitors",
+        help="text: last-level cache, memory traffic and misses by core, thread, "
+        "process and monitoring group, as pqos -T; implies --batch",
+    )
 
 
 def interval(text: str) -> float:

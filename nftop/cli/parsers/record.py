@@ -65,44 +65,98 @@ it and exits with 0.
 
 def add_record(commands: Commands) -> None:
     add_command(
-        commands, "record", "record into a file or a pipe, without a screen", _RECORD,
+        commands,
+        "record",
+        "record into a file or a pipe, without a screen",
+        _RECORD,
         description="Records until Ctrl-C, a signal, or the end of --duration.",
-        argument_default=argparse.SUPPRESS, fill=_fill_record,
-    )  # fmt: skip
+        argument_default=argparse.SUPPRESS,
+        fill=_fill_record,
+    )
 
 
 def _fill_record(record: argparse.ArgumentParser) -> None:
-    record.add_argument("-o", dest="output", metavar="FILE", type=file_name, default=None,
-                        help="output; - is standard output (default: a file with host and time "
-                        "in its name, in nftop/recordings of your data folder)")  # fmt: skip
-    record.add_argument("--duration", metavar="S", type=_span, default=None,
-                        help="end after this time: seconds, or 30s, 10m, 2h, 1d")  # fmt: skip
-    record.add_argument("--rotate-size", metavar="SIZE", type=_size, default=None,
-                        help="begin a new file at this size, such as 500M")  # fmt: skip
-    record.add_argument("--rotate-time", metavar="S", type=_span, default=None,
-                        help="begin a new file after this time, such as 1h")  # fmt: skip
-    record.add_argument("--keep", metavar="N", type=count_of("files"), default=None,
-                        help="keep the newest N files of a rotation or of findings (default 20 "
-                        "with --on)")  # fmt: skip
-    record.add_argument("--keep-size", metavar="SIZE", type=_size, default=None,
-                        help="keep the newest files up to this total size")  # fmt: skip
-    record.add_argument("--on", metavar="finding[=RULE,...]", type=_trigger, default=None,
-                        help="record only around findings: those that harm (incidents), or these "
-                        "rules (nftop explain --all)")  # fmt: skip
-    record.add_argument("--before", metavar="S", type=_span, default=None,
-                        help="with --on: time before the finding (default 10m)")  # fmt: skip
-    record.add_argument("--after", metavar="S", type=_span, default=None,
-                        help="with --on: time after the last finding (default 5m)")  # fmt: skip
+    record.add_argument(
+        "-o",
+        dest="output",
+        metavar="FILE",
+        type=file_name,
+        default=None,
+        help="output; - is standard output (default: a file with host and time "
+        "in its name, in nftop/recordings of your data folder)",
+    )
+    record.add_argument(
+        "--duration",
+        metavar="S",
+        type=_span,
+        default=None,
+        help="end after this time: seconds, or 30s, 10m, 2h, 1d",
+    )
+    record.add_argument(
+        "--rotate-size",
+        metavar="SIZE",
+        type=_size,
+        default=None,
+        help="begin a new file at this size, such as 500M",
+    )
+    record.add_argument(
+        "--rotate-time",
+        metavar="S",
+        type=_span,
+        default=None,
+        help="begin a new file after this time, such as 1h",
+    )
+    record.add_argument(
+        "--keep",
+        metavar="N",
+        type=count_of("files"),
+        default=None,
+        help="keep the newest N files of a rotation or of findings (default 20 with --on)",
+    )
+    record.add_argument(
+        "--keep-size",
+        metavar="SIZE",
+        type=_size,
+        default=None,
+        help="keep the newest files up to this total size",
+    )
+    record.add_argument(
+        "--on",
+        metavar="finding[=RULE,...]",
+        type=_trigger,
+        default=None,
+        help="record only around findings: those that harm (incidents), or these "
+        "rules (nftop explain --all)",
+    )
+    record.add_argument(
+        "--before",
+        metavar="S",
+        type=_span,
+        default=None,
+        help="with --on: time before the finding (default 10m)",
+    )
+    record.add_argument(
+        "--after",
+        metavar="S",
+        type=_span,
+        default=None,
+        help="with --on: time after the last finding (default 5m)",
+    )
     add_log(record)
-    record.add_argument("--exec", dest="program", metavar="COMMAND", default=None,
-                        help=argparse.SUPPRESS)  # fmt: skip
+    record.add_argument(
+        "--exec", dest="program", metavar="COMMAND", default=None, help=argparse.SUPPRESS
+    )
     add_sampling(record)
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--log", choices=("journal", "syslog"), default=None,
-                        help="send new findings, with their fields, to systemd's journal or to "
-                        "syslog (60 a minute at most)")  # fmt: skip
+    parser.add_argument(
+        "--log",
+        choices=("journal", "syslog"),
+        default=None,
+        help="send new findings, with their fields, to systemd's journal or to "
+        "syslog (60 a minute at most)",
+    )
 
 
 def add_replay(commands: Commands) -> None:
@@ -113,14 +167,26 @@ def _fill_replay(replay: argparse.ArgumentParser) -> None:
     replay.add_argument(
         "file", metavar="FILE", type=file_name, help="the recording; - is standard input"
     )
-    replay.add_argument("--at", metavar="TIME", default=None,
-                        help="begin here; + counts from the start, - from the end")  # fmt: skip
-    replay.add_argument("--follow", action="store_true", default=False,
-                        help="with --batch: wait for more of a recording that has no end yet "
-                        "(the screen always does)")  # fmt: skip
-    replay.add_argument("--list", dest="listed", action="store_true", default=False,
-                        help="only list markers, changes and findings with their times, which "
-                        "--at accepts")  # fmt: skip
+    replay.add_argument(
+        "--at",
+        metavar="TIME",
+        default=None,
+        help="begin here; + counts from the start, - from the end",
+    )
+    replay.add_argument(
+        "--follow",
+        action="store_true",
+        default=False,
+        help="with --batch: wait for more of a recording that has no end yet "
+        "(the screen always does)",
+    )
+    replay.add_argument(
+        "--list",
+        dest="listed",
+        action="store_true",
+        default=False,
+        help="only list markers, changes and findings with their times, which --at accepts",
+    )
     add_batch(replay)
 
 
@@ -233,17 +299,38 @@ def add_interval_commands(commands: Commands) -> None:
 
 
 def _fill_compare(compare: argparse.ArgumentParser) -> None:
-    compare.add_argument("a", metavar="A[@FROM,TO]", type=file_name, nargs="?", default=None,
-                         help="a recording, or an interval of it")  # fmt: skip
-    compare.add_argument("b", metavar="B[@FROM,TO]", type=file_name, nargs="?", default=None,
-                         help="the other one; without it: the experiment in A, its settings "
-                         "compared by rounds")  # fmt: skip
+    compare.add_argument(
+        "a",
+        metavar="A[@FROM,TO]",
+        type=file_name,
+        nargs="?",
+        default=None,
+        help="a recording, or an interval of it",
+    )
+    compare.add_argument(
+        "b",
+        metavar="B[@FROM,TO]",
+        type=file_name,
+        nargs="?",
+        default=None,
+        help="the other one; without it: the experiment in A, its settings compared by rounds",
+    )
     for name in ("before", "after"):
-        compare.add_argument(f"--{name}", metavar="FILE[@FROM,TO]", type=file_name, nargs="+",
-                             default=None, help=f"recordings of hosts {name} a change")  # fmt: skip
-    compare.add_argument("--json", dest="form", action="store_const", const="json",
-                         help="one JSON object, schema nftop.compare/1, of hosts "
-                         "nftop.hosts/1")  # fmt: skip
+        compare.add_argument(
+            f"--{name}",
+            metavar="FILE[@FROM,TO]",
+            type=file_name,
+            nargs="+",
+            default=None,
+            help=f"recordings of hosts {name} a change",
+        )
+    compare.add_argument(
+        "--json",
+        dest="form",
+        action="store_const",
+        const="json",
+        help="one JSON object, schema nftop.compare/1, of hosts nftop.hosts/1",
+    )
 
 
 def _fill_export(export: argparse.ArgumentParser) -> None:
@@ -251,25 +338,52 @@ def _fill_export(export: argparse.ArgumentParser) -> None:
         "file", metavar="FILE[@FROM,TO]", type=file_name, help="a recording, or an interval of it"
     )
     export.add_argument("--format", dest="form", choices=FORMATS, required=True, help="format")
-    export.add_argument("--table", metavar="NAME[,NAME]", default=None,
-                        help="only this table, or these")  # fmt: skip
-    export.add_argument("--partition", choices=("host,day",), metavar="host,day", default=None,
-                        help="append to a folder of Parquet files by host and day")  # fmt: skip
-    export.add_argument("-o", dest="output", metavar="PATH", type=file_name, required=True,
-                        help="a folder, created if needed; with one --table a file, or - for "
-                        "standard output")  # fmt: skip
+    export.add_argument(
+        "--table", metavar="NAME[,NAME]", default=None, help="only this table, or these"
+    )
+    export.add_argument(
+        "--partition",
+        choices=("host,day",),
+        metavar="host,day",
+        default=None,
+        help="append to a folder of Parquet files by host and day",
+    )
+    export.add_argument(
+        "-o",
+        dest="output",
+        metavar="PATH",
+        type=file_name,
+        required=True,
+        help="a folder, created if needed; with one --table a file, or - for standard output",
+    )
 
 
 def _fill_report(report: argparse.ArgumentParser) -> None:
     report.add_argument(
         "file", metavar="FILE[@FROM,TO]", type=file_name, help="a recording, or an interval of it"
     )
-    report.add_argument("-o", dest="output", metavar="FILE", type=file_name, required=True,
-                        help="a new file, .html or .md; - is standard output")  # fmt: skip
-    report.add_argument("--format", dest="form", choices=("html", "md"), default=None,
-                        help="default: by the file's name; md on standard output")  # fmt: skip
-    report.add_argument("--doctor", metavar="FILE", type=file_name, default=None,
-                        help="include this output of nftop doctor")  # fmt: skip
+    report.add_argument(
+        "-o",
+        dest="output",
+        metavar="FILE",
+        type=file_name,
+        required=True,
+        help="a new file, .html or .md; - is standard output",
+    )
+    report.add_argument(
+        "--format",
+        dest="form",
+        choices=("html", "md"),
+        default=None,
+        help="default: by the file's name; md on standard output",
+    )
+    report.add_argument(
+        "--doctor",
+        metavar="FILE",
+        type=file_name,
+        default=None,
+        help="include this output of nftop doctor",
+    )
 
 
 def _add(

@@ -36,10 +36,13 @@ examples:
 
 def add_commands(commands: Commands) -> None:
     add_command(
-        commands, "sst", "core priority and frequency limits: show and change them safely", _EPILOG,
+        commands,
+        "sst",
+        "core priority and frequency limits: show and change them safely",
+        _EPILOG,
         description="Frequency limits, governors and priority of cores (cpufreq, Intel SST).",
         fill=_add_parsers,
-    )  # fmt: skip
+    )
 
 
 def _add_parsers(sst: argparse.ArgumentParser) -> None:
@@ -51,29 +54,41 @@ def _add_parsers(sst: argparse.ArgumentParser) -> None:
     tried = sub.add_parser(
         "try", help="compare pinned cores with what is now by experiment (as cat try)"
     )
-    tried.add_argument("--cpus", metavar="LIST", type=cpu_list, required=True,
-                       help="cores to pin, such as 4,6-7")  # fmt: skip
+    tried.add_argument(
+        "--cpus", metavar="LIST", type=cpu_list, required=True, help="cores to pin, such as 4,6-7"
+    )
     add_trial(tried)
     apply = sub.add_parser("apply", help="all cores of the host at once")
     apply.add_argument(
-        "--mode", choices=("bf", "base"), required=True,
+        "--mode",
+        choices=("bf", "base"),
+        required=True,
         help="bf: governor powersave, each core fixed to its own base frequency (sst_bf.py -s); "
         "base: all cores fixed to the nominal frequency (sst_bf.py -m)",
-    )  # fmt: skip
+    )
     add_confirmation(apply)
     bf = sub.add_parser("bf", help="SST-BF on or off, by intel-speed-select")
     bf.add_argument("state", choices=("on", "off"))
     bf.add_argument(
-        "--package", metavar="N", type=_number, action="append", default=None,
+        "--package",
+        metavar="N",
+        type=_number,
+        action="append",
+        default=None,
         help="only this package; may be repeated (default: all)",
-    )  # fmt: skip
+    )
     add_confirmation(bf)
     cp = sub.add_parser("cp", help="the SST-CP class of cores, by intel-speed-select")
     cp.add_argument("--cpus", metavar="LIST", type=cpu_list, required=True, help="such as 4,6-7")
     cp.add_argument(
-        "--class", metavar="N", dest="cp_class", type=int, choices=range(4), required=True,
+        "--class",
+        metavar="N",
+        dest="cp_class",
+        type=int,
+        choices=range(4),
+        required=True,
         help="0 to 3; with ordered priority, 0 is the highest",
-    )  # fmt: skip
+    )
     add_confirmation(cp)
 
 
@@ -88,7 +103,8 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
     target = parser.add_mutually_exclusive_group(required=True)
     target.add_argument("--cpus", metavar="LIST", type=cpu_list, default=(), help="such as 4,6-7")
     target.add_argument("--group", metavar="G", default=None, help="the CPUs of a cache class")
-    target.add_argument("--nf", metavar="NAME", default=None,
-                        help="the CPUs that a network function polls on")  # fmt: skip
+    target.add_argument(
+        "--nf", metavar="NAME", default=None, help="the CPUs that a network function polls on"
+    )
     target.add_argument("--all", action="store_true", help="every CPU")
     add_confirmation(parser)

@@ -178,9 +178,13 @@ def propose(
     changes = difference(base, {cell: draft.state[cell] for cell in base})
     effects = (*rounded, *texts, *_may_be_clamped(draft, changes)) if changes else ()
     return Proposal(
-        base, changes, effects, rounded=rounded, commands=commands,
+        base,
+        changes,
+        effects,
+        rounded=rounded,
+        commands=commands,
         warnings=tuple(draft.warnings) if changes else (),
-    )  # fmt: skip
+    )
 
 
 def _pin(draft: _Draft, action: PinCpus) -> None:
@@ -308,8 +312,10 @@ def _may_be_clamped(draft: _Draft, changes: Iterable[Change]) -> tuple[str, ...]
 
 
 _ACTS: Mapping[type[Action], Callable[[_Draft, Any], None]] = {
-    PinCpus: _pin, ReleaseCpus: _release, PinEvery: _pin_every,
-}  # fmt: skip
+    PinCpus: _pin,
+    ReleaseCpus: _release,
+    PinEvery: _pin_every,
+}
 
 
 class FrequencyBackend(Backend[CpufreqWrite], Protocol):

@@ -146,18 +146,23 @@ def cores(facts: CpufreqFacts, state: State) -> tuple[CoreSettings, ...]:
         base = policy.base_khz
         rows += [
             CoreSettings(
-                cpu=cpu, siblings=tuple(sorted(facts.siblings.get(cpu, ()))),
-                together=policy.cpus if len(policy.cpus) > 1 else (), driver=policy.driver,
-                priority=kinds.get(Cpu(cpu)), base_khz=base,
+                cpu=cpu,
+                siblings=tuple(sorted(facts.siblings.get(cpu, ()))),
+                together=policy.cpus if len(policy.cpus) > 1 else (),
+                driver=policy.driver,
+                priority=kinds.get(Cpu(cpu)),
+                base_khz=base,
                 min_khz=None if low is None else int(low),
-                max_khz=None if high is None else int(high), least_khz=policy.least_khz,
-                most_khz=policy.most_khz, governor=state.get(policy.cell("governor")),
+                max_khz=None if high is None else int(high),
+                least_khz=policy.least_khz,
+                most_khz=policy.most_khz,
+                governor=state.get(policy.cell("governor")),
                 epp=state.get(policy.cell("epp")),
                 pinned=base is not None and low == high == str(base),
             )
             for cpu in policy.cpus
             if cpu not in facts.offline
-        ]  # fmt: skip
+        ]
     return tuple(sorted(rows, key=lambda row: row.cpu))
 
 
@@ -186,8 +191,15 @@ def choices(frame: Frame, row: int, program: str) -> tuple[FrequencyChoice, ...]
     table = frame.cpus
     cpu = table.topology.cpus[row].cpu
     core = tuple(sorted(frame.topology.with_siblings((cpu,))))
-    result = [*_both("core", f"the core of CPU {format_cpu_list(core)}{_bases(frame, core)}",
-                    core, ["--cpus", format_cpu_list(core)], program)]  # fmt: skip
+    result = [
+        *_both(
+            "core",
+            f"the core of CPU {format_cpu_list(core)}{_bases(frame, core)}",
+            core,
+            ["--cpus", format_cpu_list(core)],
+            program,
+        )
+    ]
     pid = table.nf_pid[row]
     nfs = [item for item in frame.nfs if item.pid == pid and item.cpus]
     classed: list[tuple[str, Sequence[Cpu]]] = [(f"the core of CPU {format_cpu_list(core)}", core)]
@@ -212,10 +224,11 @@ def choices(frame: Frame, row: int, program: str) -> tuple[FrequencyChoice, ...]
         *result,
         FrequencyChoice("bf", own, PinEvery("bf"), f"{program} sst apply --mode bf"),
         FrequencyChoice("base", nominal, PinEvery("base"), f"{program} sst apply --mode base"),
-        FrequencyChoice("release-all", "release every core", ReleaseCpus(online),
-                        f"{program} sst release --all"),
+        FrequencyChoice(
+            "release-all", "release every core", ReleaseCpus(online), f"{program} sst release --all"
+        ),
         *_speed_select(frame, row, classed, program),
-    )  # fmt: skip
+    )
 
 
 def _speed_select(

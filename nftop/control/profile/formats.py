@@ -46,8 +46,10 @@ _MASKS: Mapping[str, tuple[Any, CdpType]] = {
     "l2": ("L2", ""), "l2code": ("L2", "CODE"), "l2data": ("L2", "DATA"),
 }  # fmt: skip
 _LIMITS: Mapping[str, MbaUnit] = {
-    "mba_percent": "percent", "mba_mbps": "MBps", "mba_gbps_8": "GBps/8",
-}  # fmt: skip
+    "mba_percent": "percent",
+    "mba_mbps": "MBps",
+    "mba_gbps_8": "GBps/8",
+}
 _MOST = 1 << 64
 _GROUP = re.compile(r"""\s*group\s*=\s*((["'])([^"'\\]+)\2)\s*(?:#.*)?$""")
 
@@ -191,8 +193,9 @@ def _bounded(parser: Callable[[str], Listing]) -> Callable[[str], Listing]:
 
 
 PARSERS: Mapping[str, Callable[[str], Listing]] = {
-    "toml": _bounded(parse_toml_profile), "pqos": _bounded(pqos_config.parse),
-}  # fmt: skip
+    "toml": _bounded(parse_toml_profile),
+    "pqos": _bounded(pqos_config.parse),
+}
 WRITERS: Mapping[str, Callable[[ExportedProfile], str]] = {"toml": toml_text, "pqos": pqos_text}
 # Begin of a profile of nftop.
 _TOML = re.compile(r"schema\b|\[\[\s*class\b")

@@ -47,11 +47,25 @@ _PASSED_OVER: Mapping[str, str] = {
     "iface": "passed over: nftop chooses the interface",
     "iface-os": "passed over: nftop chooses the interface",
 } | dict.fromkeys(
-    ("show-alloc", "display", "display-verbose", "log-file", "verbose-mode", "super-verbose-mode",
-     "monitor-pids", "monitor-cores", "monitor-devs", "monitor-channels", "monitor-time",
-     "monitor-interval", "monitor-file", "monitor-file-type", "monitor-top-like"),
+    (
+        "show-alloc",
+        "display",
+        "display-verbose",
+        "log-file",
+        "verbose-mode",
+        "super-verbose-mode",
+        "monitor-pids",
+        "monitor-cores",
+        "monitor-devs",
+        "monitor-channels",
+        "monitor-time",
+        "monitor-interval",
+        "monitor-file",
+        "monitor-file-type",
+        "monitor-top-like",
+    ),
     "passed over: it allocates nothing",
-)  # fmt: skip
+)
 # A class name in a comment, which pqos ignores.
 _NAMED = re.compile(r"#\s*nftop: COS (\d{1,5}) is group (\S+)\s*")
 NAMED = "# nftop: COS {} is group {}"
@@ -342,8 +356,11 @@ def pqos_text(profile: ExportedProfile) -> str:
             "# the kernel does not show the classes' numbers (mount resctrl with -o debug)"
         )
         lines.append("# nftop chose those below: do not use them with pqos --iface=msr")
-    lines += [NAMED.format(number, group) for group, number in numbers.items()
-              if number and group != PQOS_GROUP.format(number)]  # fmt: skip
+    lines += [
+        NAMED.format(number, group)
+        for group, number in numbers.items()
+        if number and group != PQOS_GROUP.format(number)
+    ]
     for statement in statements:
         number = numbers[str(statement.class_id)]
         match statement:

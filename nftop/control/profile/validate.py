@@ -123,8 +123,14 @@ def _name_groups(fitting: _Fitting, listing: Listing) -> None:
         fitting.groups[class_id] = group
         if group in existing or group.startswith(OWN_PREFIX):
             continue
-        of_number = next((name for name, number in fitting.numbers.items()
-                          if PQOS_GROUP.format(number) == group), "")  # fmt: skip
+        of_number = next(
+            (
+                name
+                for name, number in fitting.numbers.items()
+                if PQOS_GROUP.format(number) == group
+            ),
+            "",
+        )
         is_now = f"; {group} of the hardware is group {class_name(of_number)}" * bool(of_number)
         if named:
             text = f"there is no group {group}, and nftop makes {OWN_PREFIX}NAME only{is_now}"
@@ -188,9 +194,10 @@ def _values(
     """Record the value for its domains; one that this host lacks is a problem."""
     # The root group's: a new group has the same.
     known = sorted(
-        cell.number for cell in fitting.state
+        cell.number
+        for cell in fitting.state
         if cell.kind == "schemata" and cell.group == ROOT and cell.name == line
-    )  # fmt: skip
+    )
     wanted = known if statement.domains is None else statement.domains
     unknown = sorted(set(wanted) - set(known))
     if unknown:
@@ -254,8 +261,10 @@ def export_profile(
             notes.append(f"{group} is exclusive, which a profile does not say")
         statements += _masks(state, group)
         unit: MbaUnit = "percent" if rules.limit is None else rules.limit.unit
-        statements += [LimitStatement(group, unit, domains, int(value), NOWHERE)
-                       for domains, value in _group_by_value(state, group, MB)]  # fmt: skip
+        statements += [
+            LimitStatement(group, unit, domains, int(value), NOWHERE)
+            for domains, value in _group_by_value(state, group, MB)
+        ]
         cpus = tuple(map(Cpu, sorted(cpus_in(state, group))))
         statements += [CpusStatement(group, cpus, NOWHERE)] if cpus else []
     if any(cell.kind == "io_cbm" for cell in state):

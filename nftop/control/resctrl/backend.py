@@ -57,8 +57,9 @@ class ClassBackend(Backend[ResctrlStep], Protocol):
 
     def reach(self, changes: Iterable[Change]) -> State:
         rows = list(changes)
-        created = [row.cell.group for row in rows
-                   if row.cell.kind in DIRECTORIES and row.old is None]  # fmt: skip
+        created = [
+            row.cell.group for row in rows if row.cell.kind in DIRECTORIES and row.old is None
+        ]
         inside = [Cell("task", "", name) for name in self.tasks(created, ())]
         return self.state({*inside, *(row.cell for row in rows if row.cell.kind == "task")})
 

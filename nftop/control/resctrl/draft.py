@@ -212,8 +212,11 @@ def remove(draft: Draft, group: str) -> DraftStep:
     A class that only the draft has is dropped, and its CPUs stay in their groups.
     """
     if Cell("group", group) in draft.target and Cell("group", group) not in draft.base:
-        kept = [action for action in actions(draft)
-                if isinstance(action, SetIoWays) or action.group != group]  # fmt: skip
+        kept = [
+            action
+            for action in actions(draft)
+            if isinstance(action, SetIoWays) or action.group != group
+        ]
         return ask(begin(draft.base, draft.rules, draft.program), kept)
     return ask(draft, [RemoveGroup(group)])
 
@@ -296,8 +299,11 @@ def _actions(base: State, target: State) -> tuple[ClassAction, ...]:
     created = [cell.group for cell in target if cell.kind == "group" and cell not in base]
     gone = [cell.group for cell in base if cell.kind == "group" and cell not in target]
     values: dict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
-    io = [(cell.number, int(value, 16)) for cell, value in sorted(target.items())
-          if cell.kind == "io_cbm" and base.get(cell) != value]  # fmt: skip
+    io = [
+        (cell.number, int(value, 16))
+        for cell, value in sorted(target.items())
+        if cell.kind == "io_cbm" and base.get(cell) != value
+    ]
     moved: dict[str, list[Cpu]] = defaultdict(list)
     for cell, value in sorted(target.items()):
         if cell.kind == "schemata":
@@ -323,8 +329,11 @@ def _io_actions(
     base: State, target: State, masks: tuple[tuple[int, int], ...]
 ) -> tuple[SetIoWays, ...]:
     """The action that sets `masks`, and switches the ways of I/O as the target has them."""
-    switched = [value == ENABLED for cell, value in target.items()
-                if cell.kind == "io_alloc" and base.get(cell) != value]  # fmt: skip
+    switched = [
+        value == ENABLED
+        for cell, value in target.items()
+        if cell.kind == "io_alloc" and base.get(cell) != value
+    ]
     if not masks and not switched:
         return ()
     return (SetIoWays(switched[0] if switched else None, masks),)

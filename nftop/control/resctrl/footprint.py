@@ -75,8 +75,11 @@ class _Host:
         """Classes in effect on a network function's CPUs at a cache."""
         table = self.frame.cpus
         rows = (table.topology.row_of.get(cpu) for cpu in nf.cpus)
-        owns = [table.group[row] for row in rows
-                if row is not None and table.topology.cpus[row].l3 == l3]  # fmt: skip
+        owns = [
+            table.group[row]
+            for row in rows
+            if row is not None and table.topology.cpus[row].l3 == l3
+        ]
         return {own.name for own in owns if isinstance(own, CacheClass)}
 
     def caches_of(self, nf: NfRow) -> tuple[L3Domain, ...]:
@@ -117,9 +120,15 @@ def plan_footprint(
     nfs = _watched(request, frame)
     subjects, monitors = _metered(host, request, nfs)
     if all(isinstance(item.counter, Missing) for item in subjects):
-        raise FootprintError("; ".join(dict.fromkeys(
-            f"{item.name}: {item.counter.message}" for item in subjects
-            if isinstance(item.counter, Missing))))  # fmt: skip
+        raise FootprintError(
+            "; ".join(
+                dict.fromkeys(
+                    f"{item.name}: {item.counter.message}"
+                    for item in subjects
+                    if isinstance(item.counter, Missing)
+                )
+            )
+        )
     settings = [_setting(host, "together", monitors, ())] if monitors else []
     if request.own:
         subjects = tuple(_with_own(host, item, monitors, settings) for item in subjects)
@@ -266,8 +275,7 @@ def _own_masks(
     if modes.get(subject.group) in (EXCLUSIVE, *LOCKED):
         return Missing(Reason.UNDEFINED, "its class is exclusive: its ways are its own already")
     used = {row.name for row in host.frame.groups if in_use(row)}
-    kept = {name for name in masks
-            if name in forwarding or modes.get(name) in (EXCLUSIVE, *LOCKED)}  # fmt: skip
+    kept = {name for name in masks if name in forwarding or modes.get(name) in (EXCLUSIVE, *LOCKED)}
     kept -= {subject.group}
     fixed = 0
     for name in kept:

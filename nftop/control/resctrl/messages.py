@@ -60,8 +60,10 @@ def warnings(target: State, rules: Rules, changes: Sequence[Change]) -> Iterator
     }
     for cpu, where in sorted(moved.items()):
         group = split_path(where)[0]
-        group_of = {sibling: target.get(Cell("cpu", "", number=sibling), "")
-                  for sibling in rules.siblings.get(cpu, ())}  # fmt: skip
+        group_of = {
+            sibling: target.get(Cell("cpu", "", number=sibling), "")
+            for sibling in rules.siblings.get(cpu, ())
+        }
         apart = [key for key, where in group_of.items() if where and split_path(where)[0] != group]
         if apart and not (set(apart) & set(moved) and min(apart) < cpu):
             other = split_path(group_of[apart[0]])[0]

@@ -230,8 +230,11 @@ def _io_on(state: State, target: State) -> Iterator[ResctrlStep]:
     for cell, value in target.items():
         if cell.kind == "io_alloc" and value == ENABLED and state.get(cell) != value:
             yield ResctrlStep("io_alloc", ROOT, values={cell: value})
-    masks = {cell: value for cell, value in target.items() if cell.kind == "io_cbm"
-             and state.get(cell) != value}  # fmt: skip
+    masks = {
+        cell: value
+        for cell, value in target.items()
+        if cell.kind == "io_cbm" and state.get(cell) != value
+    }
     if masks:
         yield ResctrlStep("io_cbm", ROOT, values=masks)
 
@@ -250,8 +253,9 @@ def _schemata(state: State, target: State) -> Iterator[ResctrlStep]:
             by_group[cell.group][cell] = value
     now = dict(state)
     while by_group:
-        order = [(_blocked(now, item), _grows(now, item), group)
-                 for group, item in by_group.items()]  # fmt: skip
+        order = [
+            (_blocked(now, item), _grows(now, item), group) for group, item in by_group.items()
+        ]
         group = min(order)[-1]
         values = by_group.pop(group)
         now |= values
@@ -291,8 +295,11 @@ def _cpus(state: State, target: State) -> Iterator[ResctrlStep]:
         if cell.kind == "cpu" and cell in state:
             wanted[split_path(where)[0]].add(cell.number)
     groups = [cell.group for cell in state if cell.kind == "group"]
-    metered = {cell.number for cell, where in target.items()
-               if cell.kind == "cpu" and split_path(where)[0] == ROOT != where}  # fmt: skip
+    metered = {
+        cell.number
+        for cell, where in target.items()
+        if cell.kind == "cpu" and split_path(where)[0] == ROOT != where
+    }
     now = dict(state)
     gaining = [item for item in groups if wanted[item] - cpus_in(state, item)]
     for group in gaining:

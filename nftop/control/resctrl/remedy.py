@@ -45,13 +45,22 @@ def remedy_inputs(incident: Incident, frame: Frame) -> tuple[object, ...]:
     """All that `remedy` depends on, to compare: not the numbers that change with each tick."""
     table = frame.cpus
     return (
-        incident.kind, incident.until_ns is None, incident.group, incident.l3, incident.culprit,
-        incident.watch, tuple(victim.party.key for victim in incident.victims),
+        incident.kind,
+        incident.until_ns is None,
+        incident.group,
+        incident.l3,
+        incident.culprit,
+        incident.watch,
+        tuple(victim.party.key for victim in incident.victims),
         tuple(frame_state(frame).items()) if frame.groups else (),
         tuple((group.name, group.mba_unit, group.cpus) for group in frame.groups),
-        frame.domains, frame.limits, tuple((nf.key, nf.classes) for nf in frame.nfs),
-        table.nf, table.group, frame.topology,
-    )  # fmt: skip
+        frame.domains,
+        frame.limits,
+        tuple((nf.key, nf.classes) for nf in frame.nfs),
+        table.nf,
+        table.group,
+        frame.topology,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +271,13 @@ def _rules(frame: Frame) -> Rules:
     if limits.mba_least is not None and unit == "percent":
         limit = LimitRule(limits.mba_least, limits.mba_step or 1, 100)
     siblings = {info.cpu: frozenset(info.siblings) for info in frame.topology.cpus}
-    return Rules(masks, limit, limits.closids, io, {int(cpu): frozenset(map(int, others))
-                 for cpu, others in siblings.items()})  # fmt: skip
+    return Rules(
+        masks,
+        limit,
+        limits.closids,
+        io,
+        {int(cpu): frozenset(map(int, others)) for cpu, others in siblings.items()},
+    )
 
 
 def _moved_away(incident: Incident, frame: Frame) -> Remedy:
@@ -309,8 +323,11 @@ def _quiet_cpus(frame: Frame, incident: Incident) -> tuple[Cpu, ...]:
     table = frame.cpus
     polled = {info.cpu for info, nf in zip(table.topology.cpus, table.nf, strict=True) if nf}
     polled |= set(frame.topology.with_siblings(polled))
-    free = [info for info in frame.topology.cpus
-            if info.online and not info.isolated and info.cpu not in polled]  # fmt: skip
+    free = [
+        info
+        for info in frame.topology.cpus
+        if info.online and not info.isolated and info.cpu not in polled
+    ]
     rows = frame.topology.row_of
     own = {frame.topology.cpus[rows[cpu]].package for cpu in incident.watch if cpu in rows}
     near = [info.cpu for info in free if info.package in own]

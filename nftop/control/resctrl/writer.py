@@ -220,9 +220,11 @@ class Resctrl(ClassBackend):
         handle = os.open(self.mount.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         path = self.mount.path
         with hold_flock(
-            handle, limit_s, lambda: f"{holder(self.root, path)} has held resctrl's lock",
+            handle,
+            limit_s,
+            lambda: f"{holder(self.root, path)} has held resctrl's lock",
             lambda: is_held_by_others_only(self.root, path),
-        ):  # fmt: skip
+        ):
             yield
 
     def _groups(self) -> tuple[GroupFiles, ...]:

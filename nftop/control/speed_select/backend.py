@@ -100,8 +100,11 @@ class SstFacts:
 
     def with_siblings(self, cpus: Iterable[int]) -> tuple[int, ...]:
         requested = set(cpus)
-        others = {other for cpu in requested & self.locations.keys()
-                  for other in self.locations[cpu].siblings}  # fmt: skip
+        others = {
+            other
+            for cpu in requested & self.locations.keys()
+            for other in self.locations[cpu].siblings
+        }
         return tuple(sorted(requested | others))
 
 
@@ -159,8 +162,11 @@ class IsstCall:
 
 def calls(state: State, changes: Iterable[Change]) -> tuple[IsstCall, ...]:
     """Calls for changes of a state: classes by number, then SST-BF."""
-    wanted = [change for change in changes if change.new is not None and change.cell in state
-              and state[change.cell] != change.new]  # fmt: skip
+    wanted = [
+        change
+        for change in changes
+        if change.new is not None and change.cell in state and state[change.cell] != change.new
+    ]
     classes: dict[str, list[int]] = {}
     for item in wanted:
         if item.cell.kind == "cp_class":
@@ -387,8 +393,9 @@ def _mhz(khz: int | None) -> str:
 
 
 _ACTS: Mapping[type[Action], Callable[[_Draft, Any], None]] = {
-    SwitchBf: _switch, SetCpClass: _classify,
-}  # fmt: skip
+    SwitchBf: _switch,
+    SetCpClass: _classify,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,12 +432,13 @@ class SpeedSelect(Backend[IsstCall]):
         domains = self._domains()
         locations = {
             int(info.cpu): CpuLocation(
-                -1 if info.package is None else int(info.package), info.die or 0,
+                -1 if info.package is None else int(info.package),
+                info.die or 0,
                 tuple(map(int, info.siblings)),
             )
             for info in read_topology(self.root).cpus
             if info.online
-        }  # fmt: skip
+        }
         base, pinned, turbo = dict[int, int](), dict[int, int](), None
         with contextlib.suppress(OSError):  # without cpufreq the tool's own numbers are left
             kernel = Cpufreq(self.root)
@@ -445,8 +453,10 @@ class SpeedSelect(Backend[IsstCall]):
         return SstFacts(domains.model, domains.rows, locations, base, pinned, turbo)
 
     def keepers(self) -> tuple[str, ...]:
-        return tuple(f"{keeper.name} may set SST here too ({keeper.seen})"
-                     for keeper in read_keepers(self.root))  # fmt: skip
+        return tuple(
+            f"{keeper.name} may set SST here too ({keeper.seen})"
+            for keeper in read_keepers(self.root)
+        )
 
     def classes(self, cpus: Iterable[int]) -> State:
         """SST-CP classes of CPUs, those that are reported. Raises OSError."""

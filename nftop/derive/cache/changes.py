@@ -151,8 +151,10 @@ def _ends(change: Change) -> tuple[str | None, str | None]:
     kind = change.cell.kind
     if kind not in ("cpu", "task", "group"):
         return change.old, change.new
-    ends = (None if end is None else "" if kind == "group" else split_path(end)[0]
-            for end in (change.old, change.new))  # fmt: skip
+    ends = (
+        None if end is None else "" if kind == "group" else split_path(end)[0]
+        for end in (change.old, change.new)
+    )
     return next(ends), next(ends)
 
 

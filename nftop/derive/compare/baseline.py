@@ -104,11 +104,17 @@ def step_baselines(
     )
     rows = tuple(
         BaselineNf(
-            nf.key, nf.name, nf.kind, nf.pid, nf.cpus, nf.cpp_clock, nf.saturated,
+            nf.key,
+            nf.name,
+            nf.kind,
+            nf.pid,
+            nf.cpus,
+            nf.cpp_clock,
+            nf.saturated,
             (*(_of_nf(nf, name) for name in KEPT), nf.readings[_MISSED]),
         )
         for nf in nfs
-    )  # fmt: skip
+    )
     columns = Block.of({name: cpus.columns[name] for name in KEPT})
     slim = cpus.topology.row_of, columns, cpus.cpp_clock, cpus.saturated, cpus.shared
     seen = (*state.seen[1 - MOST_TICKS :], BaselineTick(wall_ns, *slim, rows, new))

@@ -63,9 +63,10 @@ _LEAST_LOSS_RATIO = 1e-6  # of the offered packets: 1 % of no losses is nothing
 _ROUNDING = 1e-9  # of a probability
 _MOST_NAMED, _LONGEST_NAME = 10, 64  # hosts in a reason, characters of one
 _DIGITS = 12  # of a logarithm; differences beyond are rounding
-HostCode: TypeAlias = Code | Literal[
-    "only_before", "only_after", "overlap", "other_machine", "no_number", "unreadable"
-]  # fmt: skip
+HostCode: TypeAlias = (
+    Code
+    | Literal["only_before", "only_after", "overlap", "other_machine", "no_number", "unreadable"]
+)
 _NO_ESTIMATE = Missing(Reason.UNDEFINED, "no host has it on both sides")
 _FROM_NOTHING = Missing(Reason.UNDEFINED, "it was 0 before")
 _NO_DIRECTION = Missing(Reason.UNDEFINED, "its direction is not that of the estimate")
@@ -178,8 +179,12 @@ def compare_hosts(pairs: Sequence[HostPair]) -> HostsComparison:
                 item = LeftOut(pair.host, f"only {side} the change", code)
                 left_out.setdefault(entity, []).append(item)
     known = ordered({*of_entity, *left_out})
-    loads = _moves({entity: [own for own in hosts.values() if not own.full and not own.load_moved]
-                    for entity, hosts in of_entity.items()})  # fmt: skip
+    loads = _moves(
+        {
+            entity: [own for own in hosts.values() if not own.full and not own.load_moved]
+            for entity, hosts in of_entity.items()
+        }
+    )
     loaded = bool(_moves({entity: hosts.values() for entity, hosts in of_entity.items()}))
     rows_of = {
         entity: list(_rows(of_entity.get(entity, {}), loads.get(entity), loaded=loaded))
@@ -210,8 +215,15 @@ def _by_itself(rows: Sequence[HostsRow], count: int) -> tuple[Word, str] | None:
     for word in ("worse", "better"):
         ids = (*COSTS, *PACKETS, *(OTHER_LOSSES if word == "worse" else ()))
         open_rows = [row for row in rows if row.result.word not in DIFFERS]
-        own = sorted({item.host for row in open_rows if row.result.metric.id in ids
-                      for item in row.changes if item.word == word})  # fmt: skip
+        own = sorted(
+            {
+                item.host
+                for row in open_rows
+                if row.result.metric.id in ids
+                for item in row.changes
+                if item.word == word
+            }
+        )
         more = f" and {len(own) - _MOST_NAMED} more" if len(own) > _MOST_NAMED else ""
         names = ", ".join(name[:_LONGEST_NAME] for name in own[:_MOST_NAMED])
         texts += [f"{len(own)} of {count} hosts {word}: {names}{more}"] if own else []
@@ -233,8 +245,11 @@ def _moves(reports: Mapping[Entity, Iterable[EntityReport]]) -> dict[Entity, flo
             changes[entity] = math.expm1(centre(differences)[0])
             tests.append(signed_rank(differences))
     rates = zip(changes.items(), adjusted(np.array(tests)).tolist(), strict=True)
-    return {entity: change for (entity, change), q in rates
-            if q <= ALPHA + _ROUNDING and abs(change) >= LEAST_RATIO}  # fmt: skip
+    return {
+        entity: change
+        for (entity, change), q in rates
+        if q <= ALPHA + _ROUNDING and abs(change) >= LEAST_RATIO
+    }
 
 
 def _clock_notes(pairs: Sequence[HostPair], hosts: Mapping[str, EntityReport]) -> tuple[str, ...]:
@@ -278,8 +293,13 @@ def _rows(
 
 def _is_worse_per_packet(losses: HostsRow, rows: Sequence[HostsRow]) -> bool:
     """Whether losses rose more than packets did, by the medians of hosts that have both."""
-    packets = {item.host: item for row in rows if row.result.metric.id == "packets_per_s"
-               for item in row.changes if item.before > 0 and item.after > 0}  # fmt: skip
+    packets = {
+        item.host: item
+        for row in rows
+        if row.result.metric.id == "packets_per_s"
+        for item in row.changes
+        if item.before > 0 and item.after > 0
+    }
     known = [item for item in losses.changes if item.host in packets]
     if len(known) < HOSTS_NEEDED:
         return True
@@ -298,11 +318,12 @@ def _neutral(rows: Sequence[HostsRow]) -> tuple[HostsRow, ...]:
     """
     rows = [
         replace(row, result=replace(row.result, word="more"))
-        if row.result.metric.id in OTHER_LOSSES and row.result.word == "worse"
+        if row.result.metric.id in OTHER_LOSSES
+        and row.result.word == "worse"
         and not _is_worse_per_packet(row, rows)
         else row
         for row in rows
-    ]  # fmt: skip
+    ]
     words = {row.result.word for row in rows if row.result.metric.id in (*COSTS, *DROPS)}
     return tuple(
         replace(row, result=replace(row.result, word=_NEUTRAL[row.result.word]))
@@ -355,8 +376,11 @@ def _row(hosts: Mapping[str, EntityRow], offered: Mapping[str, float]) -> HostsR
     change, low, high = _estimate(differences[has], relative=relative)
     least = LEAST_RATIO
     if not relative and has.any():
-        loads = [offered[item.host] for item, any_ in zip(changes, has.tolist(), strict=True)
-                 if any_ and item.host in offered]  # fmt: skip
+        loads = [
+            offered[item.host]
+            for item, any_ in zip(changes, has.tolist(), strict=True)
+            if any_ and item.host in offered
+        ]
         share = _LEAST_LOSS_RATIO * float(np.median(loads)) if loads else 0.0
         least = max(LEAST_RATIO * float(np.median(before[has])), share)
     against = tuple(
@@ -367,9 +391,19 @@ def _row(hosts: Mapping[str, EntityRow], offered: Mapping[str, float]) -> HostsR
     ratio = change if relative else _ratio(before[has], after[has], change)
     numbers = replace(numbers, change_ratio=ratio)
     return HostsRow(
-        numbers, tuple(changes), relative, change, low, high, least, differing,
-        signed_rank(differences) if is_test else None, None, against, tuple(left_out),
-    )  # fmt: skip
+        numbers,
+        tuple(changes),
+        relative,
+        change,
+        low,
+        high,
+        least,
+        differing,
+        signed_rank(differences) if is_test else None,
+        None,
+        against,
+        tuple(left_out),
+    )
 
 
 def _differences(before: Floats, after: Floats, *, relative: bool) -> Floats:

@@ -237,10 +237,15 @@ def _nf_report(
         notes += _few_losses(name, series)
     loads = [item[np.isfinite(item)] for item in (s.of("offered_packets_per_s") for s in (a, b))]
     report = EntityReport(
-        entity, tuple(rows), word, why_word, tuple(notes),
+        entity,
+        tuple(rows),
+        word,
+        why_word,
+        tuple(notes),
         tuple(float(np.median(item)) for item in loads) if all(map(len, loads)) else (),
-        full == [True, True], clock,
-    )  # fmt: skip
+        full == [True, True],
+        clock,
+    )
     return report, offered
 
 

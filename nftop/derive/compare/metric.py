@@ -176,10 +176,16 @@ def measured(metric: Metric, before: Floats, after: Floats, why: Missing) -> Com
     middles = [median(item) if len(item) else why for item in (before, after)]
     spreads: list[Reading] = [deviation(item) if len(item) else _NONE for item in (before, after)]
     return Compared(
-        metric=metric, before=middles[0], after=middles[1],
-        change_ratio=_ratio(middles[0], middles[1]), n_before=len(before), n_after=len(after),
-        spread_before=spreads[0], spread_after=spreads[1], word="no number",
-    )  # fmt: skip
+        metric=metric,
+        before=middles[0],
+        after=middles[1],
+        change_ratio=_ratio(middles[0], middles[1]),
+        n_before=len(before),
+        n_after=len(after),
+        spread_before=spreads[0],
+        spread_after=spreads[1],
+        word="no number",
+    )
 
 
 def lacking(row: Compared, counts: tuple[int, int], sides: tuple[str, str]) -> Compared:

@@ -121,11 +121,19 @@ def sides_of(
     if term.until_ns is not None:
         end_ns = min(end_ns, term.until_ns)
     return Sides(
-        from_ns=from_ns, until_ns=since_ns, after_ns=after_ns, end_ns=end_ns, settled=settled,
-        over=over, span_s=max(0.0, (end_ns - after_ns) / NS_PER_S), at_ns=at_ns, noticed=tuple(own),
-        later=tuple(change for one in after for change in one.changes), note=note,
+        from_ns=from_ns,
+        until_ns=since_ns,
+        after_ns=after_ns,
+        end_ns=end_ns,
+        settled=settled,
+        over=over,
+        span_s=max(0.0, (end_ns - after_ns) / NS_PER_S),
+        at_ns=at_ns,
+        noticed=tuple(own),
+        later=tuple(change for one in after for change in one.changes),
+        note=note,
         quiet_ns=quiet_ns,
-    )  # fmt: skip
+    )
 
 
 class SideSamples(NamedTuple):

@@ -220,8 +220,11 @@ def class_ipc(
 def io_hit_ratio(frame: Frame, caches: Collection[L3Domain]) -> float:
     """Share of devices' writes that hit these caches: the mean of their packages; NaN if absent."""
     packages = {info.package for info in frame.topology.cpus if info.l3 in caches}
-    hits = [number_or(row.readings["pcie.ddio_hit_ratio"], np.nan)
-            for row in frame.packages if row.package in packages]  # fmt: skip
+    hits = [
+        number_or(row.readings["pcie.ddio_hit_ratio"], np.nan)
+        for row in frame.packages
+        if row.package in packages
+    ]
     known = [value for value in hits if np.isfinite(value)]
     return float(np.mean(known)) if known else float(np.nan)
 

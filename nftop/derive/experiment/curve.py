@@ -281,8 +281,9 @@ def _fits_of(visits: Sequence[Visit], key: str, reference: int) -> _NfFits:
         usual = fit.means.get(reference, 1.0)
         losing = _losing(lost_rows) if usual < _NONE_RATIO else {}
         most = usual + MOST_LOST_RATIO
-        calm = _fit([row for row in lost_rows if fit.means.get(row[0], 1.0) <= most],
-                    _LEAST_LOST_SD)  # fmt: skip
+        calm = _fit(
+            [row for row in lost_rows if fit.means.get(row[0], 1.0) <= most], _LEAST_LOST_SD
+        )
         lost = _TestedNumber(fit, 1, irrelevant_loss(usual), calm, losing)
     else:
         lost = _TestedNumber(packets, -1, LEAST_RATIO) if packets.order else None

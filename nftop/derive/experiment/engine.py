@@ -437,8 +437,9 @@ def _readings(state: ExperimentState, key: str) -> list[NfObservation]:
 
 def _visit(state: ExperimentState, plan: Experiment) -> Visit:
     during = [item for item in state.samples if item.at_ns >= state.since_ns]
-    own = [{l3: v for (name, l3), v in item.occupancy.items() if name == plan.group}
-           for item in during]  # fmt: skip
+    own = [
+        {l3: v for (name, l3), v in item.occupancy.items() if name == plan.group} for item in during
+    ]
     # Without one of its caches the sum would be too small.
     used = [sum(item.values()) for item in own if item and item.keys() >= set(plan.caches)]
     return Visit(

@@ -229,8 +229,9 @@ def _nfs_of(measured: Measured, names: Mapping[str, tuple[str, ...]]) -> list[_N
 
 def _limits_of(rule: Rule, nfs: Sequence[_Nfs] | None, settings: RuleSettings) -> _Limits:
     """The operator's limits; clear limits keep their proportion."""
-    if nfs is None or not any(row.rule == rule.id and row.limit is not None
-                              for row in settings.rows):  # fmt: skip
+    if nfs is None or not any(
+        row.rule == rule.id and row.limit is not None for row in settings.rows
+    ):
         return _Limits(float(rule.limit), float(rule.clear))
     own = [limit_for(rule, names, settings) for names in nfs]
     limit = np.array(own, dtype=np.float64)
@@ -355,16 +356,28 @@ def _aligned(before: Watched, keys: tuple[FindingKey, ...]) -> Watched:
         return np.append(values, values.dtype.type(0))[rows]
 
     return Watched(
-        keys, aligned(before.since_ns), aligned(before.began_ns), aligned(before.held_s),
-        aligned(before.ticks), aligned(before.away_s), aligned(before.unknown_s),
-        aligned(before.active), tuple((*before.texts, _NO_TEXT)[row] for row in rows),
-    )  # fmt: skip
+        keys,
+        aligned(before.since_ns),
+        aligned(before.began_ns),
+        aligned(before.held_s),
+        aligned(before.ticks),
+        aligned(before.away_s),
+        aligned(before.unknown_s),
+        aligned(before.active),
+        tuple((*before.texts, _NO_TEXT)[row] for row in rows),
+    )
 
 
 def _texts(
-    rule: Rule, limits: _Limits, measured: Measured, old: Watched, active: Bools,
-    *, far: Bools, within: Bools,
-) -> tuple[FindingText, ...]:  # fmt: skip
+    rule: Rule,
+    limits: _Limits,
+    measured: Measured,
+    old: Watched,
+    active: Bools,
+    *,
+    far: Bools,
+    within: Bools,
+) -> tuple[FindingText, ...]:
     """Texts of findings; those without a value keep theirs."""
     texts = [_NO_TEXT] * len(active)
     for index in np.flatnonzero(active).tolist():
@@ -402,9 +415,14 @@ def _current(rule: Rule, limits: _Limits, measured: Measured, index: int) -> str
 
 
 def _findings(
-    rule: Rule, limits: _Limits, now: Watched, measured: Measured,
-    *, nfs: Sequence[_Nfs], settings: RuleSettings,
-) -> list[Finding]:  # fmt: skip
+    rule: Rule,
+    limits: _Limits,
+    now: Watched,
+    measured: Measured,
+    *,
+    nfs: Sequence[_Nfs],
+    settings: RuleSettings,
+) -> list[Finding]:
     clear = np.broadcast_to(limits.clear, len(now.keys))
     excess = _excess(rule, limits, measured)
 
@@ -451,9 +469,13 @@ class FindingOutput(NamedTuple):
 def _run(state: FindingState, tick: FoldTick) -> tuple[FindingState, FindingOutput]:
     other_pollers = {row: poller.others for row, poller in tick.output(POLLERS).items()}
     state, findings = step_findings(
-        state, tick.output(FRAME), other_pollers, pace_s=tick.pace_s, recent=tick.output(RECENT),
+        state,
+        tick.output(FRAME),
+        other_pollers,
+        pace_s=tick.pace_s,
+        recent=tick.output(RECENT),
         settings=tick.rules,
-    )  # fmt: skip
+    )
     return state, FindingOutput(findings, state.gone.gone)
 
 

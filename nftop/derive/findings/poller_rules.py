@@ -473,9 +473,10 @@ def sources_disagree(inputs: FindingInputs) -> Measured:
     counts = server is not None and server.reason is Reason.PRESENT
     values = {0: float(message != "")} if counts else dict[int, Reading]()
     return Measured(
-        [FindingKey(HOST, None)], from_readings(values, 1, Missing(Reason.SOURCE)),
+        [FindingKey(HOST, None)],
+        from_readings(values, 1, Missing(Reason.SOURCE)),
         words={"message": [message if counts else ""]},
-    )  # fmt: skip
+    )
 
 
 register(

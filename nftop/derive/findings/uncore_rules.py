@@ -316,8 +316,11 @@ def _packages(inputs: FindingInputs, values: Column, metric: str) -> Measured:
     """Of each package, and whether the metric is an estimate there."""
     rows = inputs.frame.packages
     about = ["about " if metric in row.estimates else "" for row in rows]
-    return Measured([FindingKey(package_subject(row.package), None) for row in rows], values,
-                    words={"about": about})  # fmt: skip
+    return Measured(
+        [FindingKey(package_subject(row.package), None) for row in rows],
+        values,
+        words={"about": about},
+    )
 
 
 def _with(measured: Measured, **context: Column) -> Measured:

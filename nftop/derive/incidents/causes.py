@@ -197,9 +197,15 @@ def _gone(inputs: CauseInputs) -> Iterator[Cause]:
         if culprit.pid is not None and inputs.parties.is_unseen(culprit.pid):
             title = f"process {culprit.pid} ended or no longer polls"
         yield Cause(
-            CauseKey("gone", key), "gone", title,
-            culprit, (), (finding,), floor=Severity.BAD, takes_effects=False,
-        )  # fmt: skip
+            CauseKey("gone", key),
+            "gone",
+            title,
+            culprit,
+            (),
+            (finding,),
+            floor=Severity.BAD,
+            takes_effects=False,
+        )
 
 
 def _hung(inputs: CauseInputs) -> Iterator[Cause]:
@@ -208,9 +214,15 @@ def _hung(inputs: CauseInputs) -> Iterator[Cause]:
             nf = inputs.nfs[key]
             threads = "threads do" if len(nf.threads) > 1 else "thread does"
             yield Cause(
-                CauseKey("hung", key), "hung", f"not answering, its polling {threads} not run",
-                inputs.parties.of_nf(nf), (key,), (finding,), floor=Severity.BAD, watch=nf.cpus,
-            )  # fmt: skip
+                CauseKey("hung", key),
+                "hung",
+                f"not answering, its polling {threads} not run",
+                inputs.parties.of_nf(nf),
+                (key,),
+                (finding,),
+                floor=Severity.BAD,
+                watch=nf.cpus,
+            )
 
 
 def _cpus_of(findings: Iterable[Finding]) -> tuple[Cpu, ...]:
@@ -228,9 +240,15 @@ def _shared_cpus(inputs: CauseInputs) -> Iterator[Cause]:
         if culprit is None:
             title = f"kept a poller waiting for {on}" + (f", {waited:.0%}" if waited else "")
         yield Cause(
-            CauseKey("cpu", key), "cpu", title, culprit, (key,), tuple(findings),
-            basis=basis, watch=cpus,
-        )  # fmt: skip
+            CauseKey("cpu", key),
+            "cpu",
+            title,
+            culprit,
+            (key,),
+            tuple(findings),
+            basis=basis,
+            watch=cpus,
+        )
 
 
 def _siblings(inputs: CauseInputs) -> Iterator[Cause]:
@@ -240,9 +258,15 @@ def _siblings(inputs: CauseInputs) -> Iterator[Cause]:
         culprit, busy, basis = inputs.parties.running(siblings)
         title = f"ran beside cpu {format_cpu_list(cpus)}, its hyper-thread {busy:.0%} busy"
         yield Cause(
-            CauseKey("sibling", key), "sibling", title, culprit, (key,), tuple(findings),
-            basis=basis, watch=siblings,
-        )  # fmt: skip
+            CauseKey("sibling", key),
+            "sibling",
+            title,
+            culprit,
+            (key,),
+            tuple(findings),
+            basis=basis,
+            watch=siblings,
+        )
 
 
 def _neighbours(inputs: CauseInputs) -> Iterator[Cause]:
@@ -283,11 +307,16 @@ def _neighbour(
     traffic = rows[0][1].traffic
     speed = "" if isinstance(traffic, Missing) else f"{traffic / 1e9:.1f} GB/s "
     return Cause(
-        CauseKey("neighbour", f"{name} {l3} {'own' if own else 'other'} class"), "neighbour",
-        f"{speed}through {ways} shared way{'s' * (ways != 1)}", culprit,
-        tuple(key for key in nfs if culprit.key != key), tuple(item for _, _, item in rows),
-        group=name, l3=l3, watch=culprit.cpus[:2],
-    )  # fmt: skip
+        CauseKey("neighbour", f"{name} {l3} {'own' if own else 'other'} class"),
+        "neighbour",
+        f"{speed}through {ways} shared way{'s' * (ways != 1)}",
+        culprit,
+        tuple(key for key in nfs if culprit.key != key),
+        tuple(item for _, _, item in rows),
+        group=name,
+        l3=l3,
+        watch=culprit.cpus[:2],
+    )
 
 
 def _slow_cores(inputs: CauseInputs) -> Iterator[Cause]:
@@ -302,9 +331,13 @@ def _slow_cores(inputs: CauseInputs) -> Iterator[Cause]:
         known = f": base {low:.1f} GHz, others have {best:.1f}" if low < best else ""
         culprit = Party("cpu", f"cpu {format_cpu_list(cpus)}", cpus=cpus)
         yield Cause(
-            CauseKey("clock", key), "clock", f"low-priority cores{known}", culprit, (key,),
+            CauseKey("clock", key),
+            "clock",
+            f"low-priority cores{known}",
+            culprit,
+            (key,),
             tuple(findings),
-        )  # fmt: skip
+        )
 
 
 def _throttled(inputs: CauseInputs) -> Iterator[Cause]:
@@ -319,10 +352,14 @@ def _throttled(inputs: CauseInputs) -> Iterator[Cause]:
     for package, findings in by_package.items():
         nfs = tuple(dict.fromkeys(key for item in findings for key in inputs.keys_of(item)))
         yield Cause(
-            CauseKey("throttled", str(package)), "throttled", findings[0].brief,
-            Party("package", f"socket {package}"), nfs, tuple(findings),
+            CauseKey("throttled", str(package)),
+            "throttled",
+            findings[0].brief,
+            Party("package", f"socket {package}"),
+            nfs,
+            tuple(findings),
             floor=Severity.WARN if nfs else Severity.INFO,
-        )  # fmt: skip
+        )
 
 
 def _remote(inputs: CauseInputs) -> Iterator[Cause]:
@@ -336,10 +373,17 @@ def _remote(inputs: CauseInputs) -> Iterator[Cause]:
     sockets = ", ".join(item.subject.name for item in findings)
     watch = tuple(inputs.nfs[key].cpus[0] for key in nfs if inputs.nfs[key].cpus)
     yield Cause(
-        CauseKey("remote", "host"), "remote", f"{title} (sockets {sockets})",
-        culprit, (culprit.key,) if culprit.key else nfs, findings,
-        basis=basis, likely=likely, watch=watch, memory=watch,
-    )  # fmt: skip
+        CauseKey("remote", "host"),
+        "remote",
+        f"{title} (sockets {sockets})",
+        culprit,
+        (culprit.key,) if culprit.key else nfs,
+        findings,
+        basis=basis,
+        likely=likely,
+        watch=watch,
+        memory=watch,
+    )
 
 
 def _by_packets(inputs: CauseInputs, nfs: Sequence[NfRow], devices: str) -> tuple[Party, str, bool]:
@@ -355,9 +399,12 @@ def _by_packets(inputs: CauseInputs, nfs: Sequence[NfRow], devices: str) -> tupl
 
 
 def _of_packages(
-    kind: CauseKind, rules: Sequence[str], title: Callable[[PackageRow, Finding], str],
-    *, takes_effects: bool = False,
-) -> Callable[[CauseInputs], Iterator[Cause]]:  # fmt: skip
+    kind: CauseKind,
+    rules: Sequence[str],
+    title: Callable[[PackageRow, Finding], str],
+    *,
+    takes_effects: bool = False,
+) -> Callable[[CauseInputs], Iterator[Cause]]:
     """Causes that counters of a package show."""
 
     def causes(inputs: CauseInputs) -> Iterator[Cause]:
@@ -375,11 +422,17 @@ def _of_packages(
             others = tuple(nf.key for nf in nfs if nf.key != culprit.key)
             normal = kind == "registers" and _is_normal(findings, nfs, row)
             yield Cause(
-                CauseKey(kind, f"package {row.package}"), kind, title(row, findings[0]), culprit,
-                others or tuple(nf.key for nf in nfs), findings,
-                takes_effects=takes_effects, basis=basis, likely=likely,
+                CauseKey(kind, f"package {row.package}"),
+                kind,
+                title(row, findings[0]),
+                culprit,
+                others or tuple(nf.key for nf in nfs),
+                findings,
+                takes_effects=takes_effects,
+                basis=basis,
+                likely=likely,
                 floor=Severity.INFO if normal else Severity.WARN,
-            )  # fmt: skip
+            )
 
     return causes
 
@@ -432,9 +485,14 @@ def _channels(inputs: CauseInputs) -> Iterator[Cause]:
     for finding in inputs.by_rule["uneven-channels"]:
         culprit = Party("device", f"memory channels of socket {finding.subject.name}")
         yield Cause(
-            CauseKey("channels", finding.where), "channels", finding.brief.removeprefix("memory "),
-            culprit, inputs.keys_of(finding), (finding,), takes_effects=False,
-        )  # fmt: skip
+            CauseKey("channels", finding.where),
+            "channels",
+            finding.brief.removeprefix("memory "),
+            culprit,
+            inputs.keys_of(finding),
+            (finding,),
+            takes_effects=False,
+        )
 
 
 def _flows(inputs: CauseInputs) -> Iterator[Cause]:
@@ -449,9 +507,15 @@ def _flows(inputs: CauseInputs) -> Iterator[Cause]:
         known = _count(upcalls, "upcalls/s"), _count(lost, "lost") if lost else "", cached
         title = ", ".join(filter(None, known)) or "its flow tables missed"
         yield Cause(
-            CauseKey("flows", key), "flows", title, Party("host", "new flows") if fell else None,
-            (key,), tuple(findings), basis="hits of its flow tables" * fell, likely=fell,
-        )  # fmt: skip
+            CauseKey("flows", key),
+            "flows",
+            title,
+            Party("host", "new flows") if fell else None,
+            (key,),
+            tuple(findings),
+            basis="hits of its flow tables" * fell,
+            likely=fell,
+        )
 
 
 def _stopped(inputs: CauseInputs) -> Iterator[Cause]:
@@ -459,10 +523,15 @@ def _stopped(inputs: CauseInputs) -> Iterator[Cause]:
         keys = inputs.keys_of(finding)
         culprit = Party("host", "arriving traffic")
         yield Cause(
-            CauseKey("stopped", keys[0] if keys else finding.where), "stopped",
-            "stopped or went elsewhere", culprit, keys, (finding,),
-            takes_effects=False, floor=Severity.INFO,
-        )  # fmt: skip
+            CauseKey("stopped", keys[0] if keys else finding.where),
+            "stopped",
+            "stopped or went elsewhere",
+            culprit,
+            keys,
+            (finding,),
+            takes_effects=False,
+            floor=Severity.INFO,
+        )
 
 
 def _host(inputs: CauseInputs) -> Iterator[Cause]:
@@ -476,9 +545,15 @@ def _of_host(finding: Finding) -> Cause:
     culprit = Party("host", "perf and pcm" if apart else finding.where)
     title = "disagreed: one of the two numbers was not true" if apart else finding.text
     return Cause(
-        CauseKey("host", f"{finding.rule} {finding.where}"), "host", title, culprit, (),
-        (finding,), takes_effects=False, floor=Severity.INFO,
-    )  # fmt: skip
+        CauseKey("host", f"{finding.rule} {finding.where}"),
+        "host",
+        title,
+        culprit,
+        (),
+        (finding,),
+        takes_effects=False,
+        floor=Severity.INFO,
+    )
 
 
 def _of_nf(inputs: CauseInputs, key: str, findings: Sequence[Finding]) -> Iterator[Cause]:
@@ -504,9 +579,14 @@ def _own_cause(inputs: CauseInputs, nf: NfRow, name: str, findings: tuple[Findin
     first = next((item for item in findings if item.rule in _LOSSES), findings[0])
     title = first.brief + _memory(item for item in findings if item is not first)
     plain = Cause(
-        CauseKey("nf", f"{name} {nf.key}"), "nf", title, None if name == "loss" else party,
-        (nf.key,), findings, floor=floor,
-    )  # fmt: skip
+        CauseKey("nf", f"{name} {nf.key}"),
+        "nf",
+        title,
+        None if name == "loss" else party,
+        (nf.key,),
+        findings,
+        floor=floor,
+    )
     recent = inputs.recent(nf.key)
     if name == "normal":
         return plain

@@ -29,9 +29,12 @@ _STOLEN = 0.01  # no rule watches it
 
 
 def chain_of(
-    frame: Frame, cause: Cause, incident: Incident, recent: Recent,
+    frame: Frame,
+    cause: Cause,
+    incident: Incident,
+    recent: Recent,
     old: Sequence[EvidenceLink] = (),
-) -> tuple[EvidenceLink, ...]:  # fmt: skip
+) -> tuple[EvidenceLink, ...]:
     """Changes before the cause, the cause, and its effects, by time.
 
     `old`: of the tick before, for times that are not in this one.
@@ -77,10 +80,11 @@ def at_worst(incident: Incident, extremes: Mapping[str, Extreme], keys: Sequence
     `keys`: of `Incident.evidence`.
     """
     chain = tuple(
-        link if (known := extremes.get(link.key)) is None
+        link
+        if (known := extremes.get(link.key)) is None
         else replace(link, text=known.link.text, value_ns=known.link.value_ns)
         for link in incident.chain
-    )  # fmt: skip
+    )
     pairs = zip(keys, incident.evidence, strict=False)
     texts = (extremes[key].text if key in extremes else text for key, text in pairs)
     return replace(incident, chain=chain, evidence=tuple(texts))
@@ -112,8 +116,10 @@ def _changes(frame: Frame, incident: Incident) -> Iterator[EvidenceLink]:
             continue
         for change in _of_groups(noticed, groups):
             cell = change.cell
-            old, new = (value_text(cell, value, frame.mask_ways) or "not set"
-                        for value in (change.old, change.new))  # fmt: skip
+            old, new = (
+                value_text(cell, value, frame.mask_ways) or "not set"
+                for value in (change.old, change.new)
+            )
             text = f"{cell.name or cell.kind} {cell.number} of {cell.group}: {old} -> {new}"
             yield EvidenceLink(noticed.wall_ns, "change", text, "resctrl, read back")
 

@@ -140,9 +140,11 @@ def step_incidents(
     past = list(state.past)
     losing = {nf.key for nf in frame.nfs if number_or(nf.readings["drop_packets_per_s"], 0.0) > 0}
     owners = {
-        key: cause.key for cause in causes for key in cause.priced
+        key: cause.key
+        for cause in causes
+        for key in cause.priced
         if key in losing or losses_of(cause)
-    }  # fmt: skip
+    }
     seen_ids = set[str]()
     for cause in causes:
         known = _known(cause, followed.values(), past, frame.monotonic_ns, seen_ids)
@@ -155,9 +157,12 @@ def step_incidents(
     for id_ in [id_ for id_ in followed if id_ not in seen_ids]:
         ended = followed.pop(id_)
         incident = replace(
-            ended.incident, until_ns=frame.wall_ns, ended_ns=frame.monotonic_ns,
-            victims=ended.harmed, title=ended.title or ended.incident.title,
-        )  # fmt: skip
+            ended.incident,
+            until_ns=frame.wall_ns,
+            ended_ns=frame.monotonic_ns,
+            victims=ended.harmed,
+            title=ended.title or ended.incident.title,
+        )
         incident = at_worst(incident, ended.extremes, ended.evidence_keys)
         past.insert(0, replace(ended, incident=incident))
     forgotten = sorted(past, key=lambda item: item.foreign)[MOST_PAST:]
@@ -285,10 +290,22 @@ def _ended(item: Followed, findings: Sequence[Finding]) -> Cause:
     old = item.incident
     keys = tuple(victim.party.key for victim in old.victims)
     return Cause(
-        item.key, old.kind, old.title, old.culprit, keys, tuple(findings), priced=keys,
-        floor=old.severity, is_over=True, basis=old.basis, likely=old.likely, group=old.group,
-        l3=old.l3, watch=old.watch, memory=old.memory,
-    )  # fmt: skip
+        item.key,
+        old.kind,
+        old.title,
+        old.culprit,
+        keys,
+        tuple(findings),
+        priced=keys,
+        floor=old.severity,
+        is_over=True,
+        basis=old.basis,
+        likely=old.likely,
+        group=old.group,
+        l3=old.l3,
+        watch=old.watch,
+        memory=old.memory,
+    )
 
 
 def _priced_once(ended: Sequence[Cause], others: Iterable[Cause]) -> list[Cause]:
@@ -380,16 +397,32 @@ def _follow(
     worst, worst_ns = worst_of(old, price, frame.wall_ns)
     # A loss that is not muted is never hidden with its cause.
     incident = Incident(
-        id=id_, kind=cause.kind, severity=severity, title=cause.title, culprit=cause.culprit,
-        victims=harmed, price=price, since_ns=first.since_ns, began_ns=first.began_ns,
-        likely=cause.likely, basis=cause.basis, worst=worst, worst_ns=worst_ns,
+        id=id_,
+        kind=cause.kind,
+        severity=severity,
+        title=cause.title,
+        culprit=cause.culprit,
+        victims=harmed,
+        price=price,
+        since_ns=first.since_ns,
+        began_ns=first.began_ns,
+        likely=cause.likely,
+        basis=cause.basis,
+        worst=worst,
+        worst_ns=worst_ns,
         dropped=price.drops_per_s if victims and drops == DropCount() else drops.total,
-        uncounted=tuple(drops.uncounted.values()), findings=names,
+        uncounted=tuple(drops.uncounted.values()),
+        findings=names,
         cost=", ".join(dict.fromkeys(item.brief for item in cause.findings if item.rule in _COSTS)),
-        group=cause.group, l3=cause.l3, watch=cause.watch, memory=cause.memory,
-        traces=follow_traces(old.traces if old else (), traced, inputs, first), muted=muted,
-        is_bound=first.is_bound, counted_from_ns=first.counted_from_ns,
-    )  # fmt: skip
+        group=cause.group,
+        l3=cause.l3,
+        watch=cause.watch,
+        memory=cause.memory,
+        traces=follow_traces(old.traces if old else (), traced, inputs, first),
+        muted=muted,
+        is_bound=first.is_bound,
+        counted_from_ns=first.counted_from_ns,
+    )
     incident = _with_evidence(incident, cause, old, inputs, began_ns)
     incident, shown, title, excess = _at_its_worst(known, cause, incident, frame.wall_ns)
     shown_by = frozenset((item.rule, item.subject) for item in (*cause.findings, *cause.effects))
@@ -399,12 +432,21 @@ def _follow(
     extremes = known.extremes if known is not None else {}
     over_ns = None if not cause.is_over or known is None else known.over_ns or frame.monotonic_ns
     return Followed(
-        cause.key, incident, began_ns, before, shown, title, excess,
+        cause.key,
+        incident,
+        began_ns,
+        before,
+        shown,
+        title,
+        excess,
         extremes=extremes_of(extremes, cause, incident),
         evidence_keys=known.evidence_keys if known is not None and _is_ending(cause) else keys,
-        takes_effects=cause.takes_effects, over_ns=over_ns, drops=drops, shown_by=shown_by,
+        takes_effects=cause.takes_effects,
+        over_ns=over_ns,
+        drops=drops,
+        shown_by=shown_by,
         foreign=all(rank(nf.owner) for nf in victims) if victims else bool(known and known.foreign),
-    )  # fmt: skip
+    )
 
 
 def _at_its_worst(
@@ -540,10 +582,16 @@ def _with_earlier_culprit(cause: Cause, old: Incident) -> Cause:
         return cause
     nfs = {item.party.key for item in old.victims}
     return replace(
-        cause, kind=old.kind, title=old.title, culprit=old.culprit, basis=old.basis,
-        likely=old.likely, watch=old.watch, memory=old.memory,
+        cause,
+        kind=old.kind,
+        title=old.title,
+        culprit=old.culprit,
+        basis=old.basis,
+        likely=old.likely,
+        watch=old.watch,
+        memory=old.memory,
         nfs=tuple(key for key in cause.nfs if key in nfs) or cause.nfs,
-    )  # fmt: skip
+    )
 
 
 def _exactness(party: Party | None) -> int:

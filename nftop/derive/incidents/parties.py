@@ -225,9 +225,13 @@ class Parties:
         if nf is not None:
             return replace(self.of_nf(nf), cpus=cpus)
         party = Party(
-            "process", runner.name, cpus=tuple(sorted(set(cpus))), pid=runner.pid,
-            container=runner.vm, group=self._class_of(cpus),
-        )  # fmt: skip
+            "process",
+            runner.name,
+            cpus=tuple(sorted(set(cpus))),
+            pid=runner.pid,
+            container=runner.vm,
+            group=self._class_of(cpus),
+        )
         return self._described(party)
 
     def _described(self, party: Party) -> Party:

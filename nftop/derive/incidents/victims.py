@@ -73,10 +73,17 @@ def victim_of(nf: NfRow, before: Before) -> Victim:
     change = _change(before.sent, now)
     drops = nf.readings["drop_packets_per_s"]
     plain = Victim(
-        nf_party(nf), metric, before.sent, now, change, drops_per_s=drops,
-        cpp_before=before.cost.value, cpp_now=cost.value, cost=cost.metric,
+        nf_party(nf),
+        metric,
+        before.sent,
+        now,
+        change,
+        drops_per_s=drops,
+        cpp_before=before.cost.value,
+        cpp_now=cost.value,
+        cost=cost.metric,
         bounds=(before.cost.is_bound, cost.is_bound),
-    )  # fmt: skip
+    )
     dropping = not isinstance(drops, Missing) and drops > 0
     small = isinstance(change, Missing) or abs(change) < NO_CHANGE
     cost_change = _change(before.cost.value, cost.value)
@@ -274,9 +281,12 @@ def follow_traces(
 def _begun(nf: NfRow, points: Iterable[RecentPoint], begin: Begin) -> VictimTrace:
     onset_ns = round(_ONSET_S * 1e9)
     trace = VictimTrace(
-        nf.key, begin.since_ns - onset_ns, _ONSET_STEP_S, began_ns=begin.began_ns - onset_ns,
+        nf.key,
+        begin.since_ns - onset_ns,
+        _ONSET_STEP_S,
+        began_ns=begin.began_ns - onset_ns,
         sent=throughput_of(nf)[0].startswith("tx"),
-    )  # fmt: skip
+    )
     for point in points:
         trace = _with_value(trace, point.monotonic_ns, point.throughput)
     return trace

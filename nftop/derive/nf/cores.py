@@ -257,8 +257,10 @@ _OTHERS = Missing(
 _SOME = Missing(Reason.UNDEFINED, "some of its threads are in no monitoring group: M takes all")
 _NOTHING = Missing(Reason.HARDWARE, "its monitoring group is not metered here")
 OCCUPANCY, LOCAL, REMOTE = (
-    "occupancy_bytes", "memory_local_bytes_per_s", "memory_remote_bytes_per_s",
-)  # fmt: skip
+    "occupancy_bytes",
+    "memory_local_bytes_per_s",
+    "memory_remote_bytes_per_s",
+)
 MONITORED = (OCCUPANCY, LOCAL, REMOTE)
 _NONE: dict[str, Reading] = dict.fromkeys(MONITORED, NO_MONITOR)
 

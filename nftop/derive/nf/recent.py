@@ -97,9 +97,10 @@ class RecentRates:
     def cost_before(self, monotonic_ns: int, span_s: float = 60.0) -> PacketCost:
         """Median cost before that time: of work only if there are enough such numbers."""
         points = [
-            point for point in self._points_before(monotonic_ns, span_s)
+            point
+            for point in self._points_before(monotonic_ns, span_s)
             if not math.isnan(point.cpp)
-        ]  # fmt: skip
+        ]
         work = [point.cpp for point in points if point.is_work]
         if len(work) >= _LEAST_BEFORE:
             return PacketCost("busy_cpp", median(work), is_bound=False)

@@ -66,13 +66,23 @@ def nf_row(
         "ipc": quotient(instructions, core_cycles),
     }
     return NfRow(
-        key=nf.key, name=nf.name, kind=nf.kind, pid=nf.pid,
-        cpus=tuple(sorted({core.cpu for core in nf.cores})), direction=nf.direction,
-        cpp_clock=None if isinstance(readings["cpp"], Missing) else clock, saturated=full.verdict,
-        saturated_by=full.by, interval_s=nf.interval_s, attribution=nf.attribution,
-        problem=nf.problem, owner=nf.owner, readings=readings, shared=shared,
+        key=nf.key,
+        name=nf.name,
+        kind=nf.kind,
+        pid=nf.pid,
+        cpus=tuple(sorted({core.cpu for core in nf.cores})),
+        direction=nf.direction,
+        cpp_clock=None if isinstance(readings["cpp"], Missing) else clock,
+        saturated=full.verdict,
+        saturated_by=full.by,
+        interval_s=nf.interval_s,
+        attribution=nf.attribution,
+        problem=nf.problem,
+        owner=nf.owner,
+        readings=readings,
+        shared=shared,
         sampled_s=nf.sampled_s,
-    )  # fmt: skip
+    )
 
 
 def _cycles(

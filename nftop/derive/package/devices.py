@@ -63,14 +63,19 @@ def with_users(rows: tuple[DeviceRow, ...], nfs: tuple[NfRow, ...]) -> tuple[Dev
     """The rows with the NFs that have one of their devices as a port."""
     users = _users(nfs)
     return tuple(
-        replace(row, nfs=tuple(dict.fromkeys(
-            name
-            for item in row.port.devices
-            for known in (item.address, *item.interfaces)
-            for name in users.get(known, ())
-        )))
+        replace(
+            row,
+            nfs=tuple(
+                dict.fromkeys(
+                    name
+                    for item in row.port.devices
+                    for known in (item.address, *item.interfaces)
+                    for name in users.get(known, ())
+                )
+            ),
+        )
         for row in rows
-    )  # fmt: skip
+    )
 
 
 def _row(

@@ -349,9 +349,14 @@ def _rest(whole: Column, states: Sequence[Column]) -> Column:
 def _run(state: PowerState, tick: FoldTick) -> tuple[PowerState, PowerOutput]:
     reading = tick.sample.readings.get("power")
     return step_power(
-        state, reading, tick.output(COUNTERS), tick.output(PACKAGES), tick.topology,
-        now_ns=tick.sample.monotonic_ns, has_c3=tick.host.uarch.casefold() in _WITH_C3,
-    )  # fmt: skip
+        state,
+        reading,
+        tick.output(COUNTERS),
+        tick.output(PACKAGES),
+        tick.topology,
+        now_ns=tick.sample.monotonic_ns,
+        has_c3=tick.host.uarch.casefold() in _WITH_C3,
+    )
 
 
 POWER: FoldStage[PowerState, PowerOutput] = FoldStage(

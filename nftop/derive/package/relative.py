@@ -40,8 +40,11 @@ _NO_MBM = Missing(Reason.SOURCE, "no cache class has its memory traffic counted 
 _NONE_LEFT = Missing(Reason.UNDEFINED, "network functions poll in every cache class")
 # From this share of a package's memory traffic on, what others move makes its numbers estimates.
 _MOST_OTHERS = 0.05
-_OF_MEMORY = ("per_packet.memory_read_bytes", "per_packet.memory_write_bytes",
-              "per_packet.memory_bytes")  # fmt: skip
+_OF_MEMORY = (
+    "per_packet.memory_read_bytes",
+    "per_packet.memory_write_bytes",
+    "per_packet.memory_bytes",
+)
 _PARTIAL = ("pcie.rfo.total_per_s", "pcie.itomcachenear.total_per_s")
 # By metric: those added up for it, and their unit in its own.
 _SOURCES: Mapping[str, tuple[tuple[str, ...], float]] = {
@@ -104,8 +107,11 @@ def class_memory(
 
 def _by_size(readings: Mapping[str, Reading]) -> Mapping[str, float]:
     known = {name: item for name, item in readings.items() if not isinstance(item, Missing)}
-    return {name: known[name] for name in sorted(known, key=lambda name: -known[name])
-            if known[name] > 0}  # fmt: skip
+    return {
+        name: known[name]
+        for name in sorted(known, key=lambda name: -known[name])
+        if known[name] > 0
+    }
 
 
 def _package_of(cache: L3Cache, topology: Topology) -> Package | None:
@@ -151,9 +157,10 @@ def package_loads(
         nics = [
             item
             for item in interfaces
-            if item.kind == "nic" and item.owner is None
+            if item.kind == "nic"
+            and item.owner is None
             and of_node.get(item.node, package) == package
-        ]  # fmt: skip
+        ]
         packets: list[Reading] = [item for _, item in mine]
         packets += [_of_nic(item, of_node) for item in nics] if kernel else []
         load = PackageLoad(
@@ -242,9 +249,11 @@ def per_packet(row: PackageRow, load: PackageLoad) -> PackageRow:
                 name: _ELSEWHERE for name in _OF_DEVICES if not isinstance(readings[name], Missing)
             }
     row = with_derived(
-        row, readings, {name: _SOURCES.get(name, ((), 1.0))[0] for name in readings},
+        row,
+        readings,
+        {name: _SOURCES.get(name, ((), 1.0))[0] for name in readings},
         estimates=load.is_estimate,
-    )  # fmt: skip
+    )
     moved = _sum(row, _MEMORY)
     if isinstance(moved, Missing) or isinstance(memory.others, Missing):
         return row

@@ -297,10 +297,14 @@ def _rows(
     unknown = missing(count, Missing(Reason.HARDWARE, f"{uarch.title}: it has no event for that"))
     columns = {metric.id: traffic.get(metric.id, unknown) for metric in COUNTED_PACKAGE_METRICS}
     shared = {
-        name: np.any([partly[event] for event in compile_formula(text).names if event in partly]
-                     or [np.zeros(count, dtype=np.bool_)], axis=0) & traffic[name].present
+        name: np.any(
+            [partly[event] for event in compile_formula(text).names if event in partly]
+            or [np.zeros(count, dtype=np.bool_)],
+            axis=0,
+        )
+        & traffic[name].present
         for name, text in uarch.traffic.items()
-    }  # fmt: skip
+    }
     channels, links = (_by_box(table, boxes, uarch, ends) for ends in (_CHANNELS, _LINKS))
     return tuple(
         PackageRow(

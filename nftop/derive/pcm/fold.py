@@ -215,8 +215,9 @@ def _links(
 
 def _accelerators(this: DocumentPair) -> Mapping[str, Mapping[str, Reading]]:
     """Counts per second; of totals only if both documents have them."""
-    before = {} if this.before is None else {name: dict(all_) for name, all_ in
-                                             this.before.accelerators}  # fmt: skip
+    before = (
+        {} if this.before is None else {name: dict(all_) for name, all_ in this.before.accelerators}
+    )
     result: dict[str, Mapping[str, Reading]] = {}
     for device, counters in this.table.accelerators:
         names = [name for name, _ in counters]
@@ -400,9 +401,12 @@ def _with_second_choice(
 
 
 def _step_disagreement(
-    state: Disagreement, table: CpuTable, packages: Sequence[PackageRow], rates: PcmRates,
+    state: Disagreement,
+    table: CpuTable,
+    packages: Sequence[PackageRow],
+    rates: PcmRates,
     pace_s: float,
-) -> tuple[Disagreement, str]:  # fmt: skip
+) -> tuple[Disagreement, str]:
     """Compare perf's own numbers with the server's; a sentence if they disagree."""
     if rates.why is not None:
         return Disagreement(), ""

@@ -16,9 +16,9 @@ from nftop.model.struct import dataclass, field
 
 _NO_LINKS = Missing(Reason.SOURCE, "the server reports no links between packages")
 _NOT_DATA_ALONE = Missing(
-    Reason.SOURCE, "the server counts what goes out with all that is no data: see "
-    "upi.outgoing_bytes_per_s",
-)  # fmt: skip
+    Reason.SOURCE,
+    "the server counts what goes out with all that is no data: see upi.outgoing_bytes_per_s",
+)
 _NO_EVENT = Missing(Reason.SOURCE, "the server counts no such requests on this CPU")
 _NO_ENDS = Missing(Reason.SOURCE, "the server counts hits and misses together")
 _INCOMING, _OUTGOING = "incoming_data_traffic", "outgoing_data_and_non_data_traffic"
@@ -51,9 +51,13 @@ PCIE_METRICS = frozenset(_REQUESTS)
 SHARED_PACKAGE_METRICS = PCIE_METRICS | {
     "memory.read_bytes_per_s",
     "memory.write_bytes_per_s",
-    "upi.received_bytes_per_s", "power_w", "energy_j", "dram_power_w", "dram_energy_j",
+    "upi.received_bytes_per_s",
+    "power_w",
+    "energy_j",
+    "dram_power_w",
+    "dram_energy_j",
     *_PACKAGE_STATES.values(),
-}  # fmt: skip
+}
 _ENDS = tuple(
     f"pcie.{opcode}.{end}_per_s"
     for opcode in ("itom", "rfo", "pcirdcur", "itomcachenear", "crd", "drd")
@@ -74,13 +78,15 @@ def package_columns(this: DocumentPair, pcie: Column | Floats) -> dict[str, Colu
         "memory.local_ratio": within(local, -0.05, 1.05),
         "uncore_frequency_hz": this.average(table.of_package("uncore_frequency_die_0")),
         "thermal_headroom_c": _least_headroom(this),
-        **{name: residency(this, table.of_package, state) for state, name in
-           _PACKAGE_STATES.items()},
+        **{
+            name: residency(this, table.of_package, state)
+            for state, name in _PACKAGE_STATES.items()
+        },
         "upi.received_bytes_per_s": _over_links(this, _INCOMING),
         "upi.outgoing_bytes_per_s": _over_links(this, _OUTGOING),
         "upi.sent_bytes_per_s": missing(sockets, _NOT_DATA_ALONE),
         **_pcie(pcie, table.events, sockets),
-    }  # fmt: skip
+    }
 
 
 def links(this: DocumentPair) -> Mapping[int, tuple[BoxTraffic, ...]]:

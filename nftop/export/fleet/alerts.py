@@ -62,28 +62,33 @@ def _of_rule(rule: Rule, job: str) -> Alert:
 
 def _of_nftop(job: str) -> Iterator[Alert]:
     yield Alert(
-        "NftopDown", f"{selector('up', job)} == 0", "1m", "warning",
+        "NftopDown",
+        f"{selector('up', job)} == 0",
+        "1m",
+        "warning",
         "{{ $labels.instance }}: nftop serve does not answer, or its frames stopped",
         "See `systemctl status nftop-serve` and `nftop doctor` on the host.",
-    )  # fmt: skip
+    )
     # A source that is not on the host, or that its hardware lacks, is no failure.
     lacking = selector(families.SOURCE.sample, job, 'state=~"source|hardware"')
     yield Alert(
         "NftopSourceFails",
         f"{selector(families.SOURCE_UP.sample, job)} == 0 unless on (instance, source) {lacking}",
-        "1m", "warning",
+        "1m",
+        "warning",
         _headline("no numbers from {{ $labels.source }}"),
         "See `nftop doctor` on the host.",
-    )  # fmt: skip
+    )
     muted = selector(families.INCIDENT.sample, job, 'muted="true"')
     yield Alert(
         "NftopPacketsLost",
         f"{selector(families.INCIDENT_SEVERITY.sample, job)} == {Severity.BAD:d} "
         f"unless on (instance, id) {muted}",
-        "0s", "critical",
+        "0s",
+        "critical",
         _headline(_LOSSES, _HOST),
         "Live: `ssh HOST sudo nftop`.",
-    )  # fmt: skip
+    )
 
 
 # Templates of a summary: a query, since a join in an alert's expression may fail and hide it.

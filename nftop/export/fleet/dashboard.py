@@ -97,8 +97,11 @@ def dashboard(job: str) -> str:
 def _variables(job: str) -> Iterator[Json]:
     yield {"name": "datasource", "type": "datasource", "query": "prometheus"}
     yield {
-        "name": "job", "type": "textbox", "query": job, "current": {"text": job, "value": job},
-    }  # fmt: skip
+        "name": "job",
+        "type": "textbox",
+        "query": job,
+        "current": {"text": job, "value": job},
+    }
     hosts = f'{families.HOST.sample}{{job="$job"}}'
     yield _choice("instance", f"label_values({hosts}, instance)")
     # CPUs that poll for no network function have no such label, which .* matches.
@@ -109,10 +112,17 @@ def _variables(job: str) -> Iterator[Json]:
 def _choice(name: str, query: str) -> Json:
     """A variable: several of the label's values, at first all."""
     return {
-        "name": name, "type": "query", "query": query, "datasource": _SOURCE, "refresh": 2,
-        "sort": 7, "multi": True, "includeAll": True, "allValue": ".*",
+        "name": name,
+        "type": "query",
+        "query": query,
+        "datasource": _SOURCE,
+        "refresh": 2,
+        "sort": 7,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".*",
         "current": {"text": ["All"], "value": ["$__all"]},
-    }  # fmt: skip
+    }
 
 
 def _now() -> Iterator[Json]:
@@ -124,10 +134,13 @@ def _now() -> Iterator[Json]:
     ):
         expr = f"{family.sample}{{{_HOSTS}}}"
         yield {
-            "type": "table", "title": title, "description": description, "datasource": _SOURCE,
+            "type": "table",
+            "title": title,
+            "description": description,
+            "datasource": _SOURCE,
             "targets": [_target(expr, "") | {"format": "table", "instant": True}],
             "fieldConfig": {"defaults": {}, "overrides": []},
-        }  # fmt: skip
+        }
 
 
 def _panel(table: _Table, metric: Metric) -> Json:
@@ -144,10 +157,13 @@ def _panel(table: _Table, metric: Metric) -> Json:
     defaults: Json = {"unit": unit} if unit else {"custom": {"axisLabel": metric.unit.value}}
     legend = " ".join(f"{{{{{name}}}}}" for name in ("instance", *table.labels, "badge"))
     return {
-        "type": "timeseries", "title": family.name.removeprefix("nftop_").replace("_", " "),
-        "description": family.help, "datasource": _SOURCE, "targets": [_target(expr, legend)],
+        "type": "timeseries",
+        "title": family.name.removeprefix("nftop_").replace("_", " "),
+        "description": family.help,
+        "datasource": _SOURCE,
+        "targets": [_target(expr, legend)],
         "fieldConfig": {"defaults": defaults, "overrides": []},
-    }  # fmt: skip
+    }
 
 
 def _target(expr: str, legend: str) -> Json:

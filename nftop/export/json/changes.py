@@ -54,8 +54,13 @@ def classes_json(table: ResctrlTable, *, simulated: bool = False, unfinished: st
     ).decode()
 
 
-def change_json(entry: Entry, *, simulated: bool = False, unfinished: str = "",
-                undone_by: tuple[int, bool] | None = None) -> str:  # fmt: skip
+def change_json(
+    entry: Entry,
+    *,
+    simulated: bool = False,
+    unfinished: str = "",
+    undone_by: tuple[int, bool] | None = None,
+) -> str:
     """One object for one change of the history.
 
     `unfinished`: message on a pending change; its `outcome` is null unless it is complete.

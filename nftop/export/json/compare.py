@@ -35,8 +35,10 @@ from nftop.session.compare import HostRun, Side
 
 SCHEMA, HOSTS_SCHEMA = "nftop.compare/1", "nftop.hosts/1"
 _LISTS: tuple[tuple[str, EntityKind], ...] = (
-    ("nfs", "nf"), ("classes", "class"), ("packages", "package"),
-)  # fmt: skip
+    ("nfs", "nf"),
+    ("classes", "class"),
+    ("packages", "package"),
+)
 
 
 def comparison_json(a: Side, b: Side, comparison: Comparison, notes: Iterable[str]) -> bytes:

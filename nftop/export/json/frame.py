@@ -422,14 +422,17 @@ def _device(row: DeviceRow) -> dict[str, Any]:
         "root_port": port.address,
         **port.location,
         "devices": [
-            {**picked(item, "address"), "driver": item.driver or None,
-             "interfaces": list(item.interfaces)}
+            {
+                **picked(item, "address"),
+                "driver": item.driver or None,
+                "interfaces": list(item.interfaces),
+            }
             for item in port.devices
         ],
         "other_devices": port.others,
         "nfs": list(row.nfs),
         "estimates": sorted(row.estimates),
-    }  # fmt: skip
+    }
     return with_missing(named, {metric.id: row.readings[metric.id] for metric in DEVICE_METRICS})
 
 

@@ -289,10 +289,14 @@ def _packages(sheet: Sheet, packages: tuple[PackageRow, ...]) -> None:
     rows = [(labels(package=package.package), package) for package in packages]
     for name, family in named.OF_PACKAGES.items():
         sheet.add(family, ((mine, row.readings[name]) for mine, row in rows))
-    channels = [(labels(package=row.package, channel=box.number), box)
-                for row in packages for box in row.channels]  # fmt: skip
-    links = [(labels(package=row.package, link=box.number), box)
-             for row in packages for box in row.links]  # fmt: skip
+    channels = [
+        (labels(package=row.package, channel=box.number), box)
+        for row in packages
+        for box in row.channels
+    ]
+    links = [
+        (labels(package=row.package, link=box.number), box) for row in packages for box in row.links
+    ]
     for boxes, into, out_of in (
         (channels, named.CHANNEL_READ, named.CHANNEL_WRITE),
         (links, named.LINK_IN, named.LINK_OUT),

@@ -200,7 +200,8 @@ def _incidents(data: ReportData) -> Iterator[ReportBlock]:
                 ("victim", "metric", "before", then, "change", "cost", "before", then),
                 tuple(
                     (
-                        victim.party.name, _with_unit(victim.metric, _unit("nf", victim.metric)),
+                        victim.party.name,
+                        _with_unit(victim.metric, _unit("nf", victim.metric)),
                         _number(victim.before, _unit("nf", victim.metric)),
                         _number(victim.now, _unit("nf", victim.metric)),
                         change_text(victim.change),
@@ -211,7 +212,7 @@ def _incidents(data: ReportData) -> Iterator[ReportBlock]:
                     for victim in incident.victims
                 ),
                 (2, 8),
-            )  # fmt: skip
+            )
         ended = incident.until_ns is not None
         chain = [
             f"{clock_of(item.wall_ns)} {item.text}{'' if ended else item.current}"
@@ -273,12 +274,16 @@ def _verdict(judged: ChangeVerdict) -> Iterator[ReportBlock]:
             name = class_name(section.name) if section.kind == "class" else section.name
             rows.append(
                 (
-                    f"{section.kind} {name}", _with_unit(row.metric.id, unit), row.word,
+                    f"{section.kind} {name}",
+                    _with_unit(row.metric.id, unit),
+                    row.word,
                     ("<" if row.bounds[0] else "") + _number(row.before, unit),
                     ("<" if row.bounds[1] else "") + _number(row.after, unit),
-                    change, f"{row.n_before}/{row.n_after}", row.why,
+                    change,
+                    f"{row.n_before}/{row.n_after}",
+                    row.why,
                 )
-            )  # fmt: skip
+            )
     header = ("of", "metric", "verdict", "before", "after", "change", "samples", "why")
     yield TextTable(header, tuple(rows), (3, 7))
     yield from (Text(note) for note in verdict.notes)
@@ -290,10 +295,14 @@ def _nf_blocks(data: ReportData) -> Iterator[ReportBlock]:
         return
     yield Heading("Network functions")
     metrics = {
-        "rx_packets_per_s": "in Mpps", "tx_packets_per_s": "out Mpps",
-        "drop_packets_per_s": "dropped/s", "cpp": "CPP", "busy_cpp": "bCPP", "ipp": "IPP",
+        "rx_packets_per_s": "in Mpps",
+        "tx_packets_per_s": "out Mpps",
+        "drop_packets_per_s": "dropped/s",
+        "cpp": "CPP",
+        "busy_cpp": "bCPP",
+        "ipp": "IPP",
         "ipc": "IPC",
-    }  # fmt: skip
+    }
     rows = [
         (means.name, *(_nf_mean(data, key.key, means, metric) for metric in metrics))
         for key, means in nfs

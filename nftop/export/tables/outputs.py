@@ -254,5 +254,6 @@ def writer_factory(form: str) -> WriterFactory:
 
 
 TEXT_WRITERS: Mapping[str, Callable[[ExportTable, Callable[[str], object]], TableWriter]] = {
-    "csv": CsvWriter, "jsonl": JsonWriter,
-}  # fmt: skip
+    "csv": CsvWriter,
+    "jsonl": JsonWriter,
+}

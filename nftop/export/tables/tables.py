@@ -327,8 +327,11 @@ def _changes(frame: Frame) -> list[list[Any]]:
     ]
 
 
-_FINDING = (*fields_of("text", "rule metric where text"), Field("since", "time"),
-            Field("since_is_bound", "bool"))  # fmt: skip
+_FINDING = (
+    *fields_of("text", "rule metric where text"),
+    Field("since", "time"),
+    Field("since_is_bound", "bool"),
+)
 _OF_FINDING = "rule metric where text since_ns is_bound"
 
 

@@ -27,10 +27,14 @@ NO_MISSES = Missing(
 
 def _row(name: str, label: str, meaning: str, direction: str) -> Metric:
     return Metric(
-        id=name, label=label, unit=Unit.BYTES_PER_S, scope="device", meaning=meaning,
+        id=name,
+        label=label,
+        unit=Unit.BYTES_PER_S,
+        scope="device",
+        meaning=meaning,
         formula=f"4 * {DEVICE_EVENTS[name]}",
         origin=f"perf uncore_iio_N, {direction}, of the root port alone (ch_mask)",
-    )  # fmt: skip
+    )
 
 
 DEVICE_METRICS: tuple[Metric, ...] = (

@@ -12,10 +12,15 @@ def _metric(
     name: str, label: str, unit: Unit, meaning: str, good: Literal["high", "low"] | None = None
 ) -> Metric:
     return Metric(
-        id=name, label=label, unit=unit, scope="package", meaning=meaning,
+        id=name,
+        label=label,
+        unit=unit,
+        scope="package",
+        meaning=meaning,
         formula=f"{name} of the CPU's table",
-        origin="uncore events and formulas in nftop/uarch, by microarchitecture", good=good,
-    )  # fmt: skip
+        origin="uncore events and formulas in nftop/uarch, by microarchitecture",
+        good=good,
+    )
 
 
 def _requests(family: str, opcode: str, label: str, agent: str, what: str) -> tuple[Metric, ...]:
@@ -125,11 +130,15 @@ def _per_packet(
     name: str, label: str, meaning: str, *, formula: str, origin: str, unit: Unit = Unit.PER_PACKET
 ) -> Metric:
     return Metric(
-        id=f"per_packet.{name}", label=label, unit=unit, scope="package",
+        id=f"per_packet.{name}",
+        label=label,
+        unit=unit,
+        scope="package",
         meaning=f"{meaning} {_OF_ALL}",
-        formula=f"{formula} / packets_per_s of the package's network functions", origin=origin,
+        formula=f"{formula} / packets_per_s of the package's network functions",
+        origin=origin,
         good="low",
-    )  # fmt: skip
+    )
 
 
 _LINKS = f"{PAPER}, 3.4 and 4.6"
@@ -200,9 +209,15 @@ PER_PACKET_METRICS: tuple[Metric, ...] = (
 
 def _utilisation(name: str, label: str, meaning: str, formula: str, origin: str) -> Metric:
     return Metric(
-        id=f"utilisation.{name}_ratio", label=label, unit=Unit.RATIO, scope="package",
-        meaning=meaning, formula=formula, origin=origin, good="low",
-    )  # fmt: skip
+        id=f"utilisation.{name}_ratio",
+        label=label,
+        unit=Unit.RATIO,
+        scope="package",
+        meaning=meaning,
+        formula=formula,
+        origin=origin,
+        good="low",
+    )
 
 
 _OF_MEMORY = (

@@ -28,9 +28,17 @@ def _cpu(
     priority: float | None = None,
 ) -> Metric:
     return Metric(
-        id=name, label=label, unit=unit, scope="cpu", meaning=meaning, formula=formula,
-        origin=_ORIGIN.format(field), good=good, priority=priority, optional=True,
-    )  # fmt: skip
+        id=name,
+        label=label,
+        unit=unit,
+        scope="cpu",
+        meaning=meaning,
+        formula=formula,
+        origin=_ORIGIN.format(field),
+        good=good,
+        priority=priority,
+        optional=True,
+    )
 
 
 def _package(
@@ -44,9 +52,15 @@ def _package(
     good: _Good = None,
 ) -> Metric:
     return Metric(
-        id=name, label=label, unit=unit, scope="package", meaning=meaning,
-        formula=formula, origin=_ORIGIN.format(field), good=good,
-    )  # fmt: skip
+        id=name,
+        label=label,
+        unit=unit,
+        scope="package",
+        meaning=meaning,
+        formula=formula,
+        origin=_ORIGIN.format(field),
+        good=good,
+    )
 
 
 PCM_CPU_METRICS: tuple[Metric, ...] = (

@@ -31,37 +31,55 @@ def _row(
     good: _Good = None,
 ) -> Metric:
     return Metric(
-        id=name, label=label, unit=unit, scope=scope, meaning=meaning, formula=formula,
-        origin=origin, good=good, optional=scope == "cpu",
-    )  # fmt: skip
+        id=name,
+        label=label,
+        unit=unit,
+        scope=scope,
+        meaning=meaning,
+        formula=formula,
+        origin=origin,
+        good=good,
+        optional=scope == "cpu",
+    )
 
 
 def _state(scope: Literal["cpu", "package"], state: int, meaning: str) -> Metric:
     pmu = "cstate_core" if scope == "cpu" else "cstate_pkg"
     return _row(
-        scope, f"c{state}_ratio", f"{'C' if scope == 'cpu' else 'PC'}{state}", Unit.RATIO,
+        scope,
+        f"c{state}_ratio",
+        f"{'C' if scope == 'cpu' else 'PC'}{state}",
+        Unit.RATIO,
         f"{meaning} {_CORES_SLOWLY if scope == 'cpu' else ''}".strip(),
         formula="residency / TSC",
         origin=f"perf {pmu}/c{state}-residency/, else pcm-sensor-server: CStateResidency[{state}]",
-    )  # fmt: skip
+    )
 
 
 def _watts(name: str, label: str, event: str, field: str, meaning: str) -> Metric:
     return _row(
-        "package", name, label, Unit.WATTS, meaning, formula="delta(energy) / time",
+        "package",
+        name,
+        label,
+        Unit.WATTS,
+        meaning,
+        formula="delta(energy) / time",
         origin=f"RAPL, perf power/{event}/, else pcm-sensor-server: {field}",
-    )  # fmt: skip
+    )
 
 
 def _joules(name: str, label: str, event: str, power: str, what: str) -> Metric:
     return _row(
-        "package", name, label, Unit.JOULES,
+        "package",
+        name,
+        label,
+        Unit.JOULES,
         f"Energy that {what} taken while nftop watched. Of a sensor server it is an estimate "
         f"without the time in which the server was silent for more than 5 s, or two and a half "
         "samples if that is longer. A sum goes on with the source that it began with.",
         formula=f"delta(energy) since the start; of the server: sum of {power} x time",
         origin=f"RAPL, perf power/{event}/, else pcm-sensor-server",
-    )  # fmt: skip
+    )
 
 
 _THROTTLED = "Read every 5 s. 0 is as it should be."

@@ -17,10 +17,15 @@ _OTHER_SOCKET = (
 
 def _probe(name: str, label: str, unit: Unit, meaning: str, origin: str) -> Metric:
     return Metric(
-        id=name, label=label, unit=unit, scope="core",
-        meaning=f"{meaning} Of the whole physical core.", formula=f"{name} of the CPU's table",
-        origin=origin, good="low",
-    )  # fmt: skip
+        id=name,
+        label=label,
+        unit=unit,
+        scope="core",
+        meaning=f"{meaning} Of the whole physical core.",
+        formula=f"{name} of the CPU's table",
+        origin=origin,
+        good="low",
+    )
 
 
 CORE_METRICS: tuple[Metric, ...] = (

@@ -185,9 +185,12 @@ _WORDS: Mapping[Unit, str] = {
 # Of a unit in words: factor, word, and the end of what is printed so.
 _SCALED: Mapping[Unit, tuple[tuple[float, str, float], ...]] = {
     Unit.NS: (
-        (1.0, "ns", 999.5), (1e-3, "us", 999.5e3), (1e-6, "ms", 999.5e6), (1e-9, "s", math.inf),
+        (1.0, "ns", 999.5),
+        (1e-3, "us", 999.5e3),
+        (1e-6, "ms", 999.5e6),
+        (1e-9, "s", math.inf),
     ),
-}  # fmt: skip
+}
 
 
 def duration_text(seconds: float) -> str:

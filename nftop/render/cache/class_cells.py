@@ -40,10 +40,13 @@ def way_mark(shares: Shares, way: int, *, exclusive: bool) -> str:
 def way_spans(mask: Cbm, shares: Shares | None, *, exclusive: bool) -> list[Span]:
     """A cell per way of a mask, the highest first; without `shares` sharing is unknown."""
     marks = [
-        "." if not mask.has(way) else "#" if shares is None
+        "."
+        if not mask.has(way)
+        else "#"
+        if shares is None
         else way_mark(shares, way, exclusive=exclusive)
         for way in reversed(range(mask.width))
-    ]  # fmt: skip
+    ]
     return [Span(mark, TONES[mark]) for mark in marks]
 
 

@@ -48,8 +48,11 @@ _MIB = float(1 << 20)
 _NUMBER = 26
 _LEAST_GRAPH, _MOST_GRAPH = 10, 120
 _MOST_CHANGES = 4
-_GRAPHS = (("used", "occupancy_bytes"), ("MBM", "mbm_total_bytes_per_s"),
-           ("local", "mbm_local_bytes_per_s"))  # fmt: skip
+_GRAPHS = (
+    ("used", "occupancy_bytes"),
+    ("MBM", "mbm_total_bytes_per_s"),
+    ("local", "mbm_local_bytes_per_s"),
+)
 _UNITS = {metric.id: metric.unit for metric in GROUP_METRICS}
 
 

@@ -253,10 +253,11 @@ def cache_table(
         drawn += [
             (row, None)
             for row in (
-                *_unused(unused), _io(domain, shape, "; not metered"),
+                *_unused(unused),
+                _io(domain, shape, "; not metered"),
                 *_no_class(shares, domain, shape),
             )
-        ]  # fmt: skip
+        ]
     most = max((domain.ways or 0 for domain in frame.domains), default=0)
     return ClassTable(
         _cropped(_header(("COS", "CLASS"), most, shape), width),
@@ -452,9 +453,11 @@ def _io(domain: CacheDomain, shape: _Shape, note: str) -> Line:
     cbm = domain.io.cbm
     ways = "".join("I" if cbm.has(way) else "." for way in reversed(range(cbm.width)))
     return line(
-        head, Span(fit(ways, shape.ways), Tone.AREA), f" {fit(cbm.hex, shape.digits - 1)}",
+        head,
+        Span(fit(ways, shape.ways), Tone.AREA),
+        f" {fit(cbm.hex, shape.digits - 1)}",
         Span(f"{domain.io.provenance}{note}", Tone.MUTED),
-    )  # fmt: skip
+    )
 
 
 def _no_class(shares: Mapping[str, Shares], domain: CacheDomain, shape: _Shape) -> Iterator[Line]:

@@ -45,8 +45,10 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("load moved", "the offered load changed, so cycles and misses per packet do not compare"),
 )
 _UNITS = {
-    Unit.BYTES: "MiB", Unit.BYTES_PER_S: "GB/s", Unit.PACKETS_PER_S: "Mpps",
-}  # fmt: skip
+    Unit.BYTES: "MiB",
+    Unit.BYTES_PER_S: "GB/s",
+    Unit.PACKETS_PER_S: "Mpps",
+}
 _GLYPHS: Mapping[Word, tuple[str, Tone]] = {
     "better": ("✔", Tone.GOOD),
     "worse": ("✘", Tone.BAD),

@@ -155,9 +155,8 @@ def draft_rows(groups: Sequence[GroupRow], mask: DraftMask, victims: Set[str]) -
         group.name: held.bits
         for group in groups
         for cache in group.caches
-        if cache.l3 == mask.l3 and group.name != mask.group
-        and (held := ways_of(cache)) is not None
-    }  # fmt: skip
+        if cache.l3 == mask.l3 and group.name != mask.group and (held := ways_of(cache)) is not None
+    }
     shared = mask.io | mask.victims
     for bits in others.values():
         shared |= bits

@@ -54,9 +54,14 @@ LABELS = (
 def _column_of(metric: Metric, priority: float) -> TableColumn:
     width = max(_WIDTHS[metric.unit], len(metric.label)) + 1
     return TableColumn(
-        metric.id, metric.label, width, right=True, priority=priority, metric=metric,
+        metric.id,
+        metric.label,
+        width,
+        right=True,
+        priority=priority,
+        metric=metric,
         grows=int(metric.id == "wait_ratio"),  # stands behind a mark, too
-    )  # fmt: skip
+    )
 
 
 METRICS = tuple(
@@ -224,8 +229,9 @@ def _columns_for(
         at = [col.key for col in columns].index("cpp") + 1
         if "cpp_vs_base" not in here:
             columns.insert(at, USUAL)
-        columns.insert(next((i for i, c in enumerate(columns) if c.key == GROUP.key),
-            len(columns)), TREND)  # fmt: skip
+        columns.insert(
+            next((i for i, c in enumerate(columns) if c.key == GROUP.key), len(columns)), TREND
+        )
     if chosen:
         return chosen_columns(columns, chosen, width - EDGE)
     return fit_columns(columns, width - EDGE, last=never)

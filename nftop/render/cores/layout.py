@@ -323,9 +323,12 @@ def _header_and_incidents(
 _head_but_strip = LastResults(
     _header_and_incidents,
     lambda frame, status, width, height: (
-        frame, (replace(status, tabs=None, strip=None),), width, height,
+        frame,
+        (replace(status, tabs=None, strip=None),),
+        width,
+        height,
     ),
-)  # fmt: skip
+)
 
 
 def _lines_of(table: Sequence[tuple[int, int]], height: int) -> int:

@@ -61,10 +61,10 @@ def map_lines(cpus: CpuTable, metric: Metric, width: int, height: int) -> list[L
     if room < _LEAST_CORES or height < 1:
         return []
     blocks = [
-        piece for grid in cpus.topology.grids for piece in np.array_split(
-            grid, max(1, -(-grid.shape[1] // room)), axis=1
-        )
-    ]  # fmt: skip
+        piece
+        for grid in cpus.topology.grids
+        for piece in np.array_split(grid, max(1, -(-grid.shape[1] // room)), axis=1)
+    ]
     if not blocks:
         return []
     span = _LABEL + max(block.shape[1] for block in blocks) + len(_GAP)
@@ -80,7 +80,7 @@ def map_lines(cpus: CpuTable, metric: Metric, width: int, height: int) -> list[L
     lines = [
         line(Span(fit(lead, _LEAD), Tone.MUTED), row)
         for lead, row in zip(leads, rows, strict=False)
-    ]  # fmt: skip
+    ]
     return [_with_legend(lines[0], width), *lines[1:]]
 
 

@@ -58,8 +58,9 @@ def against(proposal: Proposal) -> list[str]:
     """Objections, which must be seen before the change is confirmed."""
     kinds = (
         ("can't", tuple(refusal.sentence for refusal in proposal.refusals)),
-        ("not done", proposal.unmet), ("warning", proposal.warnings),
-    )  # fmt: skip
+        ("not done", proposal.unmet),
+        ("warning", proposal.warnings),
+    )
     return [f"{mark}: {printable(sentence)}" for mark, sentences in kinds for sentence in sentences]
 
 
@@ -236,8 +237,9 @@ def confirm_lines(
 
 
 def _objection(text: str, width: int) -> list[Line]:
-    mark, tone = next((style for head, style in _MARKS.items() if text.startswith(f"{head}: ")),
-                      ("▲", Tone.WARN))  # fmt: skip
+    mark, tone = next(
+        (style for head, style in _MARKS.items() if text.startswith(f"{head}: ")), ("▲", Tone.WARN)
+    )
     return paragraph(text, width, lead=line(Span(f"{mark} ", tone)), tone=tone)
 
 

@@ -187,15 +187,18 @@ def caches_of(rules: Mapping[str, LineRule]) -> tuple[str, ...]:
 
 def domains_of(state: State, line: str) -> tuple[int, ...]:
     """The caches of a line, ascending."""
-    return tuple(sorted({cell.number for cell in state
-                         if cell.kind == "schemata" and cell.name == line}))  # fmt: skip
+    return tuple(
+        sorted({cell.number for cell in state if cell.kind == "schemata" and cell.name == line})
+    )
 
 
 def rows_of(editor: EditorState, frame: Frame) -> tuple[MaskRow, ...]:
     """Masks of host and draft in the selected cache, in the order of the frame's classes."""
     known = [row.name for row in frame.groups]
-    order = sorted(editor.groups, key=lambda group: (
-        group != ROOT, known.index(group) if group in known else len(known)))  # fmt: skip
+    order = sorted(
+        editor.groups,
+        key=lambda group: (group != ROOT, known.index(group) if group in known else len(known)),
+    )
     return tuple(
         row
         for group in order

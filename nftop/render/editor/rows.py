@@ -266,15 +266,21 @@ def capacity_bytes(editor: EditorState, frame: Frame, bits: int) -> float | Miss
 def _in_cache(editor: EditorState, frame: Frame) -> list[tuple[GroupRow, GroupCacheRow]]:
     if editor.selection.cache != "L3":
         return []
-    return [(group, cache) for group in frame.groups for cache in group.caches
-            if cache.l3 == editor.selection.domain]  # fmt: skip
+    return [
+        (group, cache)
+        for group in frame.groups
+        for cache in group.caches
+        if cache.l3 == editor.selection.domain
+    ]
 
 
 def _texts(
     editor: EditorState, frame: Frame, row: MaskRow, users: Mapping[str, ClassUsers]
 ) -> _RowText:
-    masks = [mask_text(editor.bits(row, base=base), editor.rules[row.line].ways)
-             for base in (True, False)]  # fmt: skip
+    masks = [
+        mask_text(editor.bits(row, base=base), editor.rules[row.line].ways)
+        for base in (True, False)
+    ]
     mask = _changed(*masks)
     if not editor.exists(row.group, base=True):
         mask = f"new {masks[1]}"
@@ -303,8 +309,10 @@ def _changed(old: str, new: str) -> str:
 
 def _used(editor: EditorState, frame: Frame, row: MaskRow) -> str:
     """`15.8/16->24`: occupancy, capacity on the host and in the draft."""
-    sizes = [capacity_bytes(editor, frame, editor.bits_of(row.group, base=base))
-             for base in (True, False)]  # fmt: skip
+    sizes = [
+        capacity_bytes(editor, frame, editor.bits_of(row.group, base=base))
+        for base in (True, False)
+    ]
     if editor.selection.cache != "L3":
         return ""
     held = fmt.cell(_reading(editor, frame, row, "occupancy_bytes"), Unit.BYTES, 5)
@@ -331,8 +339,10 @@ def _mib(size: Reading) -> str:
 def _bandwidth(editor: EditorState, group: str) -> str:
     cell = Cell("schemata", group, "MB", editor.selection.domain)
     values = [state.get(cell) for state in (editor.base, editor.target)]
-    shown = ["-" if value is None else limit(int(value), editor.unit).replace(" ", "")
-             for value in values]  # fmt: skip
+    shown = [
+        "-" if value is None else limit(int(value), editor.unit).replace(" ", "")
+        for value in values
+    ]
     return _changed(*shown) if editor.selection.cache == "L3" and values != [None, None] else ""
 
 
@@ -460,8 +470,13 @@ def _names_in(names: str, width: int) -> str:
 def _name_forms(names: str) -> list[str]:
     """All names, ever fewer of them, the first alone: `vpp, ovs-vswitchd`, `vpp +1`."""
     listed = names.split(", ")
-    return [names, *(f"{', '.join(listed[:count])} +{len(listed) - count}"
-                     for count in range(len(listed) - 1, 0, -1))]  # fmt: skip
+    return [
+        names,
+        *(
+            f"{', '.join(listed[:count])} +{len(listed) - count}"
+            for count in range(len(listed) - 1, 0, -1)
+        ),
+    ]
 
 
 def _short(name: str, width: int) -> str:

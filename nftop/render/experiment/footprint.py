@@ -48,12 +48,17 @@ def footprint_plan_text(plan: FootprintPlan, ways: Mapping[str, int]) -> list[st
     for number, setting in enumerate(experiment.settings):
         lines.append(f"for {printable(setting.label)}:")
         # Monitoring groups are made once, for all of it.
-        new = [change for change in setting.changes
-               if number == plan.together or change.cell.kind == "schemata"]  # fmt: skip
+        new = [
+            change
+            for change in setting.changes
+            if number == plan.together or change.cell.kind == "schemata"
+        ]
         lines += [f"  {text}" for text in changed(new, ways, "percent")]
-    lines += [f"not with own ways: {_named(item)}: {printable(item.own.message)}"
-              for item in plan.subjects if isinstance(item.own, Missing)
-              and len(experiment.settings) > plan.together + 1]  # fmt: skip
+    lines += [
+        f"not with own ways: {_named(item)}: {printable(item.own.message)}"
+        for item in plan.subjects
+        if isinstance(item.own, Missing) and len(experiment.settings) > plan.together + 1
+    ]
     duration = duration_text(duration_s(experiment, 1))
     lines.append(f"duration  about {duration}; all is as before at the end")
     lines += [f"ends at once and restores: {harm_text(experiment)}", _RESTORES]

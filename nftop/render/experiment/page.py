@@ -171,8 +171,11 @@ def _head(facts: CourseFacts, width: int) -> list[Line]:
 def _state_lines(facts: CourseFacts, width: int) -> list[Line]:
     plan, state = facts.plan, facts.state
     if facts.outcome:
-        spent = duration_text((state.visits[-1].end_ns - state.visits[0].written_ns) / NS_PER_S
-                              if state.visits else 0.0)  # fmt: skip
+        spent = duration_text(
+            (state.visits[-1].end_ns - state.visits[0].written_ns) / NS_PER_S
+            if state.visits
+            else 0.0
+        )
         good = facts.outcome == "reverted"
         restored = "restored, read back" if good else f"{facts.outcome}: not known to be restored"
         visits = sum(bool(visit.round) for visit in state.visits)
@@ -377,8 +380,11 @@ def _axis_labels(plan: Experiment, columns: int) -> Line:
         if begin > len(text) or not text:
             text = text.ljust(begin) + label
     room = columns - len(text) - len(title) - 1
-    return line(" " * (_LABEL + 1), Span(text, Tone.MUTED),
-                Span(f" {title}" if room >= 0 else "", Tone.MUTED))  # fmt: skip
+    return line(
+        " " * (_LABEL + 1),
+        Span(text, Tone.MUTED),
+        Span(f" {title}" if room >= 0 else "", Tone.MUTED),
+    )
 
 
 class _PageColumn(NamedTuple):
@@ -446,11 +452,16 @@ def _columns(facts: CourseFacts, results: Mapping[int, SettingResult]) -> list[_
         return [text(item) if item is not None else "" for item in rows]  # type: ignore[operator]
 
     columns = [
-        _PageColumn("WAYS", [str(s.ways) + "~" * bool(r is not None and r.moving)
-                             for s, r in zip(plan.settings, rows, strict=True)], 0),
-        _PageColumn("MASK", ["/".join(map(plan.hex, s.masks.values()))
-                             for s in plan.settings], 1),
-    ]  # fmt: skip
+        _PageColumn(
+            "WAYS",
+            [
+                str(s.ways) + "~" * bool(r is not None and r.moving)
+                for s, r in zip(plan.settings, rows, strict=True)
+            ],
+            0,
+        ),
+        _PageColumn("MASK", ["/".join(map(plan.hex, s.masks.values())) for s in plan.settings], 1),
+    ]
     name = class_name(plan.group)
     for rank, key in enumerate(keys):
         label = truncate(plan.watch[key], _MOST_NAME)
@@ -529,6 +540,7 @@ def _end(facts: CourseFacts, width: int) -> list[Line]:
         within = f"within {plan.tolerance_ratio:.1%}: {tolerated_text(plan, curve.tolerated)}"
         lines += paragraph(within, width, lead=line("  "))
     if facts.command:
-        lines += paragraph(facts.command, width, lead=line(Span("$ ", Tone.MUTED)),
-                           tone=Tone.STRONG)  # fmt: skip
+        lines += paragraph(
+            facts.command, width, lead=line(Span("$ ", Tone.MUTED)), tone=Tone.STRONG
+        )
     return lines

@@ -271,9 +271,11 @@ def stopped_text(
     plan: Experiment, state: ExperimentState, curve: Curve, receipt: Receipt, by: str
 ) -> str:
     """One sentence at an end by a signal: what ended, what is restored, what is known so far."""
-    what = f"sweep of {group_text(plan)}" if plan.kind == "sweep" else (
-        f"trial of {printable(plan.settings[1].label)}"
-    )  # fmt: skip
+    what = (
+        f"sweep of {group_text(plan)}"
+        if plan.kind == "sweep"
+        else (f"trial of {printable(plan.settings[1].label)}")
+    )
     own = [visit for visit in state.visits if visit.round]
     least = plan.rounds_least * len(plan.settings)
     where = f"in round {state.round}, after {len(own)} of {max(least, len(own))} visits"
@@ -311,9 +313,11 @@ def visit_lines(plan: Experiment, state: ExperimentState, width: int) -> list[st
     visit = state.visits[-1]
     setting = "baseline" if visit.setting < 0 else plan.settings[visit.setting].label
     spent_s = (visit.end_ns - visit.written_ns) / 1e9
-    head = f"round {visit.round}  {setting:8}  {duration_text(spent_s):>6}" if visit.round else (
-        f"{setting:17}  {duration_text(spent_s):>6}"
-    )  # fmt: skip
+    head = (
+        f"round {visit.round}  {setting:8}  {duration_text(spent_s):>6}"
+        if visit.round
+        else (f"{setting:17}  {duration_text(spent_s):>6}")
+    )
     levels = [_levels(plan.watch[key], nf) for key, nf in visit.nfs.items()]
     left = left_text(state, plan)
     levels += [_SETTLINGS[visit.settling]] * (visit.settling != "still") + [left] * bool(left)

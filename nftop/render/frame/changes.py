@@ -66,8 +66,9 @@ def texts(changes: Sequence[Change], ways: Mapping[str, int]) -> list[str]:
 
 
 def _values(change: Change, ways: Mapping[str, int]) -> str:
-    old, new = (value_text(change.cell, value, ways) or "not set"
-                for value in (change.old, change.new))  # fmt: skip
+    old, new = (
+        value_text(change.cell, value, ways) or "not set" for value in (change.old, change.new)
+    )
     return f"{old} → {new}"
 
 
@@ -163,9 +164,11 @@ def unkept_lines(facts: PendingFacts, width: int, height: int = _TALL) -> list[L
     more = len(what) - 1
     about = "".join(what[:1]) + f" and {more} more" * (more > 0)
     keys = line(
-        Span("K keep", Tone.PENDING, Click("app.keep")), Span("  ", Tone.PENDING),
-        Span("u undo", Tone.PENDING, Click("app.undo")), Span(" ", Tone.PENDING),
-    )  # fmt: skip
+        Span("K keep", Tone.PENDING, Click("app.keep")),
+        Span("  ", Tone.PENDING),
+        Span("u undo", Tone.PENDING, Click("app.undo")),
+        Span(" ", Tone.PENDING),
+    )
     if facts.left_s <= 0:
         keys = line()
         whole = f" CHANGE{which} WAS NOT KEPT   the guard takes it back   {about}"

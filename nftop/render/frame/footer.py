@@ -120,10 +120,14 @@ def tabs_line(tabs: Tabs, width: int) -> Line:
     unused = (_filter_text(""),) if tabs.search == "" else ()
     sick = () if tabs.sick is None else (_sick_text(*tabs.sick),)
     for short, pieces in (
-        (False, (*sort, *used, *unused, *sick)), (False, (*sort, *used, *sick)),
-        (False, (*sort, *used)), (True, (*sort, *used, *sick)), (True, (*sort, *used)),
-        (True, used or sort), (True, ()),
-    ):  # fmt: skip
+        (False, (*sort, *used, *unused, *sick)),
+        (False, (*sort, *used, *sick)),
+        (False, (*sort, *used)),
+        (True, (*sort, *used, *sick)),
+        (True, (*sort, *used)),
+        (True, used or sort),
+        (True, ()),
+    ):
         left = _names(tabs, width, short=short)
         # The names end with a blank or a bracket.
         right = line(" " * bool(pieces), *[item for text in pieces for item in (_GAP, text)][1:])

@@ -96,7 +96,10 @@ def incident_line(
     head = next((name for name in names if left.startswith(name)), "")
     shown = crop(
         line(
-            " ", Span(GLYPHS[incident.severity], tone), " ", Span(head, strong),
+            " ",
+            Span(GLYPHS[incident.severity], tone),
+            " ",
+            Span(head, strong),
             Span(left[len(head) :] + blank, Tone.MUTED if quiet else Tone.PLAIN),
             Span(right[: right.find(" ") + 1], Tone.MUTED),
             Span(right[right.find(" ") + 1 :], Tone.MUTED if quiet else tone),
@@ -104,7 +107,7 @@ def incident_line(
             Span(tail[1 + max(6, cells(age)) :], Tone.ACCENT if first else Tone.MUTED),
         ),
         width,
-    )  # fmt: skip
+    )
     return replace(shown, click=Click("incident", incident.id))
 
 
@@ -355,8 +358,9 @@ def has_no_values(frame: Frame) -> bool:
     if any(not isinstance(item, Missing) for item in readings):
         return False
     waiting = any((column.reasons == int(Reason.WARMING)).any() for column in columns)
-    return waiting or any(item.reason is Reason.WARMING for item in readings
-                          if isinstance(item, Missing))  # fmt: skip
+    return waiting or any(
+        item.reason is Reason.WARMING for item in readings if isinstance(item, Missing)
+    )
 
 
 _JUDGED = ("cpu_time_ratio", "wait_ratio", "ipc", "packets_per_s")

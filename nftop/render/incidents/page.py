@@ -166,8 +166,10 @@ def no_incident_lines(frame: Frame | None, width: int) -> list[Line]:
     longest_s = max(rule.at_least_s for rule in all_rules() if not rule.is_note)
     head = f"No incident yet: {si(sum(rate for _, rate in drops))} drop/s, cause not known."
     when = f"A rule holds after up to {longest_s:g} s and {LEAST_TICKS} ticks beyond its limit."
-    return [BLANK, *(row for text in (head, *texts, when)
-                     for row in paragraph(text, width, lead=line("  ")))]  # fmt: skip
+    return [
+        BLANK,
+        *(row for text in (head, *texts, when) for row in paragraph(text, width, lead=line("  "))),
+    ]
 
 
 def absent_incident_lines(frame: Frame, incident: Incident, width: int) -> list[Line]:
@@ -197,8 +199,11 @@ def _title(view: IncidentView, width: int) -> Line:
     tone = TONES[incident.severity]
     lasted = duration_text(incident.lasted_s(view.frame.monotonic_ns)) + "+" * incident.is_bound
     state = "open" if incident.until_ns is None else f"ended {clock_of(incident.until_ns)}"
-    marks = [name for name, is_so in (("muted", incident.muted), ("seen", incident.acknowledged))
-             if is_so]  # fmt: skip
+    marks = [
+        name
+        for name, is_so in (("muted", incident.muted), ("seen", incident.acknowledged))
+        if is_so
+    ]
     facts = ", ".join((lasted, state, *marks))
     tail = f"  {since_text(incident)}  {facts}  {view.number} of {view.total} "
     head = f"{culprit_name(incident)} {title_text(incident)}"
@@ -210,11 +215,14 @@ def _title(view: IncidentView, width: int) -> Line:
     room = width - cells(tail) - cells(badge) - 2
     return crop(
         line(
-            " ", Span(badge, tone), " ",
-            Span(fit(head, max(room, 8)), Tone.STRONG), Span(tail, Tone.MUTED),
+            " ",
+            Span(badge, tone),
+            " ",
+            Span(fit(head, max(room, 8)), Tone.STRONG),
+            Span(tail, Tone.MUTED),
         ),
         width,
-    )  # fmt: skip
+    )
 
 
 def _rule(title: str, width: int, right: str = "") -> Line:
@@ -345,10 +353,12 @@ def _victim(victim: Victim, *, own_label: bool) -> tuple[Span | str, ...]:
     dropped = "-" if isinstance(drops, Missing) else si(drops)
     loses = not isinstance(drops, Missing) and drops > 0
     return (
-        f" {sent[0]:>13} ", Span(f"{sent[1]:>4}", Tone.BAD if loses else Tone.PLAIN),
-        f" {costs} ", Span(f"{cost:>5}", Tone.WARN),
+        f" {sent[0]:>13} ",
+        Span(f"{sent[1]:>4}", Tone.BAD if loses else Tone.PLAIN),
+        f" {costs} ",
+        Span(f"{cost:>5}", Tone.WARN),
         Span(f" {dropped:>9}", Tone.BAD if loses else Tone.PLAIN),
-    )  # fmt: skip
+    )
 
 
 def _pair(
@@ -461,10 +471,14 @@ def _graph(view: IncidentView, width: int) -> list[Line]:
     lines = [crop(line(head, blank, Span(newest, now)), width)]
     first, after = _harmed_cells(view.incident, onset or trend, size)
     lines += [
-        line(Span(f"{marks.get(row, ''):>6}│", Tone.MUTED), Span(text[:first], Tone.MUTED),
-             Span(text[first:after], harmed), Span(text[after:], Tone.MUTED))
+        line(
+            Span(f"{marks.get(row, ''):>6}│", Tone.MUTED),
+            Span(text[:first], Tone.MUTED),
+            Span(text[first:after], harmed),
+            Span(text[after:], Tone.MUTED),
+        )
         for row, text in enumerate(rows)
-    ]  # fmt: skip
+    ]
     if onset is None:
         bar, ends = _graph_axis(view.incident, trend, size)
     else:
@@ -535,8 +549,11 @@ def _evidence(view: IncidentView, width: int) -> Iterator[Line]:
         yield from _link(item, width - 1, "" if ended else item.current, view.frame.wall_ns)
     checks = view.incident.ruled_out
     if checks:
-        marks = {True: Span(" ✔ ", Tone.GOOD), False: Span(" ▲ ", Tone.WARN),
-                 None: Span(" ? ", Tone.MUTED)}  # fmt: skip
+        marks = {
+            True: Span(" ✔ ", Tone.GOOD),
+            False: Span(" ▲ ", Tone.WARN),
+            None: Span(" ? ", Tone.MUTED),
+        }
         items = [line(marks[item.excluded], f"{item.name} {item.text}") for item in checks]
         yield from flow([line(Span(" also checked", Tone.MUTED)), *items], width - 1)
 

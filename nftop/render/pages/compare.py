@@ -82,8 +82,12 @@ def hosts_text(
     """
     count, few = len(result.hosts), 0 < len(simulated) < len(result.hosts)
     badge = f"{f'{len(simulated)} ' * few}SIMULATED  " if simulated else ""
-    lines = [*_hanging(f"{count} host{'s' * (count != 1)}  {badge}",
-                       _listed(result.hosts, simulated if few else ()))]  # fmt: skip
+    lines = [
+        *_hanging(
+            f"{count} host{'s' * (count != 1)}  {badge}",
+            _listed(result.hosts, simulated if few else ()),
+        )
+    ]
     for file, why in unread:
         lines += _hanging("not read: ", f"{printable(file)}: {printable(why)}")
     lines += _left_out("left out: ", left_out, 0)
@@ -148,9 +152,10 @@ def _left_out(first: str, items: Iterable[LeftOut], hosts: int) -> Iterator[str]
 def _listed(names: Sequence[str], simulated: Collection[str] = ()) -> str:
     """The first `_MOST_LISTED` of names, and how many more there are; JSON has all."""
     more = len(names) - _MOST_LISTED
-    shown = ", ".join(fit(name, min(cells(printable(name)), _LONGEST_NAME))
-                      + " (SIMULATED)" * (name in simulated)
-                      for name in names[:_MOST_LISTED])  # fmt: skip
+    shown = ", ".join(
+        fit(name, min(cells(printable(name)), _LONGEST_NAME)) + " (SIMULATED)" * (name in simulated)
+        for name in names[:_MOST_LISTED]
+    )
     return f"{shown} and {more} more" if more > 0 else shown
 
 

@@ -215,11 +215,15 @@ def _computed(table: Uarch, name: str) -> str:
     pairs = definition(table, name, smt=True)
     lines = [
         textwrap.fill(
-            f"{pair} = {text}", _WIDTH, initial_indent="    ", subsequent_indent="      ",
-            break_on_hyphens=False, break_long_words=False,
+            f"{pair} = {text}",
+            _WIDTH,
+            initial_indent="    ",
+            subsequent_indent="      ",
+            break_on_hyphens=False,
+            break_long_words=False,
         )
         for pair, text in pairs
-    ]  # fmt: skip
+    ]
     return "\n".join([f"  {name} of {table.name} ({table.title}):", *lines]) if pairs else ""
 
 

@@ -116,8 +116,9 @@ def help_lines(
     if not search:
         tail = paragraph(
             "/ searches this page, the keys of all screens, and the meaning of every column",
-            width, tone=Tone.MUTED,
-        )  # fmt: skip
+            width,
+            tone=Tone.MUTED,
+        )
         return [*(item for title, rows in shown for item in section(title, rows, width)), *tail]
     wanted = search.casefold()
     lines: list[Line] = []
@@ -153,9 +154,12 @@ def explain_lines(frame: Frame, row: int, metric: Metric, width: int) -> list[Li
         *_titled(f"Absent on cpu {cpu}", absent, width),
         *_titled(f"Where cpu {cpu} is, and what runs there", located, width),
         *section("Sources", source_facts(frame), width),
-        *_titled("Topology", [item for note in frame.topology.notes
-                              for item in paragraph(note, width)], width),
-    ]  # fmt: skip
+        *_titled(
+            "Topology",
+            [item for note in frame.topology.notes for item in paragraph(note, width)],
+            width,
+        ),
+    ]
 
 
 def explain_package_lines(frame: Frame, metrics: Sequence[Metric], width: int) -> list[Line]:
@@ -282,11 +286,17 @@ def explain_core_lines(frame: Frame, row: int, width: int) -> list[Line]:
         *section(f"Top-down of cpu {cpu}'s core at {time_of_day(frame)}", nodes, width),
         *section("Probes of the same core", probes, width),
         *section("On the screen", TREE_MARKS, width),
-        *section("How it is computed", [("formulas", cpu_metric("tma.retiring").formula),
-                                         ("source", cpu_metric("tma.retiring").origin)], width),
+        *section(
+            "How it is computed",
+            [
+                ("formulas", cpu_metric("tma.retiring").formula),
+                ("source", cpu_metric("tma.retiring").origin),
+            ],
+            width,
+        ),
         *_computed(frame, computed, width),
         *section("Sources", source_facts(frame), width),
-    ]  # fmt: skip
+    ]
 
 
 def _computed(frame: Frame, metrics: Iterable[str], width: int) -> list[Line]:
@@ -374,10 +384,8 @@ def section(title: str, rows: Iterable[tuple[str, str]], width: int) -> list[Lin
     rows = list(rows)
     column = min(max((len(name) for name, _ in rows), default=0) + 2, max(4, width // 3))
     lines = [
-        item
-        for name, text in rows
-        for item in paragraph(text, width, lead=_lead(name, column))
-    ]  # fmt: skip
+        item for name, text in rows for item in paragraph(text, width, lead=_lead(name, column))
+    ]
     return _titled(title, lines, width)
 
 

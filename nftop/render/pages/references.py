@@ -192,8 +192,10 @@ def _tools(table: ToolTable) -> list[str]:
 
 
 _FRAME_HEADS = {
-    "packets_per_s": "Mpps", "pcie_read_bytes_per_s": "PCIe rd", "pcie_write_bytes_per_s": "wr MB/s"
-}  # fmt: skip
+    "packets_per_s": "Mpps",
+    "pcie_read_bytes_per_s": "PCIe rd",
+    "pcie_write_bytes_per_s": "wr MB/s",
+}
 _WHOLE_FRAMES = (
     "  by equations 23 and 24, reads with whole frames; without checksum, as the\n"
     "  text of equation 24 has it, 64 bytes read 1369 MB/s (nftop explain PRD/pkt)"

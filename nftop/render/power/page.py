@@ -197,8 +197,9 @@ def _packages(
             for col in shown
         ]
         graph = " " + spark_text(series[index], top) if known else ""
-        lines.append(Line((Span(fit(f"s{row.package}", _NAME), Tone.PLAIN), *cells,
-                           Span(graph, Tone.AREA))))  # fmt: skip
+        lines.append(
+            Line((Span(fit(f"s{row.package}", _NAME), Tone.PLAIN), *cells, Span(graph, Tone.AREA)))
+        )
     return lines
 
 
@@ -222,10 +223,13 @@ def _absences(
         shown = [col.metric for col in columns if col.metric]
         named = [(item.label, cpus.columns[item.id][row], location) for item in shown]
     news = [
-        [(label, reading, location) for label, reading, location in group
-         if not isinstance(reading, Missing) or reading.message not in reported]
+        [
+            (label, reading, location)
+            for label, reading, location in group
+            if not isinstance(reading, Missing) or reading.message not in reported
+        ]
         for group in (of_packages, named)
-    ]  # fmt: skip
+    ]
     count = len(frame.packages)
     return list(
         chain(reason_lines(news[0], count, width), reason_lines(news[1], locations=0, width=width))
@@ -276,10 +280,14 @@ def priority_lines(
     lines.append(line(Span("  SETTING", Tone.HEADER), fill=Tone.HEADER))
     spot = len(lines) + at
     lines += [_choice(text, index - at, width) for index, text in enumerate(texts)]
-    lines += [BLANK, *paragraph(
-        "Enter previews the writes. High-priority cores (SST-BF) are fixed in silicon.",
-        width, tone=Tone.MUTED,
-    )]  # fmt: skip
+    lines += [
+        BLANK,
+        *paragraph(
+            "Enter previews the writes. High-priority cores (SST-BF) are fixed in silicon.",
+            width,
+            tone=Tone.MUTED,
+        ),
+    ]
     return [*lines, *_effects(effects, width, stood_s)], spot
 
 
@@ -287,8 +295,11 @@ def _choice(text: str, distance: int, width: int) -> Line:
     """A setting, so many lines below the selected one."""
     here = not distance
     mark = Span("▸ " if here else "  ", Tone.ACCENT)
-    row = line(mark, Span(text, Tone.STRONG if here else Tone.PLAIN),
-               fill=Tone.SELECTION if here else Tone.PLAIN)  # fmt: skip
+    row = line(
+        mark,
+        Span(text, Tone.STRONG if here else Tone.PLAIN),
+        fill=Tone.SELECTION if here else Tone.PLAIN,
+    )
     return clickable(crop(row, width), "move", distance)
 
 

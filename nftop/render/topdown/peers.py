@@ -46,8 +46,9 @@ class Peers:
 def peers_of(cpus: CpuTable, row: int) -> Peers:
     """Other cores of the same NF, else all other cores that poll; each core once."""
     own = {cpus.topology.cpus[row].cpu, *cpus.topology.cpus[row].siblings}
-    others = [at for at in np.flatnonzero(polled(cpus)).tolist()
-              if cpus.topology.cpus[at].cpu not in own]  # fmt: skip
+    others = [
+        at for at in np.flatnonzero(polled(cpus)).tolist() if cpus.topology.cpus[at].cpu not in own
+    ]
     name = cpus.nf[row]
     same = [
         at for at in others if name and (cpus.nf[at], cpus.nf_pid[at]) == (name, cpus.nf_pid[row])

@@ -163,8 +163,9 @@ def _header(width: int, bar: int) -> Line:
     scale = f"0%{'50%':>{bar // 2 - 1}}{'100%':>{bar - bar // 2 - 1}}" if bar else ""
     of = fit("OF", _OF) if width >= _OF_FROM else ""
     cells = f"{'SHARE':>{_CELL - 1}} {'PEERS':>{_CELL - 1}} "
-    return line(Span(f"{fit('NODE', _name_cells(width))}{cells}{of}{scale}", Tone.HEADER),
-                fill=Tone.HEADER)  # fmt: skip
+    return line(
+        Span(f"{fit('NODE', _name_cells(width))}{cells}{of}{scale}", Tone.HEADER), fill=Tone.HEADER
+    )
 
 
 def _name_cells(width: int) -> int:
@@ -184,8 +185,14 @@ def _node_line(node: TmaNode, peer_median: Reading, tone: Tone, width: int) -> L
     after = _after(node.reading, node.coverage)
     share = Span(_percent(node.reading) + after, Tone.MISSING if missing else Tone.PLAIN)
     peer = Span(f"{_percent(peer_median)} ", Tone.MUTED)
-    return line(name, mark, share, peer, Span(of, Tone.MUTED),
-                *_bar(node.reading, peer_median, _bar_cells(width), tone))  # fmt: skip
+    return line(
+        name,
+        mark,
+        share,
+        peer,
+        Span(of, Tone.MUTED),
+        *_bar(node.reading, peer_median, _bar_cells(width), tone),
+    )
 
 
 def _percent(reading: Reading) -> str:

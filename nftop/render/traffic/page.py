@@ -154,10 +154,11 @@ def sections(metrics: Sequence[Metric] = TRAFFIC_METRICS) -> tuple[Section, ...]
                 Section(
                     title,
                     (*cells, *ratio),
-                    tuple(TrafficRow(_NAMES.get(name, name), tuple(row))
-                          for name, row in rows.items()),
+                    tuple(
+                        TrafficRow(_NAMES.get(name, name), tuple(row)) for name, row in rows.items()
+                    ),
                 )
-            )  # fmt: skip
+            )
     return tuple(result)
 
 
@@ -464,9 +465,10 @@ def _section(
     span_s = span_for(2 * points, interval_s) if points else 0.0
     series = {
         (row.label, package.package): past(row.main.id, package.package, 2 * points, span_s)
-        for row in section.rows if points
+        for row in section.rows
+        if points
         for package in band
-    }  # fmt: skip
+    }
     tops = _tops(section, band, series)
     cells = [section.cells[at] or _unit(section.rows[0].main.unit) for at in kept]
     lines = [_header(section, band, cells, shape, _scale(tops, span_s))]

@@ -97,8 +97,14 @@ def is_comment(line: str) -> bool:
 # Keys of perf about a count; all other keys are its scope.
 _PERF = frozenset({"counter-value", "event-runtime", "metric-value", "metric-unit"})
 _OF_THE_COUNT = _PERF | {
-    "unit", "event", "variance", "pcnt-running", "metric-threshold", "aggregate-number", "counters",
-}  # fmt: skip
+    "unit",
+    "event",
+    "variance",
+    "pcnt-running",
+    "metric-threshold",
+    "aggregate-number",
+    "counters",
+}
 # Characters of one document: empty arrays take some 20 times as much memory.
 _MAX_DOCUMENT = 4 << 20
 # perf prints metrics with C's printf, for which JSON has no word.

@@ -68,14 +68,20 @@ class FrequencyFiles:
             return None
         words = self._words(f"{at}/affected_cpus", cpu)
         return CpuFrequency(
-            cpu=cpu, policy=policy,
+            cpu=cpu,
+            policy=policy,
             together=tuple(Cpu(int(word)) for word in words if word.isdecimal()) or (cpu,),
-            driver=driver, governor=None,
-            governors=self._words(f"{at}/scaling_available_governors", cpu), epp=None,
-            epps=self._words(f"{at}/energy_performance_available_preferences", cpu), min_hz=None,
-            max_hz=None, hardware_min_hz=self._hz(f"{at}/cpuinfo_min_freq", cpu),
-            hardware_max_hz=high, base_hz=None,
-        )  # fmt: skip
+            driver=driver,
+            governor=None,
+            governors=self._words(f"{at}/scaling_available_governors", cpu),
+            epp=None,
+            epps=self._words(f"{at}/energy_performance_available_preferences", cpu),
+            min_hz=None,
+            max_hz=None,
+            hardware_min_hz=self._hz(f"{at}/cpuinfo_min_freq", cpu),
+            hardware_max_hz=high,
+            base_hz=None,
+        )
 
     def limits(self, cpu: Cpu) -> FrequencyLimits:
         at = f"cpu{cpu}/cpufreq"

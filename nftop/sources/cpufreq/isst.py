@@ -264,13 +264,21 @@ def _domains(text: str, current: Mapping[tuple[int, int, int], int]) -> tuple[Do
 def _domain(key: tuple[int, int, int], cpu: int | None, level: int, values: ProfileLevel) -> Domain:
     bf, tf, cp = (values.switch(name) for name in ("base-freq", "turbo-freq", "core-power"))
     return Domain(
-        *key, cpu, level, bf[0], tf[0], cp[0], bf[1], tf[1], cp[1],
+        *key,
+        cpu,
+        level,
+        bf[0],
+        tf[0],
+        cp[0],
+        bf[1],
+        tf[1],
+        cp[1],
         cpus=values.cpus("enable-cpu"),
         base_hz=values.hz("base-frequency"),
         bf_high=values.cpus("high-priority-cpu") if bf[1] else (),
         bf_high_hz=values.hz("high-priority-base-frequency") if bf[1] else None,
         bf_low_hz=values.hz("low-priority-base-frequency") if bf[1] else None,
-    )  # fmt: skip
+    )
 
 
 def _packages(rows: Iterable[Domain]) -> list[SstPackage]:

@@ -417,10 +417,22 @@ def _read_port(
     )
     queues = _queue_packets(stats, facts.rx_queues, rx, zero)
     port = DpdkPort(
-        facts.port, facts.name, facts.rx_queues, rx, tx, missed, queues, facts.bond_member,
-        _queue_missed(stats, facts.rx_queues, zero), rx_bytes, link_bits_per_s, rx_errors=rx_errors,
-        tx_errors=tx_errors, rx_nombuf=nombuf, xstats=_xstats(stats, what) if everything else {},
-    )  # fmt: skip
+        facts.port,
+        facts.name,
+        facts.rx_queues,
+        rx,
+        tx,
+        missed,
+        queues,
+        facts.bond_member,
+        _queue_missed(stats, facts.rx_queues, zero),
+        rx_bytes,
+        link_bits_per_s,
+        rx_errors=rx_errors,
+        tx_errors=tx_errors,
+        rx_nombuf=nombuf,
+        xstats=_xstats(stats, what) if everything else {},
+    )
     plan = replace(
         facts,
         cut=facts.nonzero_only or (cut and (rx is None or not queues)),

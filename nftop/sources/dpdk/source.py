@@ -122,16 +122,23 @@ class DpdkClient(NfClient[str, Answers, DpdkApp]):
         arguments = facts.eal_params if facts else ()
         program = arguments[0].rpartition("/")[2][:TEXT_LIMIT] if arguments else ""
         return DpdkApp(
-            pid=status.peer.pid, start_ticks=status.peer.start_ticks,
-            name=program or status.peer.comm, prefix=status.socket.prefix,
-            socket=status.socket.shown_path, version=self._version, problem=status.problem,
-            ports=counters.ports if counters else (), lcores=counters.lcores if counters else (),
-            lcores_told=facts is not None and facts.lists_lcores, eal_params=arguments,
+            pid=status.peer.pid,
+            start_ticks=status.peer.start_ticks,
+            name=program or status.peer.comm,
+            prefix=status.socket.prefix,
+            socket=status.socket.shown_path,
+            version=self._version,
+            problem=status.problem,
+            ports=counters.ports if counters else (),
+            lcores=counters.lcores if counters else (),
+            lcores_told=facts is not None and facts.lists_lcores,
+            eal_params=arguments,
             app_params=facts.app_params if facts else (),
             read_at_ns=counters.read_at_ns if counters else 0,
-            took_ns=counters.took_ns if counters else 0, owner=status.owner,
+            took_ns=counters.took_ns if counters else 0,
+            owner=status.owner,
             latency=self._latency.value,
-        )  # fmt: skip
+        )
 
 
 class DpdkSource(NfSource[RequestLink[str, Answers], DpdkApp]):

@@ -191,9 +191,12 @@ def _views(
             first_pid[namespace] = pid
     first_pid.pop(own, None)
     pids, left_out = ownership.admitted(
-        first_pid.values(), lambda pid: ownership.of_process(_owner_uid(proc / pid)), None,
-        "mount namespaces", (_MAX_VIEWS, _MAX_VIEWS_OF_ALL),
-    )  # fmt: skip
+        first_pid.values(),
+        lambda pid: ownership.of_process(_owner_uid(proc / pid)),
+        None,
+        "mount namespaces",
+        (_MAX_VIEWS, _MAX_VIEWS_OF_ALL),
+    )
     others = [FileSystemView(proc / pid / "root", proc / pid / "net" / "unix") for pid in pids]
     return (FileSystemView(root, proc / "self" / "net" / "unix"), *others), left_out
 

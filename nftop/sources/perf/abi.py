@@ -83,10 +83,15 @@ def attribute(encoding: Encoding, *, leader: bool) -> PerfEventAttr:
     which the msr and uncore PMUs refuse. The leader starts disabled and the group with it.
     """
     return PerfEventAttr(
-        type=encoding.pmu_type, size=ctypes.sizeof(PerfEventAttr), config=encoding.config,
-        config1=encoding.config1, config2=encoding.config2, config3=encoding.config3,
-        read_format=READ_FORMAT, flags=_DISABLED if leader else 0,
-    )  # fmt: skip
+        type=encoding.pmu_type,
+        size=ctypes.sizeof(PerfEventAttr),
+        config=encoding.config,
+        config1=encoding.config1,
+        config2=encoding.config2,
+        config3=encoding.config3,
+        read_format=READ_FORMAT,
+        flags=_DISABLED if leader else 0,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -434,17 +434,25 @@ def read_tool(root: Path = Path("/"), kernel: Kernel | None = None) -> PerfTool:
     return PerfTool(
         version=version,
         cycles=bool(core),
-        samples=next((name for name, event in _SAMPLED.items()
-                      if (core or name != "cycles") and _samples(kernel, event)), ""),
+        samples=next(
+            (
+                name
+                for name, event in _SAMPLED.items()
+                if (core or name != "cycles") and _samples(kernel, event)
+            ),
+            "",
+        ),
         memory_events="mem-loads" in events or "ibs_op" in pmus,
         processor_trace="intel_pt" in pmus,
         fault=fault,
-    )  # fmt: skip
+    )
 
 
 # What a CPU can be sampled by: interrupts of the PMU, or a timer (PERF_COUNT_SW_CPU_CLOCK).
-_SAMPLED = {name: Encoding(PERF_TYPES[kind], 0)
-            for name, kind in (("cycles", "hardware"), ("cpu-clock", "software"))}  # fmt: skip
+_SAMPLED = {
+    name: Encoding(PERF_TYPES[kind], 0)
+    for name, kind in (("cycles", "hardware"), ("cpu-clock", "software"))
+}
 _RARELY = 1 << 40
 
 

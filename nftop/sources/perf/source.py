@@ -125,11 +125,17 @@ class TableLayout:
             reasons, details = self._reasons_of(self._faulty(readings, counting, root))
             values[reasons != Reason.PRESENT] = 0
         return CounterTable(
-            cpus=self._cpus, events=self._events, group=self._group, values=values, reasons=reasons,
+            cpus=self._cpus,
+            events=self._events,
+            group=self._group,
+            values=values,
+            reasons=reasons,
             enabled_ns=np.where(counting[:, None], np.repeat(enabled[:, None], groups, 1), 0),
-            running_ns=np.where(counting[:, None], running, 0), details=details,
-            extras=self._extras, turns=self._turns,
-        )  # fmt: skip
+            running_ns=np.where(counting[:, None], running, 0),
+            details=details,
+            extras=self._extras,
+            turns=self._turns,
+        )
 
     def _faulty(
         self, readings: GroupReadings, counting: NDArray[np.bool_], root: Path

@@ -314,8 +314,11 @@ class PowerSource:
             for row in box.counted:
                 values = self._throttles(box, row)
                 row.problem = None if values else _NO_FILES
-                grown = [value - box.counts.get(cpu, 0) for cpu, value in values.items()
-                         if not box.counts or cpu in box.counts]  # fmt: skip
+                grown = [
+                    value - box.counts.get(cpu, 0)
+                    for cpu, value in values.items()
+                    if not box.counts or cpu in box.counts
+                ]
                 row.value, row.clock_ns = row.value + max([0, *grown]), now_ns
                 box.counts = values or box.counts
             return
@@ -412,15 +415,22 @@ def _throttled(rows: Sequence[_Row]) -> Check:
     known = [row for row in rows if row.event.endswith("throttles") and row.problem is None]
     if not known:
         return _NO_FILES.check("power throttling")
-    hot = {name: [row for row in known if row.event == f"{name}_throttles" and row.value]
-           for name in ("core", "package")}  # fmt: skip
+    hot = {
+        name: [row for row in known if row.event == f"{name}_throttles" and row.value]
+        for name in ("core", "package")
+    }
     if not any(hot.values()):
         return Check("power throttling", Reason.PRESENT, "no core was too hot since the start")
     cores = format_cpu_list(Cpu(row.number) for row in hot["core"])
     most = max(row.value for rows_ in hot.values() for row in rows_)
     text = f"too hot since the start, up to {most} times (see fans and air flow): " + "; ".join(
-        filter(None, (f"cores of CPU {cores}" if hot["core"] else "",
-                      ", ".join(f"package {row.package}" for row in hot["package"])))
-    )  # fmt: skip
+        filter(
+            None,
+            (
+                f"cores of CPU {cores}" if hot["core"] else "",
+                ", ".join(f"package {row.package}" for row in hot["package"]),
+            ),
+        )
+    )
     fix = "sudo dmesg | grep -i -e thermal -e throttl"
     return Check("power throttling", Reason.PRESENT, text, fix, advised=False)

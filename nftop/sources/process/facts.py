@@ -77,11 +77,16 @@ def _read(pid: int) -> ProcessFacts | None:
         name = program if program.startswith(name) else name
     cgroups = read_text_of(pid, "cgroup", _CGROUP_BYTES)
     return ProcessFacts(
-        pid=pid, cpu=Cpu(0), command="",
+        pid=pid,
+        cpu=Cpu(0),
+        command="",
         user="" if known["uids"] is None else user_name(known["uids"].real),
-        cgroup=_unified(cgroups), nice_value=known["nice"], started_s=known["create_time"],
-        name=name, container=container_of(cgroups),
-    )  # fmt: skip
+        cgroup=_unified(cgroups),
+        nice_value=known["nice"],
+        started_s=known["create_time"],
+        name=name,
+        container=container_of(cgroups),
+    )
 
 
 def read_text_of(pid: int, name: str, most_bytes: int) -> str:

@@ -466,10 +466,22 @@ class Scanner:
             vm = self._vms[key]
         return [
             ThreadRow(
-                pid=pid, tid=seen.tid, start_ticks=seen.stat.start_ticks, comm=seen.stat.comm,
-                program=program, role=role.name, role_index=role.index, allowed=(),
-                last_cpu=seen.stat.last_cpu, run_ns=0, wait_ns=None, voluntary=0, involuntary=0,
-                container=container, read_at_ns=0, vm=vm,
+                pid=pid,
+                tid=seen.tid,
+                start_ticks=seen.stat.start_ticks,
+                comm=seen.stat.comm,
+                program=program,
+                role=role.name,
+                role_index=role.index,
+                allowed=(),
+                last_cpu=seen.stat.last_cpu,
+                run_ns=0,
+                wait_ns=None,
+                voluntary=0,
+                involuntary=0,
+                container=container,
+                read_at_ns=0,
+                vm=vm,
             )
             for seen, role in wanted
-        ]  # fmt: skip
+        ]

@@ -260,10 +260,16 @@ def _row(thread: ThreadRow, files: ThreadFiles, read_at_ns: int) -> ThreadRow | 
         last_cpu = stat.last_cpu
     role = scan.settle_index(scan.Role(thread.role, thread.role_index), thread.comm, status.allowed)
     return replace(
-        thread, role_index=role.index, allowed=status.allowed, last_cpu=last_cpu, run_ns=run_ns,
-        wait_ns=None if sched is None else sched.wait_ns, voluntary=status.voluntary,
-        involuntary=status.involuntary, read_at_ns=read_at_ns,
-    )  # fmt: skip
+        thread,
+        role_index=role.index,
+        allowed=status.allowed,
+        last_cpu=last_cpu,
+        run_ns=run_ns,
+        wait_ns=None if sched is None else sched.wait_ns,
+        voluntary=status.voluntary,
+        involuntary=status.involuntary,
+        read_at_ns=read_at_ns,
+    )
 
 
 def _check_processes(name: str, result: scan.ScanResult) -> Check:

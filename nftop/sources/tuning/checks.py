@@ -200,8 +200,10 @@ def turbo(inputs: CheckInputs) -> HostFinding:
     path, is_off = (_NO_TURBO, no_turbo == 1) if no_turbo is not None else (_BOOST, boost == 0)
     if is_off:
         return as_advised(f"turbo is off (/{path})")
-    ranges = {cpu: (_khz(inputs, cpu, "base_frequency"), _khz(inputs, cpu, "scaling_max_freq"))
-              for cpu in inputs.checked_cpus}  # fmt: skip
+    ranges = {
+        cpu: (_khz(inputs, cpu, "base_frequency"), _khz(inputs, cpu, "scaling_max_freq"))
+        for cpu in inputs.checked_cpus
+    }
     if ranges and all(base and most and most <= base for base, most in ranges.values()):
         return as_advised(
             f"turbo is on, but {cpus(inputs.checked_cpus)} may not run above base frequency"

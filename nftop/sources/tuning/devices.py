@@ -468,8 +468,9 @@ def _link(inputs: CheckInputs, nic: Nic) -> HostFinding:
         why = "only root can read its PCI Express settings"
         return HostFinding(Reason.PERMISSION, why, "sudo nftop doctor", of=nic.address)
     except OSError as error:
-        return HostFinding(Reason.ERROR, f"its configuration can't be read: {error.strerror}",
-                     of=nic.address)  # fmt: skip
+        return HostFinding(
+            Reason.ERROR, f"its configuration can't be read: {error.strerror}", of=nic.address
+        )
     if link is None:
         return HostFinding(Reason.UNDEFINED, "it is not on PCI Express", of=nic.address)
     flaws, fixes = _flaws(inputs, link, nic.physical or nic.address)

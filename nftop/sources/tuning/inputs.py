@@ -64,8 +64,12 @@ class CheckInputs:
 
         Isolated ones first, CPU 0 last.
         """
-        guests = {where[0] for vcpus in self.vcpus.values() for _, where in vcpus.values()
-                  if len(where) == 1}  # fmt: skip
+        guests = {
+            where[0]
+            for vcpus in self.vcpus.values()
+            for _, where in vcpus.values()
+            if len(where) == 1
+        }
         taken = self.topology.with_siblings({*self.polled, *self.quiet_cpus, *guests})
         free = [info for info in self.topology.cpus if info.online and info.cpu not in taken]
         free.sort(key=lambda info: (info.cpu == 0, not info.isolated, info.cpu))
@@ -108,8 +112,9 @@ class CheckInputs:
 
     def nodes_of(self, cpus: Iterable[Cpu]) -> tuple[int, ...]:
         """The known NUMA nodes of these CPUs, ascending."""
-        rows = (self.topology.cpus[self.topology.row_of[c]] for c in cpus
-                if c in self.topology.row_of)  # fmt: skip
+        rows = (
+            self.topology.cpus[self.topology.row_of[c]] for c in cpus if c in self.topology.row_of
+        )
         return tuple(sorted({info.node for info in rows if info.node is not None}))
 
 
@@ -141,8 +146,11 @@ def pinning(inputs: CheckInputs, tids: Collection[int | str], node: int | None =
     given = dict(inputs.pinned)
     for tid in map(str, tids):
         taken = inputs.topology.with_siblings(given.values())
-        free = (cpu for cpu in inputs.free_cpus if cpu not in taken
-                and (node is None or inputs.nodes_of((cpu,)) == (node,)))  # fmt: skip
+        free = (
+            cpu
+            for cpu in inputs.free_cpus
+            if cpu not in taken and (node is None or inputs.nodes_of((cpu,)) == (node,))
+        )
         if (tid, node) not in given:
             cpu = next(free, None)
             if cpu is None:

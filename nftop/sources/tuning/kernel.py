@@ -101,9 +101,11 @@ def soft_lockup(inputs: CheckInputs) -> HostFinding:
     if not hit:
         return as_advised(f"{text}, none of them polled on")
     others = format_cpu_list(sorted(watched_cpus - set(hit)))
-    fix = f"sudo sysctl kernel.watchdog_cpumask={others}" if others else (
-        "sudo sysctl kernel.soft_watchdog=0"
-    )  # fmt: skip
+    fix = (
+        f"sudo sysctl kernel.watchdog_cpumask={others}"
+        if others
+        else ("sudo sysctl kernel.soft_watchdog=0")
+    )
     return otherwise(f"{text}: it wakes {cpus(hit)}, polled on, every few seconds", fix)
 
 
@@ -234,8 +236,11 @@ def _vcpus(
     if not texts:
         return as_advised(f"each of {len(allowed)} vCPUs has a CPU of its own", of=pid)
     # The first vCPU of a CPU may stay there.
-    moved = [tid for vcpu, (tid, _) in allowed.items() if vcpu not in alone or vcpu in polled
-             or tid != users[alone[vcpu]][0]]  # fmt: skip
+    moved = [
+        tid
+        for vcpu, (tid, _) in allowed.items()
+        if vcpu not in alone or vcpu in polled or tid != users[alone[vcpu]][0]
+    ]
     fix = pinning(inputs, moved)
     texts += [] if fix or not moved else ["too few CPUs are free for them"]
     return otherwise("; ".join(texts), fix, of=pid)

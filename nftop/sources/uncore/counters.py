@@ -134,10 +134,17 @@ class UncoreLayout:
             for counts in (values, enabled, running):
                 counts[reasons != Reason.PRESENT] = 0
         return UncoreTable(
-            events=self._events, packages=self._packages, boxes=self._numbers, event=self._event,
-            values=values, reasons=reasons, enabled_ns=enabled, running_ns=running, details=details,
+            events=self._events,
+            packages=self._packages,
+            boxes=self._numbers,
+            event=self._event,
+            values=values,
+            reasons=reasons,
+            enabled_ns=enabled,
+            running_ns=running,
+            details=details,
             extras=self._extras,
-        )  # fmt: skip
+        )
 
 
 def _reasons(

@@ -135,9 +135,12 @@ class UncoreSource:
         """Packages with boxes counted on a quiet CPU are left out."""
         self._clock_ns = clock_ns
         self._counters = UncoreCounters(
-            uarch, kernel=kernel or host_kernel(), clock_ns=clock_ns, root=root,
+            uarch,
+            kernel=kernel or host_kernel(),
+            clock_ns=clock_ns,
+            root=root,
             quiet_cpus=quiet_cpus,
-        )  # fmt: skip
+        )
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._failed: Missing | None = None
@@ -429,10 +432,15 @@ class IioSource:
             self._replace_boxes(None)
             if counted:
                 units = tuple(iio.unit(*at, counted[at]) for at in sorted(counted))
-                self._replace_boxes(UncoreSource(
-                    replace(self._uarch, uncore=units), root=self._root, quiet_cpus=self._quiet,
-                    kernel=self._kernel, clock_ns=self._clock_ns,
-                ))  # fmt: skip
+                self._replace_boxes(
+                    UncoreSource(
+                        replace(self._uarch, uncore=units),
+                        root=self._root,
+                        quiet_cpus=self._quiet,
+                        kernel=self._kernel,
+                        clock_ns=self._clock_ns,
+                    )
+                )
 
 
 def root_port(

@@ -249,10 +249,19 @@ def _counts(rows: CountsByThread) -> Counts:
 
 _NO_COUNTS = np.zeros((0, 0), dtype=np.uint64)
 NOTHING_READ = VppInstance(
-    pid=0, start_ticks=0, name="", socket="", version="", problem=None, heartbeat=0, threads=(),
-    interfaces=VppInterfaces((), _NO_COUNTS, _NO_COUNTS, _NO_COUNTS, _NO_COUNTS), nodes=None,
-    read_at_ns=0, took_ns=0,
-)  # fmt: skip
+    pid=0,
+    start_ticks=0,
+    name="",
+    socket="",
+    version="",
+    problem=None,
+    heartbeat=0,
+    threads=(),
+    interfaces=VppInterfaces((), _NO_COUNTS, _NO_COUNTS, _NO_COUNTS, _NO_COUNTS),
+    nodes=None,
+    read_at_ns=0,
+    took_ns=0,
+)
 
 
 def after(before: VppInstance, reading: VppReading) -> VppInstance:

@@ -114,10 +114,13 @@ class Codec:
             return _word_writer(shape)
         word, *inner = shape
         by_word: Mapping[str, Callable[[str, list[Any]], WriteColumn]] = {
-            "list": self._list_writer, "set": self._list_writer, "map": self._map_writer,
-            "items": self._items_writer, "one_of": self._union_writer,
+            "list": self._list_writer,
+            "set": self._list_writer,
+            "map": self._map_writer,
+            "items": self._items_writer,
+            "one_of": self._union_writer,
             "record": self._record_writer,
-        }  # fmt: skip
+        }
         return by_word[word](word, inner)
 
     def _list_writer(self, word: str, inner_shapes: Sequence[Shape]) -> WriteColumn:
@@ -199,10 +202,13 @@ class Codec:
             return _word_reader(shape)
         word, *inner = shape
         by_word: Mapping[str, Callable[[str, list[Any]], ReadColumn]] = {
-            "list": self._list_reader, "set": self._list_reader, "map": self._map_reader,
-            "items": self._items_reader, "one_of": self._union_reader,
+            "list": self._list_reader,
+            "set": self._list_reader,
+            "map": self._map_reader,
+            "items": self._items_reader,
+            "one_of": self._union_reader,
             "record": self._record_reader,
-        }  # fmt: skip
+        }
         if word not in by_word:
             raise UnknownError(f"it has a {word}")
         return by_word[word](word, inner)
@@ -263,9 +269,10 @@ class Codec:
         lacking = [
             value.name
             for value in known.values()
-            if value.name not in dict(written) and value.default is MISSING
+            if value.name not in dict(written)
+            and value.default is MISSING
             and value.default_factory is MISSING
-        ]  # fmt: skip
+        ]
         if lacking:
             raise UnknownError(f"its {name} has no {', '.join(lacking)}")
         taken = [field for field, _ in written if field in known]

@@ -89,11 +89,27 @@ class Encoder:
             self.restart()
         starts = self._begin(sample.wall_ns, sample.monotonic_ns, number)
         sizes = {name: kept.size for name, kept in self._kept.items()}
-        body = self._pack(["sample", number, sample.wall_ns, sample.monotonic_ns,
-                           sample.interval_ns, self._readings(sample)])  # fmt: skip
+        body = self._pack(
+            [
+                "sample",
+                number,
+                sample.wall_ns,
+                sample.monotonic_ns,
+                sample.interval_ns,
+                self._readings(sample),
+            ]
+        )
         if len(body) > MOST_BYTES:
-            body = self._pack(["sample", number, sample.wall_ns, sample.monotonic_ns,
-                               sample.interval_ns, self._too_long(sample, sizes)])  # fmt: skip
+            body = self._pack(
+                [
+                    "sample",
+                    number,
+                    sample.wall_ns,
+                    sample.monotonic_ns,
+                    sample.interval_ns,
+                    self._too_long(sample, sizes),
+                ]
+            )
         self._after = SeekPoint(
             sample.wall_ns, sample.monotonic_ns, number + 1, self._after.events, end=True
         )

@@ -144,29 +144,32 @@ def header_body(header: Header) -> bytes:
         for (port, queue), lcore in mapped.items()
     ]
     return msgspec.msgpack.encode(
-        ["header", {
-            "schema": SCHEMA,
-            "began_ns": header.began_ns,
-            "host": header.host,
-            # By name: what Topology remembers beside its fields is no part of it.
-            "topology": {
-                "cpus": topology.cpus,
-                "l3": topology.l3,
-                "notes": topology.notes,
-                "capacity": topology.capacity,
+        [
+            "header",
+            {
+                "schema": SCHEMA,
+                "began_ns": header.began_ns,
+                "host": header.host,
+                # By name: what Topology remembers beside its fields is no part of it.
+                "topology": {
+                    "cpus": topology.cpus,
+                    "l3": topology.l3,
+                    "notes": topology.notes,
+                    "capacity": topology.capacity,
+                },
+                "uarch": header.uarch,
+                "smt": header.smt,
+                "interval_ns": header.interval_ns,
+                "queue_map": queues,
+                "cpus": header.cpus,
+                "command": header.command,
+                "versions": header.versions,
+                "catalogue": header.catalogue,
+                "records": header.records,
+                "baselines": header.baselines,
             },
-            "uarch": header.uarch,
-            "smt": header.smt,
-            "interval_ns": header.interval_ns,
-            "queue_map": queues,
-            "cpus": header.cpus,
-            "command": header.command,
-            "versions": header.versions,
-            "catalogue": header.catalogue,
-            "records": header.records,
-            "baselines": header.baselines,
-        }]
-    )  # fmt: skip
+        ]
+    )
 
 
 def header_read(raw: Mapping[str, Any]) -> Header:
@@ -182,15 +185,20 @@ def header_read(raw: Mapping[str, Any]) -> Header:
             queue_map.setdefault(Prefix(prefix), {})[port, queue] = Lcore(lcore)
         convert = msgspec.convert
         return Header(
-            began_ns=convert(raw["began_ns"], int), host=convert(raw["host"], Host),
-            topology=_topology(raw["topology"]), uarch=convert(raw["uarch"], str),
-            smt=convert(raw["smt"], bool), interval_ns=convert(raw["interval_ns"], int),
-            queue_map=queue_map, cpus=convert(raw["cpus"], tuple[Cpu, ...] | None),
+            began_ns=convert(raw["began_ns"], int),
+            host=convert(raw["host"], Host),
+            topology=_topology(raw["topology"]),
+            uarch=convert(raw["uarch"], str),
+            smt=convert(raw["smt"], bool),
+            interval_ns=convert(raw["interval_ns"], int),
+            queue_map=queue_map,
+            cpus=convert(raw["cpus"], tuple[Cpu, ...] | None),
             command=convert(raw["command"], tuple[str, ...]),
             versions=convert(raw["versions"], dict[str, str]),
             catalogue=convert(raw["catalogue"], tuple[tuple[str, str, str, str], ...]),
-            records=records_read(raw["records"]), baselines=from_plain(raw.get("baselines")),
-        )  # fmt: skip
+            records=records_read(raw["records"]),
+            baselines=from_plain(raw.get("baselines")),
+        )
     except (KeyError, TypeError, ValueError) as error:  # of msgspec too
         raise DamagedRecordingError(f"its header makes no sense: {error}") from None
 

@@ -198,9 +198,15 @@ class EventHistory:
         """The time before a moment; `cursor_ns` is the moment shown, `whole` as `Strip` has it."""
         first_ns = last_ns - span_ns
         return Strip(
-            first_ns, last_ns, self.series("drops_per_s", first_ns, last_ns), self._unknown,
-            self.events(first_ns, last_ns), cursor_ns, whole, self.scanned_ns,
-        )  # fmt: skip
+            first_ns,
+            last_ns,
+            self.series("drops_per_s", first_ns, last_ns),
+            self._unknown,
+            self.events(first_ns, last_ns),
+            cursor_ns,
+            whole,
+            self.scanned_ns,
+        )
 
     def next_event(self, wall_ns: int, step: int) -> TimelineEvent | None:
         """The first event that begins after this time (`step` 1), or the last before it (-1)."""
@@ -227,9 +233,15 @@ class EventHistory:
         if self._changes_seen.get(item.wall_ns, _NONE).changes:
             return
         event = TimelineEvent(
-            "change", f"change@{item.wall_ns}", item.wall_ns, None, EventState.IN_FORCE,
-            changes=item.changes, since_ns=item.since_ns, at_ns=item.at_ns,
-        )  # fmt: skip
+            "change",
+            f"change@{item.wall_ns}",
+            item.wall_ns,
+            None,
+            EventState.IN_FORCE,
+            changes=item.changes,
+            since_ns=item.since_ns,
+            at_ns=item.at_ns,
+        )
         self._add_change(event)
 
     def _add_change(self, event: TimelineEvent) -> None:
@@ -282,9 +294,16 @@ def _of_incident(item: Incident, before: TimelineEvent | None) -> TimelineEvent:
         worst, worst_ns = before.worst_drops_per_s, before.worst_ns
     state = EventState.OPEN if item.until_ns is None else EventState.ENDED
     return TimelineEvent(
-        "incident", item.id, item.since_ns, item.until_ns, state, severity=item.severity,
-        incident=item, worst_drops_per_s=worst, worst_ns=worst_ns,
-    )  # fmt: skip
+        "incident",
+        item.id,
+        item.since_ns,
+        item.until_ns,
+        state,
+        severity=item.severity,
+        incident=item,
+        worst_drops_per_s=worst,
+        worst_ns=worst_ns,
+    )
 
 
 def _together(changes: Iterable[TimelineEvent], one: TimelineEvent) -> list[TimelineEvent]:

@@ -439,9 +439,15 @@ class Recorder:
     def _state(self, sink: Sink) -> Recording:
         covered_ns = self._newest_ns - self._since_ns if self._since_ns else 0
         return Recording(
-            sink.name, max(covered_ns, 0) / 1e9, sink.ticks, sink.size, sink.lost, sink.problem,
-            over=sink.broken is not None, before_s=max(self._before_ns, 0) / 1e9,
-        )  # fmt: skip
+            sink.name,
+            max(covered_ns, 0) / 1e9,
+            sink.ticks,
+            sink.size,
+            sink.lost,
+            sink.problem,
+            over=sink.broken is not None,
+            before_s=max(self._before_ns, 0) / 1e9,
+        )
 
 
 def _first_ns(chunk: Chunk) -> int:

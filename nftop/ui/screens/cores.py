@@ -38,8 +38,16 @@ class CoresView(ScreenView):
     """Table of CPUs with the panels that fit around it."""
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (
-        *END, *DRILL, *CPUS, *SORT, *COLUMNS, *FOLD, *EDIT, *HANDOVER, *ALWAYS,
-    )  # fmt: skip
+        *END,
+        *DRILL,
+        *CPUS,
+        *SORT,
+        *COLUMNS,
+        *FOLD,
+        *EDIT,
+        *HANDOVER,
+        *ALWAYS,
+    )
     _TABLE: ClassVar[CpuTableKind] = "cores"
     COUNTS_SICK: ClassVar[bool] = True
 
@@ -55,9 +63,15 @@ class CoresView(ScreenView):
             layout.width, frame.cpus, trends=True, chosen=session.columns.get(self._TABLE, ())
         )
         sections = share_out(
-            frame, status, session.histories(frame), rows=session.rows.lines, width=layout.width,
-            height=layout.height, search=session.view.filter, below=self._below,
-        )  # fmt: skip
+            frame,
+            status,
+            session.histories(frame),
+            rows=session.rows.lines,
+            width=layout.width,
+            height=layout.height,
+            search=session.view.filter,
+            below=self._below,
+        )
         session.settle(sections.table - 1)
         self._paint_sections(frame, sections, layout)
         spot = where(session.cursor.top, session.page, len(session.rows.shown))
@@ -95,17 +109,28 @@ class CoresView(ScreenView):
         session = self.session
         layout.header.show(sections.top, len(sections.top))
         layout.table.show_rows(
-            frame.cpus, session.view, session.rows, columns=self._columns, facts=session.facts,
-            cursor=session.cursor, height=sections.table,
-        )  # fmt: skip
+            frame.cpus,
+            session.view,
+            session.rows,
+            columns=self._columns,
+            facts=session.facts,
+            cursor=session.cursor,
+            height=sections.table,
+        )
         layout.panels.show(sections.panels, len(sections.panels))
         if session.row is not None and sections.detail:
             before = session.facts.before.get(session.cpu, {}) if session.cpu else {}
             layout.detail.show_row(
-                frame, session.row, session.view.sort, session.history, usual=session.usual,
-                before=before, interval_s=session.feed.interval_s, width=layout.width,
+                frame,
+                session.row,
+                session.view.sort,
+                session.history,
+                usual=session.usual,
+                before=before,
+                interval_s=session.feed.interval_s,
+                width=layout.width,
                 height=sections.detail,
-            )  # fmt: skip
+            )
         else:
             layout.detail.show([], sections.detail)
 

@@ -166,10 +166,15 @@ class EditorScreen(BannerScreen[EditorModel | None]):
         else:
             group, l3 = self._begins
             self._model = EditorModel(
-                message.state, message.rules, self._gate.host.where, self._gate.program,
-                read_at_ns=message.read_at_ns, group=group, l3=l3,
+                message.state,
+                message.rules,
+                self._gate.host.where,
+                self._gate.program,
+                read_at_ns=message.read_at_ns,
+                group=group,
+                l3=l3,
                 profiles=self._options.profiles,
-            )  # fmt: skip
+            )
             if self._wanted:
                 self._model.begin_with(self._wanted)
         self.paint()
@@ -246,9 +251,14 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             editor = self._board(model, frame)
             graph = partial(self._graph, frame, width)
             lines = editor_lines(
-                editor, frame, width, room, card=self._card(frame, width), graph=graph,
+                editor,
+                frame,
+                width,
+                room,
+                card=self._card(frame, width),
+                graph=graph,
                 brief=partial(self._card, frame, width, brief=True),
-            )  # fmt: skip
+            )
             message, spot = model.message, where_text(editor)
         if self._question:
             message, spot = _QUESTIONS[self._question], ""

@@ -152,9 +152,15 @@ class EditorOpener:
         changes, session = self._main.changes, self._session
         if changes.gate is not None:
             screen = EditorScreen(
-                changes.gate, changes, session, self._options,
-                group=group, l3=l3, model=model, wanted=wanted,
-            )  # fmt: skip
+                changes.gate,
+                changes,
+                session,
+                self._options,
+                group=group,
+                l3=l3,
+                model=model,
+                wanted=wanted,
+            )
             self._main.app.push_screen(screen, self._edited)
 
     def _edited(self, model: EditorModel | None) -> None:

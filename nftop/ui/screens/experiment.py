@@ -155,8 +155,9 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
     def _lines(self, view: ExperimentView, width: int, height: int) -> list[Line]:
         if view.plan is None or (view.why and view.stage != "done"):
             badges = [item for badge in self._badges for item in (badge, " ")]
-            head = line(*badges, Span("Experiment: sweep of ", Tone.STRONG),
-                        class_name(self._request.group))  # fmt: skip
+            head = line(
+                *badges, Span("Experiment: sweep of ", Tone.STRONG), class_name(self._request.group)
+            )
             why = view.why or "planning: measuring the network functions, reading the classes"
             return [head, *alert_lines(why, width=width)]
         if view.stage == "planned":
@@ -197,9 +198,14 @@ class ExperimentScreen(BannerScreen[tuple[ClassAction, ...] | None]):
         badges = [] if frame is None else badge_lines(frame.host)
         badges += [line(Span(_ACCELERATED, Tone.BADGE))] * known.accelerated
         facts = CourseFacts(
-            known.plan, state, curve, outcome=known.outcome, chosen=self._chosen, badges=badges,
+            known.plan,
+            state,
+            curve,
+            outcome=known.outcome,
+            chosen=self._chosen,
+            badges=badges,
             recorded=True,
-        )  # fmt: skip
+        )
         return course_lines(facts, width, height)
 
     def _facts(self, view: ExperimentView, plan: Experiment) -> CourseFacts:

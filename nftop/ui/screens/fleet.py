@@ -292,8 +292,11 @@ class FleetScreen(BannerScreen[None]):
     def _arrange(self, frame: FleetFrame) -> None:
         """Rows of the frame in order; the selected one stays selected."""
         arranged = (frame, self._memory.order)
-        if self._arranged is not None and self._arranged[0] is frame \
-                and self._arranged[1] == arranged[1]:  # fmt: skip
+        if (
+            self._arranged is not None
+            and self._arranged[0] is frame
+            and self._arranged[1] == arranged[1]
+        ):
             return
         self._arranged = arranged
         self._rows = fleet_rows(frame, self._memory.order)
@@ -389,8 +392,9 @@ class FleetScreen(BannerScreen[None]):
         def source() -> PageText | None:
             now = next((item for item in self._rows if item.key == key), None)
             frame = self.frame
-            return None if now is None or frame is None else partial(
-                explain_fleet_lines, frame, now)  # fmt: skip
+            return (
+                None if now is None or frame is None else partial(explain_fleet_lines, frame, now)
+            )
 
         self._show_page(source, "x")
 

@@ -279,18 +279,25 @@ class IncidentScreen(BannerScreen[int | None]):
             return absent_incident_lines(frame, self._last, width)
         plan = self._remedy(frame, incident)
         modes: dict[Mode, object] = {
-            "incident": True, "draft": plan.kind == "draft", "mask": plan.sweep,
-        }  # fmt: skip
+            "incident": True,
+            "draft": plan.kind == "draft",
+            "mask": plan.sweep,
+        }
         self._remedy_modes = frozenset(mode for mode, holds in modes.items() if holds)
         self._chosen, self._last = incident.id, incident
         mask, other = plan.mask, self.changes.experiment.other_width
         listed = [item.id for item in incidents_of(frame)]
         view = IncidentView(
-            frame, incident, plan, listed.index(incident.id) + 1, len(listed),
-            self._trend(frame, incident, trend_points(width)), self._class_before(incident),
+            frame,
+            incident,
+            plan,
+            listed.index(incident.id) + 1,
+            len(listed),
+            self._trend(frame, incident, trend_points(width)),
+            self._class_before(incident),
             ascii_only=self._options.ascii_only,
             swept="" if mask is None else other(mask.group, mask.l3, mask.new),
-        )  # fmt: skip
+        )
         return incident_page_lines(view, width, height)
 
     def _remedy(self, frame: Frame, incident: Incident) -> Remedy:

@@ -308,8 +308,11 @@ class MainScreen(BannerScreen[None]):
 
     def show_unbound(self, event: events.Key) -> None:
         if event.is_printable and event.key not in self._bindings.key_to_bindings:
-            self.show_message(f"no screen {event.key}" if event.key in "123456789"
-                      else f"{named(event.character)} does nothing (?: keys)")  # fmt: skip
+            self.show_message(
+                f"no screen {event.key}"
+                if event.key in "123456789"
+                else f"{named(event.character)} does nothing (?: keys)"
+            )
 
     def answer(self, about: str, text: str) -> None:
         self._session.message = ""
@@ -423,9 +426,13 @@ class MainScreen(BannerScreen[None]):
     def _incident(self, chosen: str = "") -> None:
         """Open the page of an incident by id, or of the worst one."""
         screen = IncidentScreen(
-            self._session, self._options, self.changes, self._rule_control, self._editing,
+            self._session,
+            self._options,
+            self.changes,
+            self._rule_control,
+            self._editing,
             chosen=chosen,
-        )  # fmt: skip
+        )
         self.app.push_screen(screen, self._back)
 
     def _copy(self) -> None:
@@ -562,9 +569,13 @@ class MainScreen(BannerScreen[None]):
 
     def _layout(self, width: int, height: int) -> MainLayout:
         return MainLayout(
-            width, height, self.query_one(HeaderLines), self.query_one(CpuTableView),
-            self.query_one(Panels), self.query_one(CpuDetail),
-        )  # fmt: skip
+            width,
+            height,
+            self.query_one(HeaderLines),
+            self.query_one(CpuTableView),
+            self.query_one(Panels),
+            self.query_one(CpuDetail),
+        )
 
     def _request_focus(self) -> None:
         """Request counting of what the view shows, and of nothing else."""

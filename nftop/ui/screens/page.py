@@ -245,8 +245,9 @@ class PerfScreen(PageScreen):
 
     def _copy(self) -> None:
         wanted = self.search.casefold()
-        commands = [item for task in self._tasks for item in task.commands
-                    if wanted in item.casefold()]  # fmt: skip
+        commands = [
+            item for task in self._tasks for item in task.commands if wanted in item.casefold()
+        ]
         if commands:
             self.copy(commands, "command" if len(commands) == 1 else f"{len(commands)} commands")
         else:

@@ -35,8 +35,16 @@ class PowerView(CoresView):
     """Packages above a table of CPUs with columns of power."""
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (
-        *END, *DRILL, *CPUS, *SORT, *COLUMNS, *FOLD, *PRIORITIES, *HANDOVER, *ALWAYS,
-    )  # fmt: skip
+        *END,
+        *DRILL,
+        *CPUS,
+        *SORT,
+        *COLUMNS,
+        *FOLD,
+        *PRIORITIES,
+        *HANDOVER,
+        *ALWAYS,
+    )
     _TABLE: ClassVar[CpuTableKind] = "power"
     EDITS: ClassVar[Literal["classes", "priority"]] = "priority"
     COUNTS_SICK: ClassVar[bool] = False
@@ -50,10 +58,16 @@ class PowerView(CoresView):
         )
         past = partial(session.history.package_series, until_ns=frame.monotonic_ns)
         sections = power_sections(
-            frame, status, session.row, past, columns=self._columns,
-            interval_s=session.feed.interval_s, rows=session.rows.lines, width=layout.width,
+            frame,
+            status,
+            session.row,
+            past,
+            columns=self._columns,
+            interval_s=session.feed.interval_s,
+            rows=session.rows.lines,
+            width=layout.width,
             height=layout.height,
-        )  # fmt: skip
+        )
         session.settle(sections.table - 1)
         self._paint_sections(frame, sections, layout)
         spot = where(session.cursor.top, session.page, len(session.rows.shown))

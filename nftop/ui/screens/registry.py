@@ -81,10 +81,15 @@ def screen_keys() -> tuple[KeyRow, ...]:
 
 def _screen_keys(rows: tuple[ScreenRow, ...]) -> tuple[KeyRow, ...]:
     return tuple(
-        KeyRow(",".join(row.keys), "screen", " ".join(row.keys),
-            row.help or f"the {row.title} screen", index)
+        KeyRow(
+            ",".join(row.keys),
+            "screen",
+            " ".join(row.keys),
+            row.help or f"the {row.title} screen",
+            index,
+        )
         for index, row in enumerate(rows)
-    )  # fmt: skip
+    )
 
 
 _keys_of = LastResults(_screen_keys)

@@ -29,8 +29,14 @@ class TopdownView(ScreenView):
     """One core, in the order and under the filter of the CPU table; or groups."""
 
     KEYS: ClassVar[tuple[KeyRow, ...]] = (
-        *END, *TOPDOWN, *CPUS, *SORT, *FOLD, *HANDOVER, *ALWAYS,
-    )  # fmt: skip
+        *END,
+        *TOPDOWN,
+        *CPUS,
+        *SORT,
+        *FOLD,
+        *HANDOVER,
+        *ALWAYS,
+    )
 
     def __init__(self, session: SessionView) -> None:
         self.session = session

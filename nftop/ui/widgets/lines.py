@@ -236,8 +236,17 @@ class LineStrip(Strip):
     `starts`, `known`: as `Ink.shown`, and the spans by their first cell, once it is compared.
     """
 
-    __slots__ = ["ink", "is_sent", "is_whole", "known", "line", "spans", "starts", "text_sent",
-                 "width"]  # fmt: skip
+    __slots__ = [
+        "ink",
+        "is_sent",
+        "is_whole",
+        "known",
+        "line",
+        "spans",
+        "starts",
+        "text_sent",
+        "width",
+    ]
 
     def __init__(self, line: Line, width: int, ink: Ink) -> None:
         # `Strip.__init__` runs only if needed: see `__getattr__`.

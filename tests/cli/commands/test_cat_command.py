@@ -612,9 +612,14 @@ def test_nothing_is_changed_while_something_is_cut_off(
     profile.write_text("")
     count = command_host.host.writes
     for line in (
-        SET, "cat move --group vpp --cpus 3", "cat create --group nftop.b",
-        "cat remove --group nftop.a", "cat reset", "undo", f"cat import {profile}",
-    ):  # fmt: skip
+        SET,
+        "cat move --group vpp --cpus 3",
+        "cat create --group nftop.b",
+        "cat remove --group nftop.a",
+        "cat reset",
+        "undo",
+        f"cat import {profile}",
+    ):
         assert command_host.run(f"{line} --yes") == 1
         assert wording(command_host.text) == snapshot
     assert command_host.host.writes == count

@@ -84,8 +84,10 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     folder, files = tmp_path_factory.mktemp("fleet"), dict[str, list[str]]()
     for number in range(HOSTS):
         for side, masks, at_s in (
-            ("before", OVER_ALL, 100), ("again", OVER_ALL, 400), ("after", APART, 700),
-        ):  # fmt: skip
+            ("before", OVER_ALL, 100),
+            ("again", OVER_ALL, 400),
+            ("after", APART, 700),
+        ):
             path = folder / f"{side}-{number}.nftop"
             cpus = 20 + 2 * (number % 3)
             record(path, f"edge-{number}", at_s + 7 * number, masks=masks, cpus=cpus)
@@ -157,8 +159,9 @@ def test_a_change_that_helps_half_of_the_hosts_is_no_difference(
 ) -> None:
     """Every second host has its sides exchanged; text, which names them."""
     before, after = fleet["before"], fleet["after"]
-    sides = [[(before, after)[(number + at) % 2][number] for number in range(HOSTS)]
-             for at in range(2)]  # fmt: skip
+    sides = [
+        [(before, after)[(number + at) % 2][number] for number in range(HOSTS)] for at in range(2)
+    ]
     assert run(("compare", "--before", *sides[0], "--after", *sides[1])) == 0
     done = capsys.readouterr()
     lines = done.out.splitlines()
@@ -185,17 +188,25 @@ def test_hosts_that_are_no_pair_are_named_and_few_give_no_answer(
 
     rotated = [short("a0", "a", 100), short("a1", "a", 120)]
     before = [*rotated[::-1], short("b0", "b", 100), short("c0", "c", 100), short("e0", "e", 100)]
-    after = [short("a2", "a", 200), short("c1", "c", 105), short("d1", "d", 200),
-             short("e1", "e", 200)]  # fmt: skip
+    after = [
+        short("a2", "a", 200),
+        short("c1", "c", 105),
+        short("d1", "d", 200),
+        short("e1", "e", 200),
+    ]
     before.append(short("f0", "f", 100))
     after.append(str(record(tmp_path / "f1", "f", 200, ticks=11, model="another CPU")))
     report = compared(before, after, capsys)
     assert [(item["host"], item["code"]) for item in report["left_out"]] == [
-        ("b", "only_before"), ("c", "overlap"), ("d", "only_after"), ("f", "other_machine"),
-    ]  # fmt: skip
+        ("b", "only_before"),
+        ("c", "overlap"),
+        ("d", "only_after"),
+        ("f", "other_machine"),
+    ]
     assert [(host["host"], host["before"]["ticks"]) for host in report["hosts"]] == [
-        ("a", 22), ("e", 11)
-    ]  # fmt: skip
+        ("a", 22),
+        ("e", 11),
+    ]
     assert report["hosts"][0]["before"]["file"] == ", ".join(rotated), "in the order of time"
     assert words(report) <= {"too few hosts", "no number"}
     mpps = nf_of(report, "ovs-vswitchd")["metrics"]["packets_per_s"]
@@ -205,8 +216,10 @@ def test_hosts_that_are_no_pair_are_named_and_few_give_no_answer(
 
 def test_the_same_time_on_two_hosts_is_no_overlap(tmp_path: Path, capsys: Captured) -> None:
     """A and B: one host has the new masks, the other one not yet."""
-    files = [str(record(tmp_path / name, name, 100, masks=masks))
-             for name, masks in (("edge-1", OVER_ALL), ("edge-2", APART))]  # fmt: skip
+    files = [
+        str(record(tmp_path / name, name, 100, masks=masks))
+        for name, masks in (("edge-1", OVER_ALL), ("edge-2", APART))
+    ]
     assert run(("compare", *files, "--json")) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["a"]["host"], report["b"]["host"]) == ("edge-1", "edge-2")
@@ -228,8 +241,13 @@ def test_exchanged_sides_are_noted(tmp_path: Path, capsys: Captured) -> None:
 
 def test_hostile_names_stay_text(tmp_path: Path, capsys: Captured) -> None:
     names = [*HOSTILE, "--json", "$(reboot)", "a, b: c (d)"]
-    sides = [[str(record(tmp_path / f"{at_s}-{number}", name, at_s, ticks=2))
-              for number, name in enumerate(names)] for at_s in (100, 200)]  # fmt: skip
+    sides = [
+        [
+            str(record(tmp_path / f"{at_s}-{number}", name, at_s, ticks=2))
+            for number, name in enumerate(names)
+        ]
+        for at_s in (100, 200)
+    ]
     lonely = ("--before", *sides[0][:-1], "--after", *sides[1][1:])
     assert run(("compare", *lonely)) == 0
     assert not set("".join(capsys.readouterr())) & set("\x1b\u202e\x07\t\x9b\u200b\u05e9")
@@ -246,8 +264,10 @@ def test_hostile_names_stay_text(tmp_path: Path, capsys: Captured) -> None:
 def test_a_recording_that_cannot_be_read_is_named_and_its_host_left_out(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sides = [[str(record(tmp_path / f"{name}-{at_s}", name, at_s, ticks=2)) for name in "abcd"]
-             for at_s in (100, 200)]  # fmt: skip
+    sides = [
+        [str(record(tmp_path / f"{name}-{at_s}", name, at_s, ticks=2)) for name in "abcd"]
+        for at_s in (100, 200)
+    ]
     (tmp_path / "b-200").write_text("no such thing")
     sides[0][2] = str(tmp_path / "gone\x1b[2J")
     sides[1].append(f"{sides[1][0]}@+1h,+2h")
@@ -258,14 +278,16 @@ def test_a_recording_that_cannot_be_read_is_named_and_its_host_left_out(
     Draft202012Validator(SCHEMA).validate(report)
     assert [host["host"] for host in report["hosts"]] == ["a", "d"]
     assert [(item["host"], item["code"]) for item in report["left_out"]] == [
-        ("b", "only_before"), ("c", "only_after"),
-    ]  # fmt: skip
+        ("b", "only_before"),
+        ("c", "only_after"),
+    ]
     unread = [sides[0][2], sides[1][1], sides[1][0]]
     assert [item["file"] for item in report["files_left_out"]] == unread
     assert all(item["why"] for item in report["files_left_out"])
     assert [line.split(": ")[1] for line in done.err.splitlines()][:3] == [
-        unread[0].replace("\x1b", "?"), *unread[1:],
-    ]  # fmt: skip
+        unread[0].replace("\x1b", "?"),
+        *unread[1:],
+    ]
     assert run(("compare", *arguments)) == 4
     done = capsys.readouterr()
     assert "b-200: it is no recording" in " ".join(done.out.split()) and "\x1b" not in done.out
@@ -289,8 +311,9 @@ def test_a_recording_that_cannot_be_read_is_named_and_its_host_left_out(
 
 
 def test_exit_codes_are_those_of_two_intervals(tmp_path: Path, capsys: Captured) -> None:
-    files = [str(record(tmp_path / name, "a", at_s, ticks=8)) for name, at_s in
-             (("0", 100), ("1", 200))]  # fmt: skip
+    files = [
+        str(record(tmp_path / name, "a", at_s, ticks=8)) for name, at_s in (("0", 100), ("1", 200))
+    ]
     (tmp_path / "text").write_text("no such thing")
     damaged = bytearray((tmp_path / "1").read_bytes())
     damaged[len(damaged) * 4 // 5] ^= 8
@@ -314,8 +337,10 @@ def test_exit_codes_are_those_of_two_intervals(tmp_path: Path, capsys: Captured)
 
 
 def test_a_file_that_is_given_twice_counts_once(tmp_path: Path, capsys: Captured) -> None:
-    old, new = (str(record(tmp_path / name, "a", at_s, ticks=2)) for name, at_s in
-                (("old", 100), ("new", 200)))  # fmt: skip
+    old, new = (
+        str(record(tmp_path / name, "a", at_s, ticks=2))
+        for name, at_s in (("old", 100), ("new", 200))
+    )
     assert run(("compare", "--json", "--before", old, old, "--after", new)) == 0
     (host,) = json.loads(capsys.readouterr().out)["hosts"]
     assert host["notes"][0] == f"{old} is given twice before the change and counts once"

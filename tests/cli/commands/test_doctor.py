@@ -28,11 +28,22 @@ def thread(
     tid: int, at_s: float, run_s: float, *, role: str = "", cpus: tuple[int, ...] = (2,)
 ) -> ThreadRow:
     return ThreadRow(
-        pid=tid, tid=tid, start_ticks=1, comm="worker", program=f"p{tid}", role=role,
-        role_index=None, allowed=tuple(map(Cpu, cpus)), last_cpu=Cpu(cpus[0]),
-        run_ns=int(run_s * 1e9), wait_ns=0, voluntary=0, involuntary=0, container=False,
+        pid=tid,
+        tid=tid,
+        start_ticks=1,
+        comm="worker",
+        program=f"p{tid}",
+        role=role,
+        role_index=None,
+        allowed=tuple(map(Cpu, cpus)),
+        last_cpu=Cpu(cpus[0]),
+        run_ns=int(run_s * 1e9),
+        wait_ns=0,
+        voluntary=0,
+        involuntary=0,
+        container=False,
         read_at_ns=int(at_s * 1e9),
-    )  # fmt: skip
+    )
 
 
 def test_workers_poll_by_trade_and_others_by_their_time() -> None:
@@ -97,8 +108,10 @@ def test_text_is_the_page_and_has_an_ascii_form(snapshot: SnapshotAssertion) -> 
     lines = report_text(CHECKS, HERE, 80, ascii_only=False).splitlines()
     assert lines[0] == snapshot
     assert [item[:12] for item in lines if item.startswith(("✔", "▲", "·"))] == [
-        "✔ perf      ", "▲ host turbo", "· host tick ",
-    ]  # fmt: skip
+        "✔ perf      ",
+        "▲ host turbo",
+        "· host tick ",
+    ]
     plain = report_text(CHECKS, HERE, 80, ascii_only=True)
     assert plain.isascii() and "+ perf" in plain
 

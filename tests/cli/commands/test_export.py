@@ -69,8 +69,9 @@ def test_intervals_that_are_too_short_are_reported_as_before_they_are_read(
     assert run(("compare", f"{stored}@,+9s", f"{stored}@+10s", "--json")) == 0
     message = capsys.readouterr().err.splitlines()
     assert [[int(word) for word in re.findall(r"\b\d+\b", line)] for line in message] == [
-        [9, 23], [19, 23]
-    ]  # fmt: skip
+        [9, 23],
+        [19, 23],
+    ]
     # Between two ticks it begins, and has one sample less than its length says.
     assert run(("compare", f"{stored}@+0.5s,+9.5s", f"{stored}@+9.6s,+18.6s")) == 0
     both = capsys.readouterr()
@@ -130,8 +131,11 @@ def test_lost_upcalls_are_drops_in_a_comparison_and_in_csv(
     lost = [ovs["metrics"][f"{name}_per_s"] for name in ("drop_packets", "ovs.lost_upcalls")]
     assert [row["word"] for row in lost] == ["worse"] * 2 and ovs["word"] == "worse"
     assert lost[0]["b"]["median"] == lost[1]["b"]["median"] == pytest.approx(3880, rel=0.03)
-    assert all("ovs.lost_upcalls_per_s" not in item["metrics"] for item in reports["nfs"]
-               if item is not ovs)  # fmt: skip
+    assert all(
+        "ovs.lost_upcalls_per_s" not in item["metrics"]
+        for item in reports["nfs"]
+        if item is not ovs
+    )
     table = tmp_path / "nfs.csv"
     times = f"{file}@+30s,+31s"
     assert run(("export", times, "--format", "csv", "--table", "nfs", "-o", str(table))) == 0

@@ -169,8 +169,10 @@ def test_a_host_opens_with_the_first_of_its_recording(folder: Path) -> None:
         remote.close()
     assert remote.ending() != ""
     assert (folder / "arguments").read_text().split() == [
-        *SSH[1:], "root@edge-07", *FAR_COMMAND,
-    ]  # fmt: skip
+        *SSH[1:],
+        "root@edge-07",
+        *FAR_COMMAND,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -322,8 +324,11 @@ def hosts() -> Iterator[dict[str, Serving]]:
     """Three simulated hosts that serve a frame each; those that are taken out are not closed."""
     servers = {}
     try:
-        for name, scenario, into_s in (("edge-07", "noisy", 20), ("edge-08", "slow", 15),
-                                       ("core-1", "healthy", 15)):  # fmt: skip
+        for name, scenario, into_s in (
+            ("edge-07", "noisy", 20),
+            ("edge-08", "slow", 15),
+            ("core-1", "healthy", 15),
+        ):
             frame = replace(host_frame(name, scenario, into_s), wall_ns=time.time_ns())
             board = Board(3600.0, "nf")
             board.publish(frame)
@@ -346,8 +351,11 @@ class Tmux:
     def run(self, *arguments: str) -> str:
         return subprocess.run(
             [*self._command, *arguments],
-            check=True, capture_output=True, text=True, timeout=LONGEST_S,
-        ).stdout  # fmt: skip
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_S,
+        ).stdout
 
     def until(self, holds: Callable[[str], bool]) -> str:
         """The screen, once it is as wanted."""
@@ -384,10 +392,26 @@ def test_three_hosts_and_a_prometheus_in_tmux(folder: Path) -> None:
         until(lambda: targets_up(address) == len(targets))
         command = shlex.join(
             # They would go before the terminal's own size.
-            ["env", "-u", "COLUMNS", "-u", "LINES", f"PATH={os.environ['PATH']}",
-             f"XDG_CONFIG_HOME={folder}", "LC_ALL=C.UTF-8", "TERM=xterm-256color",
-             sys.executable, "-m", "nftop", "fleet", "--prometheus", f"http://{address}", "-d", "2"]
-        )  # fmt: skip
+            [
+                "env",
+                "-u",
+                "COLUMNS",
+                "-u",
+                "LINES",
+                f"PATH={os.environ['PATH']}",
+                f"XDG_CONFIG_HOME={folder}",
+                "LC_ALL=C.UTF-8",
+                "TERM=xterm-256color",
+                sys.executable,
+                "-m",
+                "nftop",
+                "fleet",
+                "--prometheus",
+                f"http://{address}",
+                "-d",
+                "2",
+            ]
+        )
         terminals = {}
         for size in ((80, 24), (120, 36)):
             errors = folder / f"errors-{size[0]}"
@@ -445,10 +469,19 @@ def test_a_broken_connection_is_stated_on_the_way_back(folder: Path) -> None:
     page = {"edge-07:9739": three_hosts()["edge-07:9739"]}
     with prometheus_peer(page) as peer, ExitStack() as stack:
         command = shlex.join(
-            ["env", f"PATH={os.environ['PATH']}", f"XDG_CONFIG_HOME={folder}", "LC_ALL=C.UTF-8",
-             sys.executable, "-m", "nftop", "fleet", "--prometheus",
-             f"http://127.0.0.1:{peer.port}"]
-        )  # fmt: skip
+            [
+                "env",
+                f"PATH={os.environ['PATH']}",
+                f"XDG_CONFIG_HOME={folder}",
+                "LC_ALL=C.UTF-8",
+                sys.executable,
+                "-m",
+                "nftop",
+                "fleet",
+                "--prometheus",
+                f"http://127.0.0.1:{peer.port}",
+            ]
+        )
         terminal = Tmux(folder / "tmux", (80, 24), f"{command}; sleep 600")
         stack.callback(terminal.run, "kill-server")
         terminal.until(lambda text: "1 host" in text and "q quit" in text)

@@ -129,9 +129,17 @@ def test_three_incidents_leave_three_recordings_that_begin_before_them(tmp_path:
     with stepped(24, noted) as clocked:
         began_ns = clocked.now_ns
         done = called(
-            "demo", "record", "-o", str(tmp_path / "edge.nftop"),
-            "--on", "finding", "--before", "30s", "--after", "10s",
-        )  # fmt: skip
+            "demo",
+            "record",
+            "-o",
+            str(tmp_path / "edge.nftop"),
+            "--on",
+            "finding",
+            "--before",
+            "30s",
+            "--after",
+            "10s",
+        )
     assert done.returncode == 0, done.stderr
     assert len(harmful) == 3
     files = sorted(tmp_path.iterdir())
@@ -177,9 +185,17 @@ def test_a_flood_of_findings_on_a_full_disk_is_reported_once_and_a_failure(tmp_p
     with small_disk(tmp_path / "disk") as disk:
         with stepped(2, flood):
             done = called(
-                "demo", "record", "-o", str(disk / "a.nftop"),
-                "--on", "finding", "--before", "30s", "--after", "2s",
-            )  # fmt: skip
+                "demo",
+                "record",
+                "-o",
+                str(disk / "a.nftop"),
+                "--on",
+                "finding",
+                "--before",
+                "30s",
+                "--after",
+                "2s",
+            )
         assert {item.name for item in disk.iterdir()} == {"fill"}
     assert done.returncode == 1
     *lines, last = done.stderr.splitlines()
@@ -199,9 +215,19 @@ def test_a_flood_of_findings_leaves_as_many_files_as_are_kept(tmp_path: Path) ->
         (tmp_path / name).write_bytes((tmp_path / "a.nftop").read_bytes())
     with stepped(2, flood):
         done = called(
-            "demo", "record", "-o", str(tmp_path / "a.nftop"), "--keep", "3",
-            "--on", "finding", "--before", "10s", "--after", "2s",
-        )  # fmt: skip
+            "demo",
+            "record",
+            "-o",
+            str(tmp_path / "a.nftop"),
+            "--keep",
+            "3",
+            "--on",
+            "finding",
+            "--before",
+            "10s",
+            "--after",
+            "2s",
+        )
     assert done.returncode == 0, done.stderr
     names = {item.name for item in tmp_path.iterdir()}
     assert others <= names and len(names - others) == 3

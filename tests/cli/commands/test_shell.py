@@ -107,8 +107,12 @@ def offered(shell: str, folder: Path, line: str) -> set[str]:
     options = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]
     done = subprocess.run(
         [shell, *options, "-c", commands[shell]],
-        cwd=folder, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert not done.stderr
     lines = {text.split("\t")[0].replace("\\ ", " ") for text in done.stdout.splitlines()}
     if shell == "zsh":  # which leaves what begins so to _describe
@@ -177,8 +181,12 @@ def test_a_shell_offers_every_option_of_every_command(shell: str, tmp_path: Path
         pytest.skip(f"{shell} is not installed")
     done = subprocess.run(
         [shell, *options, "-c", "\n".join([f"{stubs}source {path}", *lines])],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert not done.stderr
     answers = [text.split() for text in done.stdout.split("=")[1:]]
     for (words, parser), answer in zip(PARSERS.items(), answers, strict=True):
@@ -223,8 +231,11 @@ def test_a_manual_page_has_no_warning_and_all_options(name: str, tmp_path: Path)
     page.write_text(manual_page(PAGES[name], TREE))
     lint = subprocess.run(
         ["mandoc", "-T", "lint", "-W", "warning", page],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     warnings = [line for line in lint.stdout.splitlines() if "missing date" not in line]
     assert not warnings and not lint.stderr
     ascii_text = subprocess.run(

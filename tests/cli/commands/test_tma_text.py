@@ -100,9 +100,10 @@ def test_what_the_vendor_mistrusts_with_hyper_threading_is_marked() -> None:
     assert topdown("BDX").unreliable_smt
     of = ratios("BDX", "mispredict_heavy_HT")
     marked = {
-        line.split()[0] for line in tree(topdown("BDX"), of, smt=True).split("\n")
+        line.split()[0]
+        for line in tree(topdown("BDX"), of, smt=True).split("\n")
         if "~" in line and "%" in line
-    }  # fmt: skip
+    }
     assert marked == {n for n in topdown("BDX").unreliable_smt if isinstance(of[n], float)}
     assert "~" not in tree(topdown("BDX"), of, smt=False)
 

@@ -522,9 +522,14 @@ def test_a_series_that_is_killed_at_every_step_restores(location: Path) -> None:
         death, client = Death(at, late=False), Spoken(list(words))
         try:
             serve_series(
-                component(kernel, death), memory(disk, death), proposal, [(), proposal.changes],
-                REQUESTED, answer=client.answer, word=client.word,
-            )  # fmt: skip
+                component(kernel, death),
+                memory(disk, death),
+                proposal,
+                [(), proposal.changes],
+                REQUESTED,
+                answer=client.answer,
+                word=client.word,
+            )
         except KilledError:
             recover(component(kernel), memory(disk))
             assert kernel.state() == before, at
@@ -597,8 +602,12 @@ def in_any_order(folder: Path, data: st.DataObject) -> None:
 
 def every_pinned_core_is_reported(kernel: Kernel, action: ReleaseCpus, proposal: Proposal) -> None:
     """What was released is open, or at what it was before nftop's change, and that is told."""
-    at_one = {cpu for item in action.cpus for cpu in (item % 4, item % 4 + 4)
-              if len(set(limits(kernel, cpu))) == 1}  # fmt: skip
+    at_one = {
+        cpu
+        for item in action.cpus
+        for cpu in (item % 4, item % 4 + 4)
+        if len(set(limits(kernel, cpu))) == 1
+    }
     texts = [effect for effect in proposal.effects if "pinned before nftop's last change" in effect]
     named = {cpu for item in texts for cpu in parse_cpu_list(item.split()[1].rstrip(":"))}
     assert at_one == named

@@ -128,9 +128,15 @@ def test_the_second_talks_commands() -> None:
         if isinstance(action, SetSchemata)
     }
     assert values == {
-        (ROOT, "L3"): 0x7FF, ("COS1", "L3"): 0x7F0, ("COS2", "L3"): 0x3, ("COS3", "L3"): 0xC,
-        (ROOT, "MB"): 100, ("COS1", "MB"): 100, ("COS2", "MB"): 10, ("COS3", "MB"): 10,
-    }  # fmt: skip
+        (ROOT, "L3"): 0x7FF,
+        ("COS1", "L3"): 0x7F0,
+        ("COS2", "L3"): 0x3,
+        ("COS3", "L3"): 0xC,
+        (ROOT, "MB"): 100,
+        ("COS1", "MB"): 100,
+        ("COS2", "MB"): 10,
+        ("COS3", "MB"): 10,
+    }
     cpus = {
         action.group: format_cpu_list(action.cpus)
         for action in good.actions
@@ -163,8 +169,11 @@ def test_what_is_requested_a_class_without_a_group_is_judged_too() -> None:
     result = fitted(text, state, rules)
     message = [(problem.line, problem.text) for problem in result.problems]
     assert [line for line, _ in message] == [1, 1, 2, 2, 3]
-    for line, component in ((1, "mask 0xff000: the cache has 12 ways"), (2, "side by side"),
-                       (3, "CPU 9 is not there")):  # fmt: skip
+    for line, component in (
+        (1, "mask 0xff000: the cache has 12 ways"),
+        (2, "side by side"),
+        (3, "CPU 9 is not there"),
+    ):
         assert any(at == line and component in item for at, item in message), message
     assert result.actions == ()
     # All that can be offered is offered at once.

@@ -255,8 +255,11 @@ def test_of_a_draft_that_does_not_fit_as_a_whole_what_fits_is_kept_and_the_rest_
     draft, _ = drafts.move(draft, "nftop.b", (Cpu(2), Cpu(3)))
     draft, _ = drafts.remove(draft, "nftop.a")
     assert rebased(draft, draft.base, draft.rules) == (draft, "")
-    gone = {cell: value for cell, value in draft.base.items()
-            if cell.group != "vpp" and cell != Cell("cpu", "", "", 2)}  # fmt: skip
+    gone = {
+        cell: value
+        for cell, value in draft.base.items()
+        if cell.group != "vpp" and cell != Cell("cpu", "", "", 2)
+    }
     kept, notes = rebased(draft, gone, draft.rules)
     assert notes == snapshot
     assert "CPU 2 into nftop.b (" in notes and "CPU 3" not in notes

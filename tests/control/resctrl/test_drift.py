@@ -28,8 +28,10 @@ def test_every_kind_of_change_is_seen() -> None:
     host = open_gate().host
     before = host.state()
     for write, path in (
-        ("L3:0=3", "/vpp/schemata"), ("MB:1=50", "/ovs/schemata"), ("1-2,5", "/vpp/cpus_list"),
-    ):  # fmt: skip
+        ("L3:0=3", "/vpp/schemata"),
+        ("MB:1=50", "/ovs/schemata"),
+        ("1-2,5", "/vpp/cpus_list"),
+    ):
         host.lab.echo(write, path)
     host.lab.rmdir("/nftop.batch")
     host.lab.mkdir("/theirs")
@@ -68,5 +70,6 @@ def test_second_level_caches_are_compared() -> None:
     )
     changes = drifted(state, replace(shown, groups=groups))
     assert {(change.cell.group, change.cell.name, change.new) for change in changes} == {
-        ("vpp", "L2CODE", "3"), ("ovs", "L2", "1"),
-    }  # fmt: skip
+        ("vpp", "L2CODE", "3"),
+        ("ovs", "L2", "1"),
+    }

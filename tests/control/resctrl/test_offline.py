@@ -310,9 +310,14 @@ def test_undo_of_an_unkept_change_that_is_killed_at_any_step_is_done_or_offered_
         victim, journal = mortal(host, disk, Death(at, late=False))
         try:
             serve(
-                victim, journal, proposal, replace(REQUESTED, undoes=numbers), None,
-                answer=lambda _: None, kept=lambda _: pytest.fail("nobody is asked"),
-            )  # fmt: skip
+                victim,
+                journal,
+                proposal,
+                replace(REQUESTED, undoes=numbers),
+                None,
+                answer=lambda _: None,
+                kept=lambda _: pytest.fail("nobody is asked"),
+            )
         except KilledError:
             pass
         else:
@@ -350,9 +355,13 @@ def test_what_the_kernel_gives_what_comes_online() -> None:
 
 def test_every_kind_of_cell_that_can_be_offline_has_a_sentence() -> None:
     goal = {
-        CPU_3: "vpp/m", L3_1: "f0", MB_1: "50", Cell("min_khz", "", "5", 5): "800000",
-        Cell("bf", "", "0.0@0", 1): "off", Cell("cp_class", "", number=4): "0",
-    }  # fmt: skip
+        CPU_3: "vpp/m",
+        L3_1: "f0",
+        MB_1: "50",
+        Cell("min_khz", "", "5", 5): "800000",
+        Cell("bf", "", "0.0@0", 1): "off",
+        Cell("cp_class", "", number=4): "0",
+    }
     sentences = offline_sentences(goal, goal)
     assert len(sentences) == len(goal)
     assert all("offline" in sentence for sentence in sentences)

@@ -44,9 +44,12 @@ def assert_sound(host: LabHost) -> None:
 def known(foreseen: State, reads: State) -> tuple[State, State]:
     """Both without what nobody can foresee: numbers, and first masks of new directories and I/O."""
     unset = {
-        cell for cell in reads if cell.kind == "schemata" and cell not in foreseen
+        cell
+        for cell in reads
+        if cell.kind == "schemata"
+        and cell not in foreseen
         and foreseen.get(Cell("group", cell.group)) == ""
-    }  # fmt: skip
+    }
     unset |= {cell for cell, value in foreseen.items() if cell.kind == "io_cbm" and value == ""}
     assert unset <= reads.keys()
     ends = ({cell: v for cell, v in end.items() if cell not in unset} for end in (foreseen, reads))

@@ -152,8 +152,13 @@ def test_an_exclusive_group_shares_with_nobody() -> None:
 @pytest.mark.parametrize("mode", ["pseudo-locked", "pseudo-locksetup"])
 def test_a_locked_section_of_a_cache_is_never_touched(mode: str) -> None:
     locked = world(vpp=mode)
-    for action in (l3(0xF0), MoveCpus((Cpu(0),), "vpp"), MoveCpus((Cpu(1),), "/"),
-                   MoveTasks((7,), "nftop.a"), MoveTasks((8,), "vpp")):  # fmt: skip
+    for action in (
+        l3(0xF0),
+        MoveCpus((Cpu(0),), "vpp"),
+        MoveCpus((Cpu(1),), "/"),
+        MoveTasks((7,), "nftop.a"),
+        MoveTasks((8,), "vpp"),
+    ):
         assert ReasonCode.GROUP_LOCKED in codes(propose(locked, RULES, [action])), action
     overlap = propose(locked, RULES, [l3(0xE, "nftop.a")]).refusals
     assert (mode == "pseudo-locked") == bool(overlap)
@@ -193,9 +198,12 @@ def test_ways_that_are_shared_are_reported_with_those_that_were_so_before() -> N
         (0x30, "L3 0 of vpp: shares ways 4-5 (5 is new) with default"),
         (0x8, ""),
     ):
-        state = {**world(), Cell("schemata", "/", "L3", 0): "7f8",
-                 Cell("schemata", "nftop.a", "L3", 0): "700",
-                 Cell("schemata", "vpp", "L3", 0): "1f" if bits == 0x30 else "f"}  # fmt: skip
+        state = {
+            **world(),
+            Cell("schemata", "/", "L3", 0): "7f8",
+            Cell("schemata", "nftop.a", "L3", 0): "700",
+            Cell("schemata", "vpp", "L3", 0): "1f" if bits == 0x30 else "f",
+        }
         effects = propose(state, replace(RULES, masks={"L3": MaskRule(11, 1)}), [l3(bits)]).effects
         assert [effect for effect in effects if "shares" in effect] == [message] * bool(message)
     assert ways_text(8) == "way 3"
@@ -297,8 +305,9 @@ def test_io_takes_a_class_and_gives_it_back() -> None:
     orders: list[list[Action]] = [[on, make], [make, on]]
     proposal = propose(state, rules, [on])
     assert {(item.cell.kind, item.new) for item in proposal.changes} == {
-        ("io_alloc", "enabled"), ("io_cbm", "7ff"),
-    }  # fmt: skip
+        ("io_alloc", "enabled"),
+        ("io_cbm", "7ff"),
+    }
     for actions in orders:
         assert codes(propose(state, rules, actions)) == [ReasonCode.CLOSIDS_EXHAUSTED]
     full, rules = with_io(enabled=True)
@@ -339,8 +348,11 @@ def test_with_cdp_too_io_leaves_the_ways_of_an_exclusive_group() -> None:
         cell._replace(name="L3DATA") if cell.name == "L3" else cell: value
         for cell, value in state.items()
     }
-    code = {cell._replace(name="L3CODE"): value for cell, value in data.items()
-            if cell.name == "L3DATA" and cell.kind == "schemata"}  # fmt: skip
+    code = {
+        cell._replace(name="L3CODE"): value
+        for cell, value in data.items()
+        if cell.name == "L3DATA" and cell.kind == "schemata"
+    }
     masks = dict.fromkeys(("L3DATA", "L3CODE"), rules.masks["L3"])
     rules = replace(rules, masks=masks, io_alloc=IoRule("L3DATA", 3))
     proposal = propose(data | code, rules, [SetIoWays(enabled=True)])

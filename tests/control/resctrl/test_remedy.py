@@ -153,8 +153,11 @@ def test_a_program_on_a_pollers_cpu_is_moved_to_cpus_without_any() -> None:
     real = remedy(worst(frame), replace(frame, host=replace(frame.host, simulated=False)))
     assert tuple(f"# {command}" for command in real.commands) == plan.commands
     polled = {cpu for nf in frame.nfs for cpu in nf.cpus}
-    named = {int(cpu) for component in cpus.split(",") for cpu in range(
-        int(component.split("-")[0]), int(component.split("-")[-1]) + 1)}  # fmt: skip
+    named = {
+        int(cpu)
+        for component in cpus.split(",")
+        for cpu in range(int(component.split("-")[0]), int(component.split("-")[-1]) + 1)
+    }
     assert named and named.isdisjoint(polled)
     siblings = {other for cpu in polled for other in frame.topology.cpus[cpu].siblings}
     assert named.isdisjoint(siblings)
@@ -180,8 +183,22 @@ def test_a_container_is_moved_by_its_manager(container: str, command: str | None
 
 def test_other_causes_have_advice_and_no_command() -> None:
     frame = frame_of("default", 10)
-    for kind in ("gone", "clock", "remote", "ddio", "channels", "registers", "descriptors",
-                 "load", "flows", "stopped", "hung", "throttled", "host", "nf"):  # fmt: skip
+    for kind in (
+        "gone",
+        "clock",
+        "remote",
+        "ddio",
+        "channels",
+        "registers",
+        "descriptors",
+        "load",
+        "flows",
+        "stopped",
+        "hung",
+        "throttled",
+        "host",
+        "nf",
+    ):
         plan = remedy(replace(worst(frame), kind=kind), frame)
         assert (plan.kind, plan.commands) == ("advice", ()) and plan.advice
     for culprit in (None, Party("host", "hypervisor (steal)"), Party("host", "kernel")):

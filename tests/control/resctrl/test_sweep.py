@@ -162,9 +162,11 @@ def test_no_plan_without_two_settings_and_a_network_function(request_: SweepRequ
 
 IO = Cell("io_alloc", "", "L3")
 IO_RULES = Rules(
-    masks={"L3": MaskRule(20)}, closids=16, io={0: (0xC0000, "hint"), 1: (0xC0000, "hint")},
+    masks={"L3": MaskRule(20)},
+    closids=16,
+    io={0: (0xC0000, "hint"), 1: (0xC0000, "hint")},
     io_alloc=IoRule("L3", 15),
-)  # fmt: skip
+)
 
 
 def io_plan(request: SweepRequest, **cells: str) -> Experiment:
@@ -181,8 +183,10 @@ def test_ways_of_io_grow_from_the_present_ones_away_from_network_functions() -> 
     first = {change.cell: change.new for change in plan.settings[0].changes}
     # It is switched on; the other cache keeps what it has.
     assert first == {
-        IO: "enabled", Cell("io_cbm", "", "L3", 0): "40000", Cell("io_cbm", "", "L3", 1): "c0000",
-    }  # fmt: skip
+        IO: "enabled",
+        Cell("io_cbm", "", "L3", 0): "40000",
+        Cell("io_cbm", "", "L3", 1): "c0000",
+    }
     assert set_command(plan, 1, "nftop") == "nftop cat io enable --l3 0=c0000 --l3 1=c0000"
 
 

@@ -207,9 +207,12 @@ def test_a_process_has_all_its_threads_and_a_thread_is_one(tmp_path: Path) -> No
 
 def test_the_rules_are_those_of_every_line(tmp_path: Path) -> None:
     files = plain() | {
-        "info/L2/cbm_mask": "ff", "info/L2/min_cbm_bits": "0", "info/L2/num_closids": "4",
-        "info/L3/min_cbm_bits": "2", "info/L3/sparse_masks": "1",
-    }  # fmt: skip
+        "info/L2/cbm_mask": "ff",
+        "info/L2/min_cbm_bits": "0",
+        "info/L2/num_closids": "4",
+        "info/L3/min_cbm_bits": "2",
+        "info/L3/sparse_masks": "1",
+    }
     rules = mounted(tmp_path, files).rules()
     assert rules.masks == {"L3": MaskRule(12, 2, True, 0xC00), "L2": MaskRule(8)}
     assert rules.limit == LimitRule(10, 10, 100)
@@ -287,8 +290,10 @@ def test_the_kernel_lists_a_lock_with_the_open_files_of_its_processes(uid: int) 
         Path(folder).chmod(0o755)
         with subprocess.Popen(
             ["flock", "--no-fork", folder, "sh", "-c", "echo; read line"],
-            user=uid, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        ) as process:  # fmt: skip
+            user=uid,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as process:
             assert process.stdout is not None and process.stdout.readline() == b"\n"
             assert is_held_by_others_only(Path("/"), folder) == (uid != 0)
             process.communicate(b"\n")
@@ -355,8 +360,9 @@ def test_ways_of_io_are_cells_while_they_are_set(tmp_path: Path) -> None:
     on = mounted(tmp_path / "c", plain() | IO)
     state = on.state()
     assert {cell: state[cell] for cell in state if cell.kind in ("io_alloc", "io_cbm")} == {
-        SWITCH: "enabled", **masks("L3", "c00", "3")
-    }  # fmt: skip
+        SWITCH: "enabled",
+        **masks("L3", "c00", "3"),
+    }
     # CDP has the same in both folders.
     files = {name.replace("info/L3/", "info/L3DATA/"): text for name, text in IO.items()}
     files |= {"info/L3CODE/cbm_mask": "fff", "info/L3DATA/cbm_mask": "fff"}

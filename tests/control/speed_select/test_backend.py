@@ -151,10 +151,17 @@ def test_what_is_changed_as_json_has_it(location: Path, tool: Tool) -> None:
     host, disk = component(location, tool), Disk()
     both = [*planned(host, disk, SwitchBf(True, (0,))).changes, *planned(host, disk, CLASS).changes]
     assert [change_object(item) for item in both[:2]] == [
-        {"kind": "bf", "old": "off", "new": "on", "package": 0, "die": 0, "power_domain": 0,
-         "level": 0},
+        {
+            "kind": "bf",
+            "old": "off",
+            "new": "on",
+            "package": 0,
+            "die": 0,
+            "power_domain": 0,
+            "level": 0,
+        },
         {"kind": "cp_class", "old": 3, "new": 0, "cpu": 1},
-    ]  # fmt: skip
+    ]
 
 
 def test_what_it_may_lack_is_a_warning(
@@ -307,9 +314,10 @@ def test_a_tool_that_stays_hung_leaves_it_under_way_and_recover_ends_it(
 
 
 ACTIONS: dict[str, tuple[SstAction, ...]] = {
-    "bf": (ON,), "class": (SetCpClass((Cpu(0), Cpu(1), Cpu(3)), 0),),
+    "bf": (ON,),
+    "class": (SetCpClass((Cpu(0), Cpu(1), Cpu(3)), 0),),
     "both": (ON, SetCpClass((Cpu(0), Cpu(1)), 1)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("late", [True, False])
@@ -380,9 +388,14 @@ def test_only_sound_calls_are_created(location: Path, tool: Tool) -> None:
     host = component(location, tool)
     bf = Cell("bf", "", "0.0@0", 0)
     for cells, value in (
-        ((bf,), "maybe"), ((bf, bf), "on"), ((class_cell(1),), "4"), ((class_cell(1),), "0 -a"),
-        ((class_cell(-1),), "0"), ((class_cell(1), bf), "0"), ((Cell("epp", "", "1", 1),), "0"),
-    ):  # fmt: skip
+        ((bf,), "maybe"),
+        ((bf, bf), "on"),
+        ((class_cell(1),), "4"),
+        ((class_cell(1),), "0 -a"),
+        ((class_cell(-1),), "0"),
+        ((class_cell(1), bf), "0"),
+        ((Cell("epp", "", "1", 1),), "0"),
+    ):
         with pytest.raises(RefusedError, match="is not called"):
             host.do(IsstCall(cells, value))
     assert tool.requested == []

@@ -26,8 +26,9 @@ from nftop.model.threads import ThreadRow
 from tests.rdt import DOMAINS, WAYS, group, in_cache, table
 
 S = 1_000_000_000
-FIRST = table(groups=(group(ROOT, 0, (0, 3), in_cache(0, 0xFFF)),
-                      group("vpp", 1, (1, 2), in_cache(0, 0x0F0))))  # fmt: skip
+FIRST = table(
+    groups=(group(ROOT, 0, (0, 3), in_cache(0, 0xFFF)), group("vpp", 1, (1, 2), in_cache(0, 0x0F0)))
+)
 
 
 def read(
@@ -49,10 +50,22 @@ def observe(
 
 def thread(tid: int, start: int) -> ThreadRate:
     row = ThreadRow(
-        pid=tid, tid=tid, start_ticks=start, comm="w", program="w", role="", role_index=None,
-        allowed=(Cpu(1),), last_cpu=Cpu(1), run_ns=0, wait_ns=0, voluntary=0, involuntary=0,
-        container=False, read_at_ns=0,
-    )  # fmt: skip
+        pid=tid,
+        tid=tid,
+        start_ticks=start,
+        comm="w",
+        program="w",
+        role="",
+        role_index=None,
+        allowed=(Cpu(1),),
+        last_cpu=Cpu(1),
+        run_ns=0,
+        wait_ns=0,
+        voluntary=0,
+        involuntary=0,
+        container=False,
+        read_at_ns=0,
+    )
     return ThreadRate(row, 1.0, 0.0, polls=True)
 
 
@@ -188,9 +201,12 @@ def test_which_groups_it_is_about() -> None:
 
 def test_what_nftop_created_is_distinguished_from_what_others_did() -> None:
     cpu, created_class = Cell("cpu", "", "", 3), Cell("group", "nftop.x")
-    ours = (schemata("L3", 0, "f0", "3f0"), Change(cpu, "/m", "vpp/m"),
-            Change(created_class, None, ""),
-            Change(Cell("schemata", "nftop.x", "L3", 0), None, "3"))  # fmt: skip
+    ours = (
+        schemata("L3", 0, "f0", "3f0"),
+        Change(cpu, "/m", "vpp/m"),
+        Change(created_class, None, ""),
+        Change(Cell("schemata", "nftop.x", "L3", 0), None, "3"),
+    )
     back = tuple(Change(our.cell, our.new, our.old) for our in ours)
     created = (OwnChange(ours, 100 * S, 101 * S), OwnChange(back, 160 * S, 161 * S))
 
@@ -206,9 +222,13 @@ def test_what_nftop_created_is_distinguished_from_what_others_did() -> None:
         assert not any(is_ours(element, at_s - 10, at_s - 9) for element in written)
     assert not any(is_ours(our, 160, 161) for our in ours), "nor the other way round"
     assert not any(is_ours(entry, 100, 101) for entry in back)
-    for other in (schemata("L3", 0, "f0", "ff0"), schemata("L3", 1, "f0", "3f0"),
-                  schemata("L3", 0, "7f0", "3f0"), Change(cpu, ROOT, "ovs"),
-                  Change(Cell("group", "x"), None, "77")):  # fmt: skip
+    for other in (
+        schemata("L3", 0, "f0", "ff0"),
+        schemata("L3", 1, "f0", "3f0"),
+        schemata("L3", 0, "7f0", "3f0"),
+        Change(cpu, ROOT, "ovs"),
+        Change(Cell("group", "x"), None, "77"),
+    ):
         assert not is_ours(other, 100, 101)
     assert is_ours(Change(cpu, ROOT, "vpp"), 100, 101)
     assert is_ours(Change(created_class, None, "77"), 100, 101), "its inode is not known before"

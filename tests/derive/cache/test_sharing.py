@@ -99,16 +99,19 @@ def at_host(second: int, host: Host) -> Sample:
     workers = (
         main_thread(run_ns=0),
         thread(
-            run_ns=round(host.run * second * S), wait_ns=round(host.wait * second * S),
+            run_ns=round(host.run * second * S),
+            wait_ns=round(host.wait * second * S),
             voluntary=second,  # it does not stay awake: WAIT is the kernel's
         ),
-    )  # fmt: skip
+    )
     whole = tick(second, forwarding(second), workers=workers)
     ticks = {"idle": 1 - host.cpu_time, "steal": host.steal, "user": host.cpu_time - host.steal}
     kernel = cpu_times(
-        {index: {name: round(1000 * second * component) for name, component in ticks.items()}
-         for index in range(4)}
-    )  # fmt: skip
+        {
+            index: {name: round(1000 * second * component) for name, component in ticks.items()}
+            for index in range(4)
+        }
+    )
     readings = {**whole.readings, "kernel": replace(whole.readings["kernel"], value=kernel)}
     if host.core_per_s is not None:
         cycles = int(host.core_per_s * second)
@@ -170,9 +173,15 @@ def test_a_stranger_on_the_polling_core_takes_its_share_of_the_cycles() -> None:
     def at(second: int) -> Sample:
         half = second * S // 2
         stranger = thread(
-            pid=7, tid=7, comm="spin", program="spin", role="", role_index=None,
-            run_ns=0, wait_ns=second * S,
-        )  # fmt: skip
+            pid=7,
+            tid=7,
+            comm="spin",
+            program="spin",
+            role="",
+            role_index=None,
+            run_ns=0,
+            wait_ns=second * S,
+        )
         worker = thread(run_ns=half, wait_ns=half)
         return tick(second, forwarding(second), workers=(worker, stranger))
 

@@ -260,10 +260,11 @@ def test_gaps_are_what_no_group_has(snapshot: SnapshotAssertion) -> None:
     blind = tuple(
         replace(
             item,
-            caches=tuple(replace(c, values=values(c.values["llc_occupancy"], why, why))
-                         for c in item.caches),
+            caches=tuple(
+                replace(c, values=values(c.values["llc_occupancy"], why, why)) for c in item.caches
+            ),
         )
         for item in table().groups
-    )  # fmt: skip
+    )
     assert table(groups=blind).gaps == snapshot
     assert table(groups=(blind[0], *table().groups[1:])).gaps == ""

@@ -22,9 +22,12 @@ _COSTS = st.floats(20.0, 1e5)
 
 def reports(base: Frame, **readings: Mapping[str, Reading]) -> Frame:
     """Network functions, by name, that show something else."""
-    return replace(base, nfs=tuple(
-        replace(nf, readings={**nf.readings, **readings.get(nf.name, {})}) for nf in base.nfs
-    ))  # fmt: skip
+    return replace(
+        base,
+        nfs=tuple(
+            replace(nf, readings={**nf.readings, **readings.get(nf.name, {})}) for nf in base.nfs
+        ),
+    )
 
 
 def named(base: Frame, name: str, **changes: object) -> Frame:
@@ -38,9 +41,12 @@ def named(base: Frame, name: str, **changes: object) -> Frame:
 @given(st.tuples(_COSTS, _COSTS), st.tuples(_RATES, _RATES))
 def test_it_is_cycles_by_packets(cpp: tuple[float, float], packets: tuple[float, float]) -> None:
     shown = reports(
-        frame(), **{name: {"cpp": cost, "rx_packets_per_s": rate}
-                    for name, cost, rate in zip(("fwd", "vpp"), cpp, packets, strict=True)},
-    )  # fmt: skip
+        frame(),
+        **{
+            name: {"cpp": cost, "rx_packets_per_s": rate}
+            for name, cost, rate in zip(("fwd", "vpp"), cpp, packets, strict=True)
+        },
+    )
     result = cost_of(shown, FWD + VPP)
     cycles = sum(cost * rate for cost, rate in zip(cpp, packets, strict=True))
     assert result.cpp == pytest.approx(cycles / sum(packets))

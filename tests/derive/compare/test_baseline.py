@@ -170,8 +170,9 @@ def test_a_generator_is_offered_what_it_sends() -> None:
     levels = {**base_of().levels, "missed_packets_per_s": BaselineLevel(0.0, 0.0, 30)}
     sending = vpp(
         readings={"cpp": 500.0, "tx_packets_per_s": 8.4e6, **nic_drops(4e6)},
-        saturated=None, direction="tx",
-    )  # fmt: skip
+        saturated=None,
+        direction="tx",
+    )
     assert number(nf_vs_base(sending, base_of(saturated=None, levels=levels))) == pytest.approx(
         0.25
     )

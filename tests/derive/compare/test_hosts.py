@@ -23,8 +23,10 @@ def pair(
     number: int, before: Mapping[str, float], after: Mapping[str, float], entity: Entity = NF
 ) -> HostPair:
     """A host whose samples have a noise of 0.2 %."""
-    a, b = (interval(item, seed=10 * number + at, value=entity)
-            for at, item in enumerate((before, after)))  # fmt: skip
+    a, b = (
+        interval(item, seed=10 * number + at, value=entity)
+        for at, item in enumerate((before, after))
+    )
     return HostPair(f"edge-{number}", comparison(a, b, zero_losses=True))
 
 
@@ -68,8 +70,10 @@ def test_a_change_of_all_hosts_is_detected_with_its_size() -> None:
 def test_five_hosts_give_no_answer_and_six_a_single_one() -> None:
     few = rows(compare_hosts(fleet([-0.1] * 5)))["cpp"]
     assert (few.result.word, few.result.code, few.result.lacking) == (
-        "too few hosts", "few_hosts", (1, 1),
-    )  # fmt: skip
+        "too few hosts",
+        "few_hosts",
+        (1, 1),
+    )
     assert few.p is None and isinstance(few.low, Missing) and few.change == pytest.approx(-0.1, 0.1)
     # Three of the five numbers that are tested changed on all hosts: 2 / 2^6 x 5 / 3 is 0.052.
     result = compare_hosts(fleet([-0.1] * 6))
@@ -84,11 +88,16 @@ def test_one_number_of_many_needs_more_hosts() -> None:
     """Drops that differ on all of six hosts, where nothing else does."""
 
     def hosts(count: int) -> HostsComparison:
-        return compare_hosts([
-            pair(number, nf(10 + number, 200, saturated=FULL),
-                 nf(10 + number, 200, saturated=FULL, drop_packets_per_s=5e4 + number))
-            for number in range(count)
-        ])  # fmt: skip
+        return compare_hosts(
+            [
+                pair(
+                    number,
+                    nf(10 + number, 200, saturated=FULL),
+                    nf(10 + number, 200, saturated=FULL, drop_packets_per_s=5e4 + number),
+                )
+                for number in range(count)
+            ]
+        )
 
     result = hosts(6)
     drops = rows(result)["drop_packets_per_s"]
@@ -112,8 +121,9 @@ def test_hosts_that_changed_by_themselves_are_in_the_heading() -> None:
     assert rows(result)["cpp"].result.word == "no difference"
     (report,) = result.reports
     assert (report.word, report.why) == (
-        "inconclusive", "3 of 7 hosts worse: edge-4, edge-5, edge-6",
-    )  # fmt: skip
+        "inconclusive",
+        "3 of 7 hosts worse: edge-4, edge-5, edge-6",
+    )
 
 
 def test_other_losses_that_rise_as_packets_do_are_no_fault() -> None:
@@ -122,10 +132,15 @@ def test_other_losses_that_rise_as_packets_do_are_no_fault() -> None:
         pairs = []
         for number in range(10):
             before, after = (
-                nf((10 + number) * packets, 200 / packets, saturated=FULL,
-                   offered_packets_per_s=30e6, error_drops_per_s=4000 * errors)
+                nf(
+                    (10 + number) * packets,
+                    200 / packets,
+                    saturated=FULL,
+                    offered_packets_per_s=30e6,
+                    error_drops_per_s=4000 * errors,
+                )
                 for packets, errors in (old, new)
-            )  # fmt: skip
+            )
             pairs.append(pair(number, before, after))
         return compare_hosts(pairs)
 
@@ -187,8 +202,9 @@ def test_full_hosts_are_pairs_and_others_are_left_out() -> None:
         pairs.append(pair(number, before, after))
     cpp = rows(compare_hosts(pairs))["cpp"]
     assert [(item.host, item.code) for item in cpp.left_out] == [
-        ("edge-8", "empty_polls"), ("edge-9", "empty_polls"),
-    ]  # fmt: skip
+        ("edge-8", "empty_polls"),
+        ("edge-9", "empty_polls"),
+    ]
     assert (len(cpp.changes), cpp.result.word) == (8, "better")
 
 
@@ -235,13 +251,15 @@ def test_a_network_function_that_no_host_has_on_both_sides_is_reported() -> None
     new = Entity("nf", "vpp-24.10", "vpp")
     pairs = []
     for number in range(7):
-        sides = [interval(nf(10, 200, saturated=FULL), seed=number, value=item)
-                 for item in (NF, new)]  # fmt: skip
+        sides = [
+            interval(nf(10, 200, saturated=FULL), seed=number, value=item) for item in (NF, new)
+        ]
         pairs.append(HostPair(f"edge-{number}", comparison(sides[0], sides[1], zero_losses=True)))
     result = compare_hosts(pairs)
     assert [(item.entity, item.rows, item.word) for item in result.reports] == [
-        (NF, (), "no number"), (new, (), "no number"),
-    ]  # fmt: skip
+        (NF, (), "no number"),
+        (new, (), "no number"),
+    ]
     codes = [{item.code for item in report.left_out} for report in result.reports]
     assert codes == [{"only_before"}, {"only_after"}]
     assert [len(report.left_out) for report in result.reports] == [7, 7] and result.tested == 0
@@ -249,15 +267,19 @@ def test_a_network_function_that_no_host_has_on_both_sides_is_reported() -> None
 
 def test_losses_of_hosts_that_are_all_left_out_have_a_reason() -> None:
     pairs = [
-        pair(number, nf(10, 200, saturated=IDLE, error_drops_per_s=400.0),
-             nf(13, 200, saturated=IDLE, error_drops_per_s=600.0))
+        pair(
+            number,
+            nf(10, 200, saturated=IDLE, error_drops_per_s=400.0),
+            nf(13, 200, saturated=IDLE, error_drops_per_s=600.0),
+        )
         for number in range(6)
-    ]  # fmt: skip
+    ]
     row = rows(compare_hosts(pairs))["error_drops_per_s"]
     assert [item.code for item in row.left_out] == ["load_moved"] * 6 and not row.changes
     assert isinstance(row.change, Missing) and (row.result.word, row.result.code) == (
-        "inconclusive", "load_moved",
-    )  # fmt: skip
+        "inconclusive",
+        "load_moved",
+    )
 
 
 def test_equal_ratios_are_ties() -> None:
@@ -294,10 +316,13 @@ def test_the_change_of_a_sentence_is_the_estimate_s() -> None:
     # Three hosts lose 100,000/s more, four 100/s less, all that they lost: by hosts' ratios fewer.
     drops = [(1e5, 2e5)] * 3 + [(100.0, 0.0)] * 4
     pairs = [
-        pair(number, nf(10, 200, saturated=FULL, drop_packets_per_s=lost),
-             nf(10, 200, saturated=FULL, drop_packets_per_s=then))
+        pair(
+            number,
+            nf(10, 200, saturated=FULL, drop_packets_per_s=lost),
+            nf(10, 200, saturated=FULL, drop_packets_per_s=then),
+        )
         for number, (lost, then) in enumerate(drops)
-    ]  # fmt: skip
+    ]
     row = rows(compare_hosts(pairs))["drop_packets_per_s"]
     assert isinstance(row.change, float) and row.change > 0
     assert isinstance(row.result.change_ratio, Missing)
@@ -308,11 +333,13 @@ def loaded_pair(number: int, more: float, *, saturated: float, **after: float) -
     mpps = 10.0 + number
     sides = [
         interval(values, seed=900 + 2 * number + at, noise_ratio=0.06)
-        for at, values in enumerate((
-            nf(mpps, 200, saturated=saturated),
-            nf(mpps * (1 + more), 200, saturated=saturated) | after,
-        ))
-    ]  # fmt: skip
+        for at, values in enumerate(
+            (
+                nf(mpps, 200, saturated=saturated),
+                nf(mpps * (1 + more), 200, saturated=saturated) | after,
+            )
+        )
+    ]
     return HostPair(f"edge-{number:02}", comparison(sides[0], sides[1], zero_losses=True))
 
 
@@ -327,8 +354,9 @@ def test_a_load_that_moved_on_all_hosts_by_less_than_one_of_them_shows(more: flo
     assert {item.code for item in of_metric["busy_cpp"].left_out} == {"load_moved"}
     assert result.reports[0].word == "inconclusive" and "load moved" in result.reports[0].why
     # Lost packets follow the load too.
-    lossy = [loaded_pair(number, more, saturated=IDLE, drop_packets_per_s=5e4)
-             for number in range(12)]  # fmt: skip
+    lossy = [
+        loaded_pair(number, more, saturated=IDLE, drop_packets_per_s=5e4) for number in range(12)
+    ]
     assert rows(compare_hosts(lossy))["drop_packets_per_s"].result.word == "more"
 
 
@@ -354,18 +382,27 @@ def test_traffic_of_packages_is_neutral_where_the_load_of_hosts_moved() -> None:
 
 def test_more_packets_are_a_merit_only_if_they_cost_less_or_fewer_are_lost() -> None:
     """Of cores that are busy all the time packets are the capacity, if the cost fell."""
-    plain = compare_hosts([
-        pair(number, nf(10 + number, 200, saturated=FULL), nf(10.5 + number, 200, saturated=FULL))
-        for number in range(10)
-    ])  # fmt: skip
+    plain = compare_hosts(
+        [
+            pair(
+                number, nf(10 + number, 200, saturated=FULL), nf(10.5 + number, 200, saturated=FULL)
+            )
+            for number in range(10)
+        ]
+    )
     assert rows(plain)["packets_per_s"].result.word == "more"
     assert plain.reports[0].word == "no difference"
     for lost, cost in ((0.0, 190), (4e5, 200)):
-        result = compare_hosts([
-            pair(number, nf(10 + number, 200, saturated=FULL, drop_packets_per_s=lost),
-                 nf(10.5 + number, cost, saturated=FULL, drop_packets_per_s=0))
-            for number in range(10)
-        ])  # fmt: skip
+        result = compare_hosts(
+            [
+                pair(
+                    number,
+                    nf(10 + number, 200, saturated=FULL, drop_packets_per_s=lost),
+                    nf(10.5 + number, cost, saturated=FULL, drop_packets_per_s=0),
+                )
+                for number in range(10)
+            ]
+        )
         offered = rows(result)["packets_per_s"]
         assert (offered.result.word, result.reports[0].word) == (
             ("better", "better") if cost < 200 else ("more", "no difference")
@@ -413,8 +450,10 @@ def exact_pairs(
     """Full hosts without noise, and this metric before and after."""
     pairs = []
     for number, values in enumerate(sides, first):
-        a, b = (interval(nf(mpps, 200, saturated=FULL) | {name: value}, seed=number, noise_ratio=0)
-                for value in values)  # fmt: skip
+        a, b = (
+            interval(nf(mpps, 200, saturated=FULL) | {name: value}, seed=number, noise_ratio=0)
+            for value in values
+        )
         pairs.append(HostPair(f"edge-{number:02}", comparison(a, b, zero_losses=True)))
     return pairs
 
@@ -441,8 +480,13 @@ def test_hosts_with_nothing_on_both_sides_never_change_the_word(
     for count in (1, 12):
         row = rows(compare_hosts(exact_pairs(name, sides + [(0.0, 0.0)] * count)))[name]
         assert (row.result.word, row.change, row.low, row.high, row.p, row.differing) == (
-            alone.result.word, alone.change, alone.low, alone.high, alone.p, alone.differing,
-        )  # fmt: skip
+            alone.result.word,
+            alone.change,
+            alone.low,
+            alone.high,
+            alone.p,
+            alone.differing,
+        )
         assert len(row.changes) == len(sides) + count
 
 
@@ -501,8 +545,10 @@ def test_a_load_moves_from_one_percent_on(more: float) -> None:
     pairs = []
     for number in range(12):
         loads = [10.0 + number, (10.0 + number) * (1 + more)]
-        a, b = (interval(nf(mpps, cpp, saturated=IDLE), seed=number, noise_ratio=0.06)
-                for mpps, cpp in zip(loads, (200, 180), strict=True))  # fmt: skip
+        a, b = (
+            interval(nf(mpps, cpp, saturated=IDLE), seed=number, noise_ratio=0.06)
+            for mpps, cpp in zip(loads, (200, 180), strict=True)
+        )
         pairs.append(HostPair(f"edge-{number:02}", comparison(a, b, zero_losses=True)))
     assert not any(pair.comparison.reports[0].load_moved for pair in pairs)
     busy = rows(compare_hosts(pairs))["busy_cpp"]
@@ -522,8 +568,12 @@ def test_one_load_of_many_network_functions_may_be_chance() -> None:
                 if entity is not entities[0] and number % 2:
                     more = -0.015  # half of them
                 for at, mpps in enumerate((10.0, 10.0 * (1 + more * (1 + number / 100)))):
-                    own = interval(nf(mpps, 200 - 20 * at, saturated=IDLE), seed=number,
-                                   value=entity, noise_ratio=0.06)  # fmt: skip
+                    own = interval(
+                        nf(mpps, 200 - 20 * at, saturated=IDLE),
+                        seed=number,
+                        value=entity,
+                        noise_ratio=0.06,
+                    )
                     sides[at].entities |= own.entities
             compared = comparison(sides[0], sides[1], zero_losses=True)
             result.append(HostPair(f"edge-{number:02}", compared))

@@ -113,8 +113,9 @@ def test_more_samples_are_requested_only_where_they_would_be_enough() -> None:
                 words.append(row.word)
                 if row.code != "few_samples":
                     break
-                lengths = [was + (count or 0) for was, count in zip(lengths, row.lacking,
-                                                                    strict=True)]  # fmt: skip
+                lengths = [
+                    was + (count or 0) for was, count in zip(lengths, row.lacking, strict=True)
+                ]
                 assert max(lengths) <= BLOCKS, "so that each is a block of its own"
             assert words[0] == "too few samples"
             obeyed.append(words[-1] != "too few samples")

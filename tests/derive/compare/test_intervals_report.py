@@ -82,8 +82,10 @@ def test_losses_decide_where_packets_and_cycles_are_the_same() -> None:
         loses = none | {lost: 3900.0}
         component, rows = only(interval(none, seed=1), interval(loses, seed=2))
         assert (rows[lost].word, rows["cpp"].word, component.word) == (
-            "worse", "no difference", "worse",
-        )  # fmt: skip
+            "worse",
+            "no difference",
+            "worse",
+        )
         component, rows = only(interval(loses, seed=1), interval(none, seed=2))
         errors = lost == "error_drops_per_s"
         words = ("less", "no difference") if errors else ("better", "better")
@@ -98,9 +100,10 @@ def test_losses_decide_where_packets_and_cycles_are_the_same() -> None:
 
 
 def test_other_losses_are_judged_per_packet() -> None:
-    old, new, worse = (nf(mpps, 2000 / mpps, saturated=1, offered_packets_per_s=12e6,
-                          error_drops_per_s=lost)
-                       for mpps, lost in ((10, 4000), (12, 4800), (12, 9000)))  # fmt: skip
+    old, new, worse = (
+        nf(mpps, 2000 / mpps, saturated=1, offered_packets_per_s=12e6, error_drops_per_s=lost)
+        for mpps, lost in ((10, 4000), (12, 4800), (12, 9000))
+    )
     for one, two, words in (
         (old, new, ("more", "better")),
         (new, old, ("less", "worse")),
@@ -165,10 +168,14 @@ def test_a_cost_with_empty_polls_is_marked_as_a_bound_on_its_side() -> None:
     first, second = (interval(nf(10, 200, saturated=full), seed=1) for full in (0, 1))
     _, rows = only(first, second)
     assert {name: row.bounds for name, row in rows.items() if True in row.bounds} == {
-        "cpp": (True, False), "ipp": (True, False),
-    }  # fmt: skip
-    [shown] = [line for line in comparison_text(comparison(first, second), ()).splitlines()
-               if line.startswith("  CPP ")]  # fmt: skip
+        "cpp": (True, False),
+        "ipp": (True, False),
+    }
+    [shown] = [
+        line
+        for line in comparison_text(comparison(first, second), ()).splitlines()
+        if line.startswith("  CPP ")
+    ]
     assert "<200" in shown and shown.count("<") == 1
 
 

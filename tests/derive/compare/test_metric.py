@@ -23,8 +23,9 @@ def test_the_word_follows_the_metrics_good_direction(seed: int, ratio: float) ->
     random = np.random.default_rng(seed)
     before = 100 + random.standard_normal(60)
     after = 100 * (1 + ratio) + random.standard_normal(60)
-    low, high = (compared(cpu_metric(name), before, after, WHY, over=True)
-                 for name in ("cpp", "ipc"))  # fmt: skip
+    low, high = (
+        compared(cpu_metric(name), before, after, WHY, over=True) for name in ("cpp", "ipc")
+    )
     opposite = {"better": "worse", "worse": "better"}
     assert high.word == opposite.get(low.word, low.word)
     if abs(ratio) > 0.05:
@@ -70,8 +71,9 @@ def test_ten_samples_a_side_never_are_no_difference() -> None:
     """-35 % packets and 7.6 M drops/s, within what ten wide samples can tell."""
     random = np.random.default_rng(6)
     for metric, before, after in (
-        ("packets_per_s", 20e6, 13e6), ("drop_packets_per_s", 0.1e6, 7.7e6)
-    ):  # fmt: skip
+        ("packets_per_s", 20e6, 13e6),
+        ("drop_packets_per_s", 0.1e6, 7.7e6),
+    ):
         values = [mean + 8e6 * random.random(10) for mean in (before, after)]
         of = (
             next(nf_metric for nf_metric in NF_METRICS if nf_metric.id == metric)
@@ -113,11 +115,13 @@ def test_a_pause_of_the_traffic_before_a_change_is_no_cycle() -> None:
     """Switched off and on again, then two minutes of one level and a change of 2 %."""
     random, cpp, words = np.random.default_rng(9), cpu_metric("cpp"), []
     for _ in range(30):
-        earlier = np.concatenate([
-            random.normal(100, 1, random.integers(60, 120)),
-            random.normal(20, 1, random.integers(40, 100)),
-            random.normal(100, 1, 120),
-        ])  # fmt: skip
+        earlier = np.concatenate(
+            [
+                random.normal(100, 1, random.integers(60, 120)),
+                random.normal(20, 1, random.integers(40, 100)),
+                random.normal(100, 1, 120),
+            ]
+        )
         after = random.normal(102, 1, 120)
         before = steady(earlier[-120:])
         words.append(compared(cpp, before, after, WHY, over=True, earlier=earlier).word)
@@ -133,8 +137,10 @@ def test_noise_that_is_observed_every_tick_is_hardly_ever_a_difference() -> None
             noise[at] += 0.95 * noise[at - 1]
         values = 100 + 5 * noise
         before, after = steady(values[:SPAN_S]), values[SPAN_S:]
-        results = (compared(cpp, before, after[:count], WHY, over=count == SPAN_S)
-                 for count in range(LEAST_SAMPLES, SPAN_S + 1, 5))  # fmt: skip
+        results = (
+            compared(cpp, before, after[:count], WHY, over=count == SPAN_S)
+            for count in range(LEAST_SAMPLES, SPAN_S + 1, 5)
+        )
         wrong += any(result.word in ("better", "worse") for result in results)
     assert wrong == 0
 

@@ -39,8 +39,9 @@ def test_from_the_least_number_on_separated_samples_are_detected(
     result = {}
     for count in (least - 8, least, least + 5):
         shifts = [shift(*separated(random, count)) for _ in range(800)]
-        result[count] = np.mean([item.significant if studentized else abs(item.z) >= least_z
-                                for item in shifts])  # fmt: skip
+        result[count] = np.mean(
+            [item.significant if studentized else abs(item.z) >= least_z for item in shifts]
+        )
     print("separated samples found:", result)
     assert result[least - 8] < 0.85 and result[least] > 0.93 and result[least + 5] > 0.97
 
@@ -152,8 +153,10 @@ def test_before_a_change_no_more_samples_to_be_had() -> None:
     for few, most, over in ((8, 119, False), (15, 50, False), (60, 12, False), (23, 12, True)):
         row = live(few, 12, most, over=over)
         assert (row.word, row.code, row.lacking) == (
-            "too few samples", "few_possible", (None, None)
-        )  # fmt: skip
+            "too few samples",
+            "few_possible",
+            (None, None),
+        )
     slow = [10 * autoregression(random, 0.9, 120) + 500 for _ in range(2)]
     row = compared(CPP, slow[0], slow[1][:60], WHY, over=False, most_after=119)
     assert (row.word, row.code) == ("too few samples", "persistent_noise")

@@ -28,9 +28,10 @@ def again(at: int, bits: int) -> Callable[[int, ResctrlTable], ResctrlTable]:
             return element
         groups = tuple(
             replace(own, caches=(in_cache(0, bits, 3 * MIB, 0), *own.caches[1:]))
-            if own.name == "ovs" else own
+            if own.name == "ovs"
+            else own
             for own in element.groups
-        )  # fmt: skip
+        )
         return replace(element, groups=groups)
 
     return tables
@@ -116,10 +117,19 @@ def test_where_occupancy_is_not_metered_a_fixed_time_is_left_out(
     snapshot: SnapshotAssertion,
 ) -> None:
     def unmetered(_: int, element: ResctrlTable) -> ResctrlTable:
-        return replace(element, groups=tuple(
-            replace(own, caches=tuple(
-                replace(one, values={**one.values, "llc_occupancy": WHY}) for one in own.caches))
-            for own in element.groups))  # fmt: skip
+        return replace(
+            element,
+            groups=tuple(
+                replace(
+                    own,
+                    caches=tuple(
+                        replace(one, values={**one.values, "llc_occupancy": WHY})
+                        for one in own.caches
+                    ),
+                )
+                for own in element.groups
+            ),
+        )
 
     result = Story(shown=cost(CHEAPER), tables=unmetered).verdict(150)
     assert result.left_out_s == UNMETERED_S
@@ -131,10 +141,19 @@ def test_where_occupancy_is_not_metered_a_fixed_time_is_left_out(
 def test_occupancy_that_never_stands_still_is_reported(snapshot: SnapshotAssertion) -> None:
     def restless(tick: int, element: ResctrlTable) -> ResctrlTable:
         used = tick % 3 * 9 * MIB if tick >= 60 else 9 * MIB
-        return replace(element, groups=tuple(
-            replace(own, caches=tuple(
-                replace(one, values={**one.values, "llc_occupancy": used}) for one in own.caches))
-            for own in element.groups))  # fmt: skip
+        return replace(
+            element,
+            groups=tuple(
+                replace(
+                    own,
+                    caches=tuple(
+                        replace(one, values={**one.values, "llc_occupancy": used})
+                        for one in own.caches
+                    ),
+                )
+                for own in element.groups
+            ),
+        )
 
     result = Story(shown=cost(CHEAPER), tables=restless).verdict(150)
     assert result.settled and result.left_out_s == MOST_S

@@ -47,8 +47,12 @@ def test_a_class_that_got_more_cache_costs_less_a_packet(
 
 def test_what_overlaps_stands_behind_what_was_changed(cheaper: Verdict) -> None:
     names = [(item.kind, item.name, item.changed) for item in cheaper.sections]
-    assert names == [("class", "vpp", True), ("nf", "fwd", True),
-                     ("class", "ovs", False), ("nf", "vpp", False)]  # fmt: skip
+    assert names == [
+        ("class", "vpp", True),
+        ("nf", "fwd", True),
+        ("class", "ovs", False),
+        ("nf", "vpp", False),
+    ]
     assert component(cheaper, "vpp").word == "no difference"
     assert word(cheaper, "vpp", "cpp").startswith("inconclusive"), "it is not busy all the time"
     assert ROOT not in [item.name for item in cheaper.sections], "it has no way in common with them"
@@ -189,9 +193,11 @@ def test_a_network_function_that_reports_too_little_reports_why(
         bare = {"cpp": WHY, "busy_cpp": WHY}
         return replace(
             one,
-            nfs=tuple(replace(nf, saturated=None, cpp_clock=None,
-                              readings={**nf.readings, **bare}) for nf in one.nfs),
-        )  # fmt: skip
+            nfs=tuple(
+                replace(nf, saturated=None, cpp_clock=None, readings={**nf.readings, **bare})
+                for nf in one.nfs
+            ),
+        )
 
     story = Story()
     frames, history = [silent(item) for item in story.frames(150)], TickHistory()
@@ -284,8 +290,9 @@ def test_cpus_that_move_are_about_both_classes_and_the_cache_next_to_them() -> N
             rest = tuple(cpu for cpu in own if cpu != 5)
             return (*rest, Cpu(5)) if name == ("vpp" if tick >= 60 else ROOT) else rest
 
-        return replace(one, groups=tuple(
-            replace(own, cpus=cpus(own.name, own.cpus)) for own in one.groups))  # fmt: skip
+        return replace(
+            one, groups=tuple(replace(own, cpus=cpus(own.name, own.cpus)) for own in one.groups)
+        )
 
     frame = (story := Story(tables=tables, changed_at=999)).last(150)
     last = together(frame.noticed)[-1]

@@ -233,9 +233,15 @@ def test_a_cpu_that_comes_back_starts_anew() -> None:
     before = rotation.state.table
     assert before is not None
     table = CounterTable(
-        before.cpus[:1], before.events, before.group, before.values[:1], before.reasons[:1],
-        before.enabled_ns[:1] + np.uint64(1000), before.running_ns[:1], turns=1,
-    )  # fmt: skip
+        before.cpus[:1],
+        before.events,
+        before.group,
+        before.values[:1],
+        before.reasons[:1],
+        before.enabled_ns[:1] + np.uint64(1000),
+        before.running_ns[:1],
+        turns=1,
+    )
     state, away = step_counters(rotation.state, SourceReading(table, rotation.now_ns + 1, 1), TWO)
     assert why(away, "own_1", cpu=1).reason is Reason.UNDEFINED
     rotation.state = state

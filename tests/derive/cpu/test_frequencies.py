@@ -25,19 +25,33 @@ NO_TOOL = Missing(Reason.SOURCE, "no tool")
 
 def row(cpu: int, base_mhz: int | None = 2100) -> CpuFrequency:
     return CpuFrequency(
-        cpu=Cpu(cpu), policy=cpu, together=(Cpu(cpu),), driver="intel_pstate",
-        governor="powersave", governors=("performance", "powersave"),
-        epp="power", epps=("power",), min_hz=800 * MHZ, max_hz=3900 * MHZ,
-        hardware_min_hz=800 * MHZ, hardware_max_hz=3900 * MHZ,
+        cpu=Cpu(cpu),
+        policy=cpu,
+        together=(Cpu(cpu),),
+        driver="intel_pstate",
+        governor="powersave",
+        governors=("performance", "powersave"),
+        epp="power",
+        epps=("power",),
+        min_hz=800 * MHZ,
+        max_hz=3900 * MHZ,
+        hardware_min_hz=800 * MHZ,
+        hardware_max_hz=3900 * MHZ,
         base_hz=None if base_mhz is None else base_mhz * MHZ,
-    )  # fmt: skip
+    )
 
 
 def table(*rows: CpuFrequency, sst: SstState | Missing = NO_TOOL) -> CpufreqTable:
     return CpufreqTable(
-        cpus=rows, without=(), pstate=None, uncore=(), sst=sst, keepers=(), hybrid=False,
+        cpus=rows,
+        without=(),
+        pstate=None,
+        uncore=(),
+        sst=sst,
+        keepers=(),
+        hybrid=False,
         base_read_at_ns=0,
-    )  # fmt: skip
+    )
 
 
 def stepped(reports: CpufreqTable | Missing | None, of: Topology | None = None) -> FrequencyState:

@@ -98,10 +98,14 @@ def test_of_four_threads_all_others_are_the_siblings(
     threads: list[tuple[float, float, float]],
 ) -> None:
     cpus = topology(4).cpus
-    where = Topology(tuple(
-        replace(info, core=cpus[0].core, siblings=tuple(Cpu(c) for c in range(4) if c != info.cpu))
-        for info in cpus
-    ))  # fmt: skip
+    where = Topology(
+        tuple(
+            replace(
+                info, core=cpus[0].core, siblings=tuple(Cpu(c) for c in range(4) if c != info.cpu)
+            )
+            for info in cpus
+        )
+    )
     busy, instructions, cycles = (column(np.array(thread)) for thread in zip(*threads, strict=True))
     for row in range(4):
         others = [thread for at, thread in enumerate(threads) if at != row]

@@ -35,9 +35,15 @@ def levels(packets: float = 1e7, lost: float = 0.0, cost: float = NAN) -> NfLeve
 
 
 def curve(
-    level: Callable[[int], NfLevels], *, rounds: int = 3, own: bool = False, settings: int = 4,
-    sd: float = 0.0005, drift: float = 0.0, kind: str = "sweep",
-) -> Curve:  # fmt: skip
+    level: Callable[[int], NfLevels],
+    *,
+    rounds: int = 3,
+    own: bool = False,
+    settings: int = 4,
+    sd: float = 0.0005,
+    drift: float = 0.0,
+    kind: str = "sweep",
+) -> Curve:
     """The curve of whole rounds; costs have noise of `sd` and drift from round to round."""
     visits = []
     for number in range(1, rounds + 1):
@@ -45,9 +51,14 @@ def curve(
             away = NOISE[(number * settings + setting * 5) % len(NOISE)] * sd + drift * number
             one = level(setting)
             noisy = NfLevels(
-                one.packets_per_s * (1 - away), one.drop_packets_per_s, one.lost_ratio,
-                one.cpp * (1 + away), one.busy_cpp * (1 + away), NAN, NAN,
-            )  # fmt: skip
+                one.packets_per_s * (1 - away),
+                one.drop_packets_per_s,
+                one.lost_ratio,
+                one.cpp * (1 + away),
+                one.busy_cpp * (1 + away),
+                NAN,
+                NAN,
+            )
             visits.append(Visit(setting, number, 0, 1, 2, {"nf": noisy}, 1e6, 2e9, 0.7))
     return curve_of(plan(settings, own=own, kind=kind), visits)
 
@@ -140,14 +151,30 @@ def mixed(*costs: tuple[float, float], clock: str = "") -> Curve:
     """Three rounds of settings with (busy, all) cycles per packet; `clock`: of the last setting."""
     visits = [
         Visit(
-            at, number, 0, 1, 2,
-            {"nf": NfLevels(1e7, 0.0, 0.0, 200.0, busy * (1 + 1e-4 * number), full, NAN,
-                            clock if at == len(costs) - 1 else "core")},
-            NAN, NAN, NAN,
+            at,
+            number,
+            0,
+            1,
+            2,
+            {
+                "nf": NfLevels(
+                    1e7,
+                    0.0,
+                    0.0,
+                    200.0,
+                    busy * (1 + 1e-4 * number),
+                    full,
+                    NAN,
+                    clock if at == len(costs) - 1 else "core",
+                )
+            },
+            NAN,
+            NAN,
+            NAN,
         )
         for number in (1, 2, 3)
         for at, (busy, full) in enumerate(costs)
-    ]  # fmt: skip
+    ]
     return curve_of(plan(len(costs)), visits)
 
 
@@ -189,11 +216,20 @@ def test_a_steady_drift_within_rounds_has_no_effect(slope: float) -> None:
 def lossy(shares: Sequence[float], rounds: int = 2, cost: float = 200.0) -> Curve:
     """Visits of three settings; `shares`: lost of the last one, by round."""
     visits = [
-        Visit(at, number, 0, 1, 2, {"nf": levels(lost=share if at == 2 else 0.0, cost=cost)},
-              NAN, NAN, NAN)
+        Visit(
+            at,
+            number,
+            0,
+            1,
+            2,
+            {"nf": levels(lost=share if at == 2 else 0.0, cost=cost)},
+            NAN,
+            NAN,
+            NAN,
+        )
         for number, share in enumerate(shares[:rounds], 1)
         for at in range(3)
-    ]  # fmt: skip
+    ]
     return curve_of(plan(3), visits)
 
 

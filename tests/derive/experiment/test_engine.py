@@ -273,8 +273,9 @@ def test_drops_of_all_count_together_but_not_for_one_without_any() -> None:
     limit = drop_limit(run.plan, run.state.visits[0])
     for _ in range(2):
         at_s = run.at_s + 1
-        run.tick(a=reading(at_s, drops=limit * 0.6), b=reading(at_s, drops=limit * 0.6),
-                 c=reading(at_s))  # fmt: skip
+        run.tick(
+            a=reading(at_s, drops=limit * 0.6), b=reading(at_s, drops=limit * 0.6), c=reading(at_s)
+        )
     assert run.state.ended == "drops"
     assert run.state.harmful.get("c", 0) == 0
 

@@ -24,11 +24,17 @@ def with_used(second: int, used: float | Missing) -> Frame:
     """A frame of that second in which vpp's class holds so many bytes."""
     frame, _ = noisy()
     groups = tuple(
-        replace(row, caches=tuple(
-            replace(cache, readings={**cache.readings, "occupancy_bytes": used})
-            for cache in row.caches)) if row.name == "vpp" else row
+        replace(
+            row,
+            caches=tuple(
+                replace(cache, readings={**cache.readings, "occupancy_bytes": used})
+                for cache in row.caches
+            ),
+        )
+        if row.name == "vpp"
+        else row
         for row in frame.groups
-    )  # fmt: skip
+    )
     return replace(frame, groups=groups, monotonic_ns=second * S)
 
 

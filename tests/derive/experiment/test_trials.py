@@ -52,8 +52,16 @@ def test_a_trial_has_all_its_rounds() -> None:
     assert run.state.ended == "rounds"
     visits = [(visit.round, visit.setting) for visit in run.state.visits[1:]]
     assert sorted(visits) == [(r, n) for r in (1, 2, 3, 4) for n in (0, 1)]
-    assert len({order for r in (1, 2, 3, 4)
-                for order in [tuple(n for number, n in visits if number == r)]}) == 2  # fmt: skip
+    assert (
+        len(
+            {
+                order
+                for r in (1, 2, 3, 4)
+                for order in [tuple(n for number, n in visits if number == r)]
+            }
+        )
+        == 2
+    )
 
 
 def test_the_same_seed_is_the_same_experiment() -> None:
@@ -85,5 +93,6 @@ def test_drift_of_the_capacity_is_no_effect() -> None:
     run.noise = Noise(sd=0.001, persistence=0.3, drift=0.2)
     curve = run.run()
     assert run.false_words(curve) == 0
-    assert all(math.isfinite(nf.packets_per_s.half)
-               for item in curve.results for nf in item.nfs.values())  # fmt: skip
+    assert all(
+        math.isfinite(nf.packets_per_s.half) for item in curve.results for nf in item.nfs.values()
+    )

@@ -253,9 +253,13 @@ def pair(seed: int, *, null: bool = False, rounds: int = 6) -> Trial:
     chosen = [(0, last), (last, 0)][seed % 2]
     levels = {nf: [rows[at] for at in chosen] + rows[-1:] for nf, rows in one.truth.items()}
     plan = replace(
-        one.plan, kind="try", settings=tuple(one.plan.settings[at] for at in chosen),
-        own=frozenset(), rounds_least=rounds, rounds_most=rounds,
-    )  # fmt: skip
+        one.plan,
+        kind="try",
+        settings=tuple(one.plan.settings[at] for at in chosen),
+        own=frozenset(),
+        rounds_least=rounds,
+        rounds_most=rounds,
+    )
     used = [one.occupancy[at] for at in (*chosen, -1)]
     return Trial(plan, levels, one.noise, one.random, used, one.shows_busy)
 

@@ -52,10 +52,19 @@ class Bench:
 
     def rule(self) -> Rule:
         return Rule(
-            id="made-up", title="made up", metrics=("ipc",), scope="cpu", measure=self.measure,
-            limit=5.0, clear=3.0, form="{:.0f}", text="{value} at {load:.0f}",
-            source="the test", only=(Only("load", 5.0, "load"),), **self.changes,  # type: ignore[arg-type]
-        )  # fmt: skip
+            id="made-up",
+            title="made up",
+            metrics=("ipc",),
+            scope="cpu",
+            measure=self.measure,
+            limit=5.0,
+            clear=3.0,
+            form="{:.0f}",
+            text="{value} at {load:.0f}",
+            source="the test",
+            only=(Only("load", 5.0, "load"),),
+            **self.changes,  # type: ignore[arg-type]
+        )
 
     def measure(self, inputs: FindingInputs) -> Measured:
         one = from_readings({0: self.reading}, 1, LATE)
@@ -304,9 +313,12 @@ def test_rules_are_sound() -> None:
     named = {"low-ipc", "mmio-writes", "frontend-bound", "bad-speculation", *LIMITS_IN_FOCUS}
     assert {rule.id for rule in all_rules() if not rule.own} == named
     assert {rule.id: rule.limit for rule in all_rules() if rule.id in named} == {
-        "low-ipc": 1.75, "mmio-writes": 1e6, "frontend-bound": 0.30,
-        "bad-speculation": 0.05, **LIMITS_IN_FOCUS,
-    }  # fmt: skip
+        "low-ipc": 1.75,
+        "mmio-writes": 1e6,
+        "frontend-bound": 0.30,
+        "bad-speculation": 0.05,
+        **LIMITS_IN_FOCUS,
+    }
     assert rule_called("nonsense") is None
 
 
@@ -329,8 +341,9 @@ def test_registered_rule_is_evaluated_and_explained() -> None:
             [FindingKey(about("host"), None)], column(np.array([float(len(inputs.frame.nfs))]))
         )
 
-    rule = Rule("toy", "toy", ("ipc",), "host", measure, -1.0, -1.0, "toy {value}", "a test",
-                at_least_s=0.0)  # fmt: skip
+    rule = Rule(
+        "toy", "toy", ("ipc",), "host", measure, -1.0, -1.0, "toy {value}", "a test", at_least_s=0.0
+    )
     register(rule)
     try:
         assert rule_called("TOY") is rule

@@ -59,8 +59,15 @@ def at(measured: Measured, where: str) -> Reading:
 def test_a_core_is_its_polling_threads_together() -> None:
     result = core_ipc(seen(healthy()))
     subjects = [key.subject.where for key in result.keys]
-    assert subjects == ["cpu 1,23", "cpu 2,24", "cpu 3,25", "cpu 4,26", "cpu 12", "cpu 13,35",
-                      "cpu 14,36"]  # fmt: skip
+    assert subjects == [
+        "cpu 1,23",
+        "cpu 2,24",
+        "cpu 3,25",
+        "cpu 4,26",
+        "cpu 12",
+        "cpu 13,35",
+        "cpu 14,36",
+    ]
     assert at(result, "cpu 1,23") == pytest.approx(2.72, abs=0.05), "0.9 of 2.77, and empty polls"
     nfs = dict(zip(subjects, result.words["nf"], strict=True))
     assert nfs["cpu 12"] == "loop/testpmd"

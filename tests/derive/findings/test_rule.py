@@ -44,9 +44,12 @@ def measured(metric: str, *, cores: int = 1, smt: bool | None = None) -> dict[st
     return {
         row.workload: row.figures[metric].value
         for row in rows()
-        if row.paper == "fdio_broadwell" and row.cores == cores and metric in row.figures
-        and smt in (None, row.smt) and row.workload != "coremark"
-    }  # fmt: skip
+        if row.paper == "fdio_broadwell"
+        and row.cores == cores
+        and metric in row.figures
+        and smt in (None, row.smt)
+        and row.workload != "coremark"
+    }
 
 
 def test_noisy_neighbour_has_the_losses_without_cat(snapshot: SnapshotAssertion) -> None:
@@ -58,8 +61,11 @@ def test_noisy_neighbour_has_the_losses_without_cat(snapshot: SnapshotAssertion)
     }
     seen = {location: ratio for location, ratio in lost.items() if ratio > 1e-3}
     assert {location: round(100 * ratio, 1) for location, ratio in seen.items()} == {
-        ("9", 256): 3.7, ("14", 256): 7.2, ("19", 1024): 33.7, ("19", 1518): 30.6,
-    }  # fmt: skip
+        ("9", 256): 3.7,
+        ("14", 256): 7.2,
+        ("19", 1024): 33.7,
+        ("19", 1518): 30.6,
+    }
     assert "3.7 % and 7.2 %" in source and "34 % and 31 %" in source
     assert max(lost[table, 64] for table in ("9", "14", "19")) < 2e-5
     assert source == snapshot
@@ -96,8 +102,10 @@ def test_bad_speculation_has_the_paper_s_limit_and_reports_what_it_is_of() -> No
     assert (min(every.values()), max(every.values())) == (0.004, 0.047)
     above = {name for name, one in measured("tma.bad_speculation", smt=False).items() if one > 0.05}
     assert above == {"ovs"} and measured("tma.bad_speculation", smt=False)["ovs"] == 0.074
-    clears = [*measured("tma.machine_clears", smt=True).values(),
-              *measured("tma.machine_clears", smt=False).values()]  # fmt: skip
+    clears = [
+        *measured("tma.machine_clears", smt=True).values(),
+        *measured("tma.machine_clears", smt=False).values(),
+    ]
     assert (min(clears), max(clears)) == (0.0, 0.008) and "0.0 to 0.8 %" in result.note
 
 
@@ -185,8 +193,22 @@ def test_deep_rules_have_the_paper_s_tables() -> None:
 
 def test_texts_are_in_the_past_tense_so_that_they_are_right_after_the_end_too() -> None:
     present = {
-        "is", "are", "has", "have", "does", "arrive", "drop", "forwards", "hits", "miss", "moves",
-        "needs", "runs", "spins", "takes", "waits",
-    }  # fmt: skip
+        "is",
+        "are",
+        "has",
+        "have",
+        "does",
+        "arrive",
+        "drop",
+        "forwards",
+        "hits",
+        "miss",
+        "moves",
+        "needs",
+        "runs",
+        "spins",
+        "takes",
+        "waits",
+    }
     used = {item.id: set(re.findall(r"[a-z]+", item.text + item.detail)) for item in all_rules()}
     assert {name: words & present for name, words in used.items() if words & present} == {}

@@ -134,10 +134,15 @@ def test_a_busy_program_in_the_class_of_an_nf_is_its_neighbour() -> None:
 
 def test_neighbours_are_culprits_beyond_the_limit_in_effect_only() -> None:
     frame = with_group(quiet("burst"), "tenant", mbm_total_bytes_per_s=30e9)
-    wide = [replace(cache, cbm=Cbm(0x1F, cache.cbm.width)) if isinstance(cache.cbm, Cbm) else cache
-            for group in frame.groups if group.name == "/" for cache in group.caches]  # fmt: skip
-    groups = (replace(group, caches=tuple(wide)) if group.name == "/" else group
-              for group in frame.groups)  # fmt: skip
+    wide = [
+        replace(cache, cbm=Cbm(0x1F, cache.cbm.width)) if isinstance(cache.cbm, Cbm) else cache
+        for group in frame.groups
+        if group.name == "/"
+        for cache in group.caches
+    ]
+    groups = (
+        replace(group, caches=tuple(wide)) if group.name == "/" else group for group in frame.groups
+    )
     frame = with_group(replace(frame, groups=tuple(groups)), "/", mbm_total_bytes_per_s=3e9)
     for clear, culprits in ((7.5e9, ["tenant"]), (1.5e9, ["/", "tenant"]), (40e9, ["tenant"])):
         result = causes(frame, replace(NOISY, clear=clear))
@@ -176,12 +181,17 @@ def test_ways_that_two_victims_share_with_a_neighbour_count_once(
     groups = {group.name: group for group in frame.groups}
     vpp = next(cache for cache in groups["vpp"].caches if cache.l3 == 0)
     # The class of ovs has the ways of vpp's.
-    ovs = [replace(vpp, readings=cache.readings) if cache.l3 == 0 else cache
-           for cache in groups["ovs"].caches]  # fmt: skip
-    frame = replace(frame, groups=tuple(
-        replace(group, caches=tuple(ovs)) if group.name == "ovs" else group
-        for group in frame.groups
-    ))  # fmt: skip
+    ovs = [
+        replace(vpp, readings=cache.readings) if cache.l3 == 0 else cache
+        for cache in groups["ovs"].caches
+    ]
+    frame = replace(
+        frame,
+        groups=tuple(
+            replace(group, caches=tuple(ovs)) if group.name == "ovs" else group
+            for group in frame.groups
+        ),
+    )
     result = (NOISY, replace(NOISY, subject=about("class ovs, L3 0")))
     [cause] = [item for item in causes(frame, *result) if item.group == "tenant"]
     assert len(cause.findings) == 2
@@ -190,9 +200,19 @@ def test_ways_that_two_victims_share_with_a_neighbour_count_once(
 
 def test_a_finding_of_a_subject_that_has_left_is_no_error() -> None:
     for where in ("cpu 999", "nf nobody", "class nothing, L3 7", "package 9", "host"):
-        for rule in ("low-ipc", "poller-waits", "busy-sibling", "noisy-neighbour", "ddio-misses",
-                     "cross-socket", "uneven-channels", "traffic-stopped", "gone", "drops",
-                     "low-priority-core"):  # fmt: skip
+        for rule in (
+            "low-ipc",
+            "poller-waits",
+            "busy-sibling",
+            "noisy-neighbour",
+            "ddio-misses",
+            "cross-socket",
+            "uneven-channels",
+            "traffic-stopped",
+            "gone",
+            "drops",
+            "low-priority-core",
+        ):
             for cause in causes(quiet(), Finding(rule, "ipc", about(where), "text", 0)):
                 assert cause.findings
 
@@ -211,8 +231,9 @@ def test_values_that_are_missing_leave_titles_without_numbers() -> None:
         lost = Finding("lost-upcalls", names[1], about(f"nf {ovs.name}", ovs.key), "x", 0)
         assert [one.title for one in causes(replace(frame, nfs=nfs), lost)] == [title]
     registers = Finding("mmio-reads", "mmio.read_per_s", about("package 0"), "x", 0)
-    rows = (replace(row, readings={**row.readings, "mmio.read_per_s": absent})
-            for row in frame.packages)  # fmt: skip
+    rows = (
+        replace(row, readings={**row.readings, "mmio.read_per_s": absent}) for row in frame.packages
+    )
     [cause] = causes(replace(frame, packages=tuple(rows)), registers)
     assert cause.title == "register reads, socket 0"
 

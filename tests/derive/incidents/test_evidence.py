@@ -87,8 +87,9 @@ def test_only_higher_costs_that_a_cause_explains_are_effects(
 ) -> None:
     one = incident()
     one = replace(one, victims=tuple(replace(item, cpp_now=now) for item in one.victims))
-    cause = Cause(CauseKey("neighbour", "t"), "neighbour", "", None, (), (),
-                  takes_effects=takes_effects)  # fmt: skip
+    cause = Cause(
+        CauseKey("neighbour", "t"), "neighbour", "", None, (), (), takes_effects=takes_effects
+    )
     links = chain_of(frame_with(one), cause, one, {})
     assert sum(link.source == "cpp" for link in links) == costs
 
@@ -97,11 +98,16 @@ def test_a_cost_has_the_time_of_the_first_tick_that_shows_it_and_keeps_it(
     snapshot: SnapshotAssertion,
 ) -> None:
     began_ns = 20 * SECOND_NS
-    one = replace(incident(), victims=(replace(victim(), bounds=(True, False)),),
-                  began_ns=began_ns, since_ns=WALL_NS)  # fmt: skip
+    one = replace(
+        incident(),
+        victims=(replace(victim(), bounds=(True, False)),),
+        began_ns=began_ns,
+        since_ns=WALL_NS,
+    )
     costs = [210.0] * 23 + [230.0] * 5
-    points = [RecentPoint(second * SECOND_NS, 1e6, 1e6, 0.0, cost)
-              for second, cost in enumerate(costs)]  # fmt: skip
+    points = [
+        RecentPoint(second * SECOND_NS, 1e6, 1e6, 0.0, cost) for second, cost in enumerate(costs)
+    ]
     cause = Cause(CauseKey("neighbour", "t"), "neighbour", "", None, (), ())
     [link] = chain_of(frame_with(one), cause, one, {"key fwd": RecentRates(tuple(points))})
     assert link.wall_ns == WALL_NS + 3 * SECOND_NS

@@ -157,13 +157,17 @@ def test_effects_that_clear_after_their_cause_stay_with_it_and_count_once() -> N
     [one] = fold.last.incidents
     # The cause is gone at once, its effects clear within seconds.
     for findings, drops in (
-        ((since(DROPS, 20), late), 3.0), ((ending(since(DROPS, 20)), late), 0.0),
+        ((since(DROPS, 20), late), 3.0),
+        ((ending(since(DROPS, 20)), late), 0.0),
         ((ending(since(DROPS, 20)), ending(late)), 0.0),
-    ):  # fmt: skip
+    ):
         [then] = fold.tick(*findings, drops=drops).active
         assert (then.id, then.kind, then.title, then.findings) == (
-            one.id, "cpu", one.title, one.findings,
-        )  # fmt: skip
+            one.id,
+            "cpu",
+            one.title,
+            one.findings,
+        )
         assert then.evidence == one.evidence and then.since_ns == one.since_ns
     output = fold.tick()
     assert output.active == () and [item.id for item in output.past] == [one.id]
@@ -180,10 +184,12 @@ def test_a_wall_clock_that_is_set_ends_begins_and_prolongs_nothing(stepped_s: in
         fold.repeat(6, since(WAITS, 20), since(DROPS, 20), drops=5.0)
         # The cause is over; its effects clear, and new ones begin.
         shown = [
-            [(item.id, item.lasted_s(fold.last.monotonic_ns), item.dropped, item.title)
-             for item in fold.tick(since(DROPS, 20), since(LOW_IPC, 26), drops=4.0 - tick).active]
+            [
+                (item.id, item.lasted_s(fold.last.monotonic_ns), item.dropped, item.title)
+                for item in fold.tick(since(DROPS, 20), since(LOW_IPC, 26), drops=4.0 - tick).active
+            ]
             for tick in range(4)
-        ]  # fmt: skip
+        ]
         fold.tick()
         [past] = fold.last.past_incidents
         [trace] = [item for item in past.traces if item.sent]
@@ -385,8 +391,11 @@ def test_the_thread_that_ran_most_on_the_poller_s_cpu_is_the_culprit() -> None:
     [one] = fold.tick(since(WAITS, 0), threads=threads, facts=facts).active
     assert one.culprit is not None
     assert (one.culprit.name, one.culprit.pid, one.culprit.user, one.culprit.container) == (
-        "backup", 80, "ci", "backup.service",
-    )  # fmt: skip
+        "backup",
+        80,
+        "ci",
+        "backup.service",
+    )
     assert one.culprit.cpus == (1,) and one.watch == (1,)
     assert culprit_focus(fold.last) == ((1,), ())
 
@@ -471,8 +480,9 @@ def test_a_rule_from_outside_becomes_an_incident_of_its_subject() -> None:
     host = Finding("own-host-rule", "cpp", about("host"), "odd", 0, brief="odd")
     output = Fold().tick(since(odd, 0), since(host, 0))
     assert {(item.kind, item.severity) for item in output.active} == {
-        ("nf", Severity.WARN), ("host", Severity.INFO),
-    }  # fmt: skip
+        ("nf", Severity.WARN),
+        ("host", Severity.INFO),
+    }
     assert {item.title for item in output.active} == {"3 things", "odd"}
 
 

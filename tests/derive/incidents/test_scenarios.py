@@ -151,8 +151,11 @@ def test_what_ended_keeps_its_worst_numbers_whenever_it_is_read(name: str, title
     first, last = past.since_ns, past.until_ns
     assert last is not None and first <= past.worst_ns < last - 2 * S
     number = title.split()[-1]
-    numbers = [text for text in (*past.evidence, *(link.text for link in past.chain))
-               if re.search(r"GB/s|waited|writes", text)]  # fmt: skip
+    numbers = [
+        text
+        for text in (*past.evidence, *(link.text for link in past.chain))
+        if re.search(r"GB/s|waited|writes", text)
+    ]
     assert numbers and all(re.search(number.removesuffix("%"), text) for text in numbers)
     assert all(link.value_ns < last - 2 * S for link in past.chain if link.step == "cause")
 

@@ -22,8 +22,10 @@ def half_second(number: int, packets_per_s: float, drops: float = 0.0) -> Frame:
     """Tick `number` of a session with `-d 0.5` whose NF forwards all that arrives but the drops."""
     base = frame(8, 1)
     changed = {
-        "rx_packets_per_s": packets_per_s, "tx_packets_per_s": packets_per_s, **nic_drops(drops),
-    }  # fmt: skip
+        "rx_packets_per_s": packets_per_s,
+        "tx_packets_per_s": packets_per_s,
+        **nic_drops(drops),
+    }
     nf = replace(base.nfs[0], readings={**base.nfs[0].readings, **changed}, interval_s=0.5)
     at_ns = START_NS + number * SECOND_NS // 2
     return replace(base, monotonic_ns=at_ns, interval_s=0.5, nfs=(nf,))

@@ -83,8 +83,10 @@ def test_its_numbers_are_those_of_its_cores() -> None:
     for item in frame.nfs:
         if item.shared is not None:
             continue
-        columns = {name: frame.cpus.columns[name].values[list(item.cpus)]
-                   for name in ("packets_per_s", "cpp", "ipp", "tma.retiring", "ipc")}  # fmt: skip
+        columns = {
+            name: frame.cpus.columns[name].values[list(item.cpus)]
+            for name in ("packets_per_s", "cpp", "ipp", "tma.retiring", "ipc")
+        }
         packets = columns["packets_per_s"]
         if len(item.cpus) > 1:
             spread = packets.max() / packets.mean() - 1
@@ -105,8 +107,11 @@ def test_its_numbers_are_those_of_its_cores() -> None:
 
 def test_two_threads_of_a_core_count_once_in_its_top_down() -> None:
     frame = seen()
-    paired = [entry for entry in frame.nfs if len(entry.cpus) == 4
-              and frame.topology.cpus[entry.cpus[0]].siblings[0] in entry.cpus]  # fmt: skip
+    paired = [
+        entry
+        for entry in frame.nfs
+        if len(entry.cpus) == 4 and frame.topology.cpus[entry.cpus[0]].siblings[0] in entry.cpus
+    ]
     assert paired
     for item in paired:
         firsts = [cpu for cpu in item.cpus if cpu < min(frame.topology.cpus[cpu].siblings)]

@@ -14,8 +14,10 @@ from nftop.model.threads import ThreadRow
 
 NONE = Missing(Reason.SOURCE)
 COUNTED: Mapping[str, Reading] = {
-    "occupancy_bytes": 100.0, "mbm_total_bytes_per_s": 50.0, "mbm_local_bytes_per_s": 30.0,
-}  # fmt: skip
+    "occupancy_bytes": 100.0,
+    "mbm_total_bytes_per_s": 50.0,
+    "mbm_local_bytes_per_s": 30.0,
+}
 
 
 def thread(tid: int, cpu: int) -> ThreadRate:

@@ -67,9 +67,12 @@ def nic(second: float, link_bits_per_s: int | None = 25 * GIGABIT) -> DpdkApp:
     """5 Mpps of 128-byte frames are received, and 1 Mpps dropped; a virtual port sends."""
     packets = int(5e6 * second)
     first = replace(
-        port(0, rx=packets), name="0000:3b:00.0", rx_bytes=packets * 124,
-        rx_missed=int(1e6 * second), link_bits_per_s=link_bits_per_s,
-    )  # fmt: skip
+        port(0, rx=packets),
+        name="0000:3b:00.0",
+        rx_bytes=packets * 124,
+        rx_missed=int(1e6 * second),
+        link_bits_per_s=link_bits_per_s,
+    )
     return app(int(second * S), first, port(1, tx=packets))
 
 
@@ -95,6 +98,7 @@ def test_a_switch_has_the_ports_of_its_dpdk() -> None:
     frame = fold(START, *samples)[-1]
     ports = frame.nfs[0].ports
     assert not isinstance(ports, Missing) and [item.name for item in ports] == [
-        "0 0000:3b:00.0", "1 net_null1",
-    ]  # fmt: skip
+        "0 0000:3b:00.0",
+        "1 net_null1",
+    ]
     assert nf(frame, "line_ratio") == pytest.approx(6e6 / (25e9 / (8 * 148)))

@@ -54,7 +54,7 @@ def tick(second: int, packets_per_s: int = 100_000, **changes: int) -> Sample:
             dict.fromkeys(range(4), tuple(count * second for count in _COUNTS)),
             enabled_ns=second * S,
         ),
-    )  # fmt: skip
+    )
 
 
 def kernel(frame: Frame) -> NfRow | None:

@@ -18,9 +18,13 @@ LOST = Missing(Reason.STALE)
 def tick(second: float, sent: Reading, received: Reading = 20e6, drops: Reading = 0.0) -> Frame:
     base = frame(8, 0)
     readings = {
-        **base.nfs[0].readings, "tx_packets_per_s": sent, "rx_packets_per_s": received,
-        **nic_drops(drops), "cpp": 200.0, "busy_cpp": Missing(Reason.SOURCE),
-    }  # fmt: skip
+        **base.nfs[0].readings,
+        "tx_packets_per_s": sent,
+        "rx_packets_per_s": received,
+        **nic_drops(drops),
+        "cpp": 200.0,
+        "busy_cpp": Missing(Reason.SOURCE),
+    }
     nf = replace(base.nfs[0], key="a", readings=readings)
     return replace(base, nfs=(nf,), monotonic_ns=START_NS + int(second * SECOND_NS))
 

@@ -43,9 +43,13 @@ def counting(whole: Sample, second: float, awake: float) -> Sample:
 def ovs(second: float, awake: float, busy: float) -> Sample:
     """One PMD thread, awake for that share of the time and at work for `busy` of all time."""
     pmd = working(
-        1, second, MPPS, busy, used_cycles=int(TSC_HZ * second * awake),
+        1,
+        second,
+        MPPS,
+        busy,
+        used_cycles=int(TSC_HZ * second * awake),
         sleep_us=int((1 - awake) * second * 1e6),
-    )  # fmt: skip
+    )
     return host(second, pmd_thread(1, second, run=awake), ovs=OvsTable((switch(second, pmd),)))
 
 

@@ -153,14 +153,17 @@ def test_what_its_interfaces_lose_is_theirs_and_of_all() -> None:
     lost = {key: value for key, value in dropped(nf).items() if key[0] == "eth0"}
     assert lost == {("eth0", MISSED): 0.0, ("eth0", "rx-error"): 2.0, ("eth0", "rx-no-buf"): 3.0}
     assert [nf.readings[f"{name}_per_s"] for name in ("rx_errors", "rx_nombuf", "tx_errors")] == [
-        2.0, 3.0, 5.0
-    ]  # fmt: skip
+        2.0,
+        3.0,
+        5.0,
+    ]
     assert isinstance(nf.ports, tuple)
     assert {port.name: port.frame_bytes for port in nf.ports}["eth0"] == 64.0
     older = rows(at(10, errors({})), at(11, errors({})), lossy(12), lossy(13))
     assert [reason(frame.readings["rx_errors_per_s"]) for frame in older[1:3]] == [
-        Reason.UNDEFINED, Reason.WARMING
-    ]  # fmt: skip
+        Reason.UNDEFINED,
+        Reason.WARMING,
+    ]
     assert older[3].readings["rx_errors_per_s"] == 2.0
 
 

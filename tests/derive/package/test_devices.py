@@ -31,11 +31,16 @@ EVENTS = ("inbound_read_0", "inbound_write_0", "outbound_read_0", "outbound_writ
 def counts(value: int, at_ns: int, ran_ns: int | None = None, why: int = 0) -> UncoreTable:
     four = np.arange(4, dtype=np.int32)
     return UncoreTable(
-        EVENTS, np.zeros(4, np.int32), np.ones(4, np.int32), four,
-        np.full(4, 0 if why else value, np.uint64), np.full(4, why, np.uint8),
-        np.full(4, at_ns, np.uint64), np.full(4, at_ns if ran_ns is None else ran_ns, np.uint64),
+        EVENTS,
+        np.zeros(4, np.int32),
+        np.ones(4, np.int32),
+        four,
+        np.full(4, 0 if why else value, np.uint64),
+        np.full(4, why, np.uint8),
+        np.full(4, at_ns, np.uint64),
+        np.full(4, at_ns if ran_ns is None else ran_ns, np.uint64),
         {event: {why: "because"} for event in EVENTS} if why else {},
-    )  # fmt: skip
+    )
 
 
 def folded(*tables: UncoreTable | Missing) -> tuple[DeviceRow, ...]:
@@ -113,8 +118,11 @@ def test_a_network_function_uses_the_devices_that_its_ports_name(name: str) -> N
 def test_every_function_of_the_simulated_host_has_its_device() -> None:
     demo = Frozen(cpus=44, processor="gold-6230n")
     frame = [demo.tick(S) for _ in range(3)][-1]
-    assert {nf.kind for nf in frame.nfs if nf.name in {name for row in frame.devices
-            for name in row.nfs}} >= {"dpdk", "vpp", "ovs"}  # fmt: skip
+    assert {
+        nf.kind
+        for nf in frame.nfs
+        if nf.name in {name for row in frame.devices for name in row.nfs}
+    } >= {"dpdk", "vpp", "ovs"}
 
 
 @pytest.mark.parametrize("uarch", ["SKX", "CLX", "ICX", "SPR"])
@@ -132,11 +140,20 @@ def test_traffic_of_simulated_devices_is_their_package_s(uarch: str) -> None:
         assert len(mine) == 3
         for metric, unit, quantities in (
             ("dma_read_bytes_per_s", 64, ("pcirdcur_hit", "pcirdcur_miss")),
-            ("dma_write_bytes_per_s", 64,
-             ("itom_hit", "itom_miss", "rfo_hit", "rfo_miss", "itomcachenear_hit",
-              "itomcachenear_miss")),
+            (
+                "dma_write_bytes_per_s",
+                64,
+                (
+                    "itom_hit",
+                    "itom_miss",
+                    "rfo_hit",
+                    "rfo_miss",
+                    "itomcachenear_hit",
+                    "itomcachenear_miss",
+                ),
+            ),
             ("mmio_write_bytes_per_s", 4, ("mmio_writes",)),
-        ):  # fmt: skip
+        ):
             total = sum(float(str(row.readings[metric])) for row in mine)
             wanted = unit * sum(grown[package, OF_PACKAGE_INDEX[name]] for name in quantities)
             assert total == pytest.approx(wanted, rel=1e-3), (metric, package)

@@ -84,8 +84,9 @@ def test_power_and_energy_are_exact_over_a_wrap(end: int) -> None:
     begin = end - 100 * JOULE - UNIT
     at = [begin, begin + 250 * JOULE + 3 * UNIT, begin + 251 * JOULE + 3 * UNIT]
     assert at[0] < end < at[1]
-    seen = frames(*(energies([value % COUNTER, 7 * JOULE], second * S)
-                    for second, value in enumerate(at, 1)))  # fmt: skip
+    seen = frames(
+        *(energies([value % COUNTER, 7 * JOULE], second * S) for second, value in enumerate(at, 1))
+    )
     assert [of(frame, "power_w") for frame in seen[1:]] == [250.0 + 3 * 2**-14, 1.0]
     assert [of(frame, "energy_j") for frame in seen[1:]] == [250.0 + 3 * 2**-14, 251.0 + 3 * 2**-14]
     assert of(seen[1], "power_w", 1) == 0.0
@@ -108,9 +109,11 @@ def test_what_may_have_wrapped_more_than_once_has_a_reason(
 ) -> None:
     after = (9 + grown) % COUNTER
     seen = frames(
-        energies([0, 0], 1), energies([9, 0], S), energies([after, 0], S + elapsed_ns),
+        energies([0, 0], 1),
+        energies([9, 0], S),
+        energies([after, 0], S + elapsed_ns),
         energies([(after + JOULE) % COUNTER, 0], 2 * S + elapsed_ns),
-    )  # fmt: skip
+    )
     result = of(seen[2], "power_w")
     known = 9 / JOULE
     if isinstance(watts, Reason):
@@ -135,9 +138,12 @@ def test_a_counter_that_steps_back_takes_one_tick_and_no_energy() -> None:
     # Nor does a source that fails in between lose what was counted until then.
     gone = Missing(Reason.PERMISSION, "no")
     again = frames(
-        energies([0, 0], S), energies([3 * JOULE, 0], 2 * S), gone,
-        energies([9 * JOULE, 0], 4 * S), energies([10 * JOULE, 0], 5 * S),
-    )  # fmt: skip
+        energies([0, 0], S),
+        energies([3 * JOULE, 0], 2 * S),
+        gone,
+        energies([9 * JOULE, 0], 4 * S),
+        energies([10 * JOULE, 0], 5 * S),
+    )
     assert of(again[2], "energy_j") == of(again[2], "throttles_per_s") == gone
     assert of(again[4], "energy_j") == 4.0
 
@@ -146,8 +152,7 @@ def test_hotplug_takes_no_rate_or_energy_of_the_other_cpus() -> None:
     def at(second: int, *cores: int) -> UncoreTable:
         rows = [("energy_pkg", package, 0, second * JOULE, second * S) for package in (0, 1)]
         throttled = [("core_throttles", 0, cpu, 5 * second, second * S) for cpu in cores]
-        return table(rows[:1] + throttled
-                     + rows[1:])  # fmt: skip
+        return table(rows[:1] + throttled + rows[1:])
 
     seen = frames(at(1, 1, 3), at(2, 1, 3), at(3, 3), at(4, 1, 3), at(5, 1, 3))
     assert [of(frame, "power_w", 1) for frame in seen[1:]] == [1.0] * 4
@@ -181,8 +186,9 @@ def stepping(second: int, step: int, *, wakes: bool) -> Sample:
 @pytest.mark.parametrize("step", [2, 5, 8, 11])
 def test_c1_is_what_c0_and_c6_leave_of_the_same_interval(step: int, *, wakes: bool) -> None:
     seen = fold(STATE, *(stepping(at, step, wakes=wakes) for at in range(21)))
-    states = [[frame.cpus.columns[f"c{state}_ratio"].values[0] for state in (0, 1, 6)]
-              for frame in seen]  # fmt: skip
+    states = [
+        [frame.cpus.columns[f"c{state}_ratio"].values[0] for state in (0, 1, 6)] for frame in seen
+    ]
     c0, c1, c6 = np.array(states).T
     assert np.isnan(c1).tolist() == [True] * 5 + [False] * 16
     for end in (5, 10, 15, 20):
@@ -194,9 +200,13 @@ def test_c1_is_what_c0_and_c6_leave_of_the_same_interval(step: int, *, wakes: bo
 
 def test_c1_needs_c0_over_the_whole_interval() -> None:
     samples = [stepping(at, 8, wakes=True) for at in range(16)]
-    samples[7] = replace(samples[7], readings={
-        **samples[7].readings, "perf": SourceReading(Missing(Reason.STALE, "late"), 7 * S, 0),
-    })  # fmt: skip
+    samples[7] = replace(
+        samples[7],
+        readings={
+            **samples[7].readings,
+            "perf": SourceReading(Missing(Reason.STALE, "late"), 7 * S, 0),
+        },
+    )
     c1 = [frame.cpus.columns["c1_ratio"] for frame in fold(STATE, *samples)]
     assert c1[9].present[0] and c1[15].present[0] and c1[10].reasons[0] == Reason.WARMING
 
@@ -210,13 +220,20 @@ def test_what_is_read_seldom_is_held_with_its_age() -> None:
         ]
         return table(rows)
 
-    seen = frames(at(1, 1, 0), *(at(second, 1, 0) for second in (2, 3, 4, 5)), at(6, 6, 10),
-                  at(7, 6, 10), at(8, 6, 10))  # fmt: skip
+    seen = frames(
+        at(1, 1, 0),
+        *(at(second, 1, 0) for second in (2, 3, 4, 5)),
+        at(6, 6, 10),
+        at(7, 6, 10),
+        at(8, 6, 10),
+    )
     assert of(seen[4], "throttles_per_s").reason is Reason.WARMING
     assert [of(frame, "throttles_per_s") for frame in seen[5:]] == [2.0] * 3
     assert [frame.packages[0].sampled_s.get("throttles_per_s") for frame in seen[5:]] == [
-        None, 1.0, 2.0,
-    ]  # fmt: skip
+        None,
+        1.0,
+        2.0,
+    ]
     assert seen[7].cpus.columns["throttles_per_s"][3] == 0.0
     assert seen[7].cpus.sampled_s["throttles_per_s"] == 2.0
 
@@ -238,8 +255,9 @@ def test_the_simulated_hosts_numbers_are_those_of_its_model(scenario: str) -> No
     first, before, now = (power_counts(model, at) for at in (begin_ns, now_ns - S, now_ns))
     for at, row in enumerate(last.packages):
         for watts, joules, event in (
-            ("power_w", "energy_j", "energy_pkg"), ("dram_power_w", "dram_energy_j", "energy_ram"),
-        ):  # fmt: skip
+            ("power_w", "energy_j", "energy_pkg"),
+            ("dram_power_w", "dram_energy_j", "energy_ram"),
+        ):
             second = int(now.packages[event][at] - before.packages[event][at])
             assert row.readings[watts] == pytest.approx(second / JOULE, rel=1e-9)
             total = int(now.packages[event][at] - first.packages[event][at])
@@ -275,9 +293,10 @@ def test_a_core_that_polls_has_its_reason_on_every_thread() -> None:
     polled = {cpu for placed in host.simulated.model.layout.placed for cpu in placed.cpus}
     counted = next(item.read() for item in host.simulated.sources if item.name == "power")
     alone = fold(
-        FoldState(frame.host, frame.topology), sample(S, power=counted),
+        FoldState(frame.host, frame.topology),
+        sample(S, power=counted),
         sample(2 * S, power=counted),
-    )[-1]  # fmt: skip
+    )[-1]
     for cpu in frame.topology.with_siblings(polled):
         why = alone.cpus.columns["c6_ratio"][cpu]
         assert isinstance(why, Missing) and why.message == NOT_ON_POLLERS, cpu
@@ -307,9 +326,15 @@ def test_a_sum_of_energy_goes_on_with_the_source_that_it_began_with() -> None:
     assert of(seen[4], "energy_j") == 10.0 and "energy_j" not in seen[4].packages[0].origins
 
     seen = fold(
-        begin, _both(1, None, 1), _both(1, None, 2), _both(1, 3, 3), _both(1, 50, 4),
-        _both(None, 90, 5), _both(1, 95, 6), _both(1, 99, 7),
-    )  # fmt: skip
+        begin,
+        _both(1, None, 1),
+        _both(1, None, 2),
+        _both(1, 3, 3),
+        _both(1, 50, 4),
+        _both(None, 90, 5),
+        _both(1, 95, 6),
+        _both(1, 99, 7),
+    )
     watts = of(seen[1], "power_w")
     assert of(seen[1], "energy_j") == pytest.approx(watts)
     assert seen[3].packages[0].origins["energy_j"] == "pcm"
@@ -332,8 +357,10 @@ def test_an_age_is_of_the_rows_own_numbers_only() -> None:
 def test_only_energy_may_have_wrapped_in_20_days() -> None:
     """Read 20 days and 1 ns apart, in which no counter of events comes near 2**64."""
     later_ns = 20 * 86_400 * S + 1
-    rows = [[("energy_pkg", 0, 0, n * JOULE, 1 + at_ns), ("package_throttles", 0, 0, n, 1 + at_ns)]
-            for n, at_ns in ((0, 0), (20 * 86_400 * 3, later_ns))]  # fmt: skip
+    rows = [
+        [("energy_pkg", 0, 0, n * JOULE, 1 + at_ns), ("package_throttles", 0, 0, n, 1 + at_ns)]
+        for n, at_ns in ((0, 0), (20 * 86_400 * 3, later_ns))
+    ]
     last = frames(*map(table, rows))[-1]
     assert of(last, "throttles_per_s") == pytest.approx(3.0)
     assert of(last, "power_w").reason is Reason.RESET

@@ -291,8 +291,9 @@ def test_devices_are_a_share_of_the_slots_of_their_package() -> None:
     late = Missing(Reason.STALE, "old")
     row = utilisation(
         replace(linked(), readings={**linked().readings, "pcie.read_bytes_per_s": late}),
-        with_capacity(Capacity(nic_slots=slots)), "BDX",
-    )  # fmt: skip
+        with_capacity(Capacity(nic_slots=slots)),
+        "BDX",
+    )
     assert row.readings["utilisation.pcie_read_ratio"] == late
 
 
@@ -345,8 +346,10 @@ def test_memory_per_packet_is_marked_from_a_twentieth_of_others_on(
 def test_without_metered_classes_memory_has_no_share_and_no_mark() -> None:
     base = frame(16, 1, packages=2)
     memory = class_memory((), base.cpus, base.topology)
-    assert all(isinstance(item.nfs, Missing) and isinstance(item.others, Missing)
-               for item in memory.values())  # fmt: skip
+    assert all(
+        isinstance(item.nfs, Missing) and isinstance(item.others, Missing)
+        for item in memory.values()
+    )
     row = per_packet(counted(), PackageLoad(1e6))
     why = row.readings["per_packet.nf_memory_bytes"]
     assert isinstance(why, Missing) and why.reason is Reason.SOURCE

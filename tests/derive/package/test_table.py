@@ -108,9 +108,16 @@ def test_only_boxes_that_are_new_warm_up() -> None:
     # Others go away or change their order, of counters, boxes and events.
     before = reads([1, 2, 3, 4], [9] * 4, 9, events=("a", "cas_read"))
     before = replace(before, event=np.array([1, 1, 1, 0], np.int32))
-    after = reads([13, 14, 11], [19] * 3, 19, packages=np.array([1, 1, 0], np.int32),
-                  boxes=np.array([0, 1, 0], np.int32), event=np.zeros(3, np.int32),
-                  reasons=np.zeros(3, np.uint8), enabled_ns=np.full(3, 19, np.uint64))  # fmt: skip
+    after = reads(
+        [13, 14, 11],
+        [19] * 3,
+        19,
+        packages=np.array([1, 1, 0], np.int32),
+        boxes=np.array([0, 1, 0], np.int32),
+        event=np.zeros(3, np.int32),
+        reasons=np.zeros(3, np.uint8),
+        enabled_ns=np.full(3, 19, np.uint64),
+    )
     known = box_rates(before, box_rates(ZERO, None, before), after)
     assert known.why.tolist() == [0, Reason.WARMING, 0]
     assert known.per_s[[0, 2]].tolist() == [1e9, 1e9]
@@ -249,11 +256,15 @@ def test_a_unit_without_boxes_has_neither_rows_nor_numbers() -> None:
 DEVICES = {
     "SKX": {"itom_hit": 60, "itom_miss": 20, "rfo_hit": 15, "rfo_miss": 5},
     "ICX": {
-        "itom_hit": 50, "itom_miss": 15, "itomcachenear_hit": 10, "itomcachenear_miss": 5,
-        "rfo_hit": 15, "rfo_miss": 5,
+        "itom_hit": 50,
+        "itom_miss": 15,
+        "itomcachenear_hit": 10,
+        "itomcachenear_miss": 5,
+        "rfo_hit": 15,
+        "rfo_miss": 5,
     },
     "BDX": {"itom_total": 80, "itom_miss": 20, "rfo_total": 20, "rfo_miss": 5},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("uarch", [SKX, ICX, BDX])

@@ -173,9 +173,12 @@ def test_averages_of_totals_are_not_of_now_and_totals_need_two() -> None:
     of_cpus[:, :9] += table().of_cpus[:, :9]
     of_packages[:, :6] += table().of_packages[:, :6]
     later = replace(
-        one, interval_us=one.interval_us + 1_000_026, of_cpus=of_cpus, of_packages=of_packages,
+        one,
+        interval_us=one.interval_us + 1_000_026,
+        of_cpus=of_cpus,
+        of_packages=of_packages,
         of_links=one.of_links + table().of_links,
-    )  # fmt: skip
+    )
     first, second = frames([one, later])
     assert reason(of_cpu(first, "ipc")) is Reason.WARMING
     assert reason(of_package(first, "power_w")) is Reason.WARMING
@@ -197,9 +200,11 @@ def test_totals_that_step_back_are_a_restart_and_come_back() -> None:
     def at(second: int, start: float) -> PcmTable:
         grown = (one.of_packages - start * one.of_packages) + second * table().of_packages
         return replace(
-            one, interval_us=one.interval_us + second * 1_000_000, of_packages=grown,
+            one,
+            interval_us=one.interval_us + second * 1_000_000,
+            of_packages=grown,
             of_cpus=one.of_cpus * (1 - start) + second * table().of_cpus,
-        )  # fmt: skip
+        )
 
     seen = frames([at(1, 0), at(2, 0), at(3, 1), at(4, 1)])
     reasons = [r if isinstance(r := of_package(f, "power_w"), float) else r.reason for f in seen]
@@ -305,8 +310,9 @@ def test_three_steps_that_are_seen_too_close_give_no_number_yet(seen_at: tuple[i
         state = sum(at_s <= second for at_s in created_s)
         pcie = documents[state].pcie
         seen.append(sample(second * S, pcm=replace(nudged(table(), second), pcie=pcie)))
-    readings = [of_package(frame, "pcie.itom.total_per_s")
-                for frame in fold(FoldState(HOST, start), *seen)]  # fmt: skip
+    readings = [
+        of_package(frame, "pcie.itom.total_per_s") for frame in fold(FoldState(HOST, start), *seen)
+    ]
     third = readings[seen_at[-1] - 1]
     assert isinstance(third, Missing) and third.reason is Reason.WARMING
     result = [reading for reading in readings if not isinstance(reading, Missing)]
@@ -497,9 +503,11 @@ def test_text_without_averages_computes_the_frequency_and_lacks_the_rest() -> No
     (frame,) = frames([table_of(parse_text(body), since_start=False)])
     counts = raw("icx_2026-06_msr")["Sockets"][0]["Cores"][0]["Threads"][0]["Core Counters"]
     computed = (
-        counts["Clock Unhalted Thread"] / counts["Clock Unhalted Ref"]
-        * counts["Invariant TSC"] / 1.000026
-    )  # fmt: skip
+        counts["Clock Unhalted Thread"]
+        / counts["Clock Unhalted Ref"]
+        * counts["Invariant TSC"]
+        / 1.000026
+    )
     assert of_cpu(frame, "frequency_hz") == pytest.approx(computed)
     assert of_cpu(frame, "c1_ratio") == 0.455
     assert reason(of_cpu(frame, "tma.retiring")) is Reason.SOURCE
@@ -540,9 +548,13 @@ def test_whatever_the_numbers_are_frames_hold_numbers_and_reasons(
     for component, location, value in cells:
         arrays[component].flat[location % arrays[component].size] = value
     odd = replace(
-        one, of_cpus=arrays[0], of_packages=arrays[1], of_links=arrays[2], pcie=arrays[3],
+        one,
+        of_cpus=arrays[0],
+        of_packages=arrays[1],
+        of_links=arrays[2],
+        pcie=arrays[3],
         interval_us=micros,
-    )  # fmt: skip
+    )
     for frame in frames([one, odd, nudged(one, 1), odd]):
         for column in frame.cpus.columns.values():
             assert np.isfinite(column.values[column.present]).all()

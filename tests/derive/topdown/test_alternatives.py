@@ -131,10 +131,14 @@ def test_components_of_a_turn_that_fall_short_of_their_whole_saw_another_moment(
 ) -> None:
     """Sierra Forest's mispredicts and clears are all there is of bad speculation."""
     level_1 = {
-        "cycles": 1000, "ref_cycles": 1000, "tsc": 1000, "topdown_fe_bound_all_p": 600,
-        "topdown_bad_speculation_all_p": 1800, "topdown_be_bound_all_p": 1200,
+        "cycles": 1000,
+        "ref_cycles": 1000,
+        "tsc": 1000,
+        "topdown_fe_bound_all_p": 600,
+        "topdown_bad_speculation_all_p": 1800,
+        "topdown_be_bound_all_p": 1200,
         "topdown_retiring_all_p": 2400,
-    }  # fmt: skip
+    }
     level_2 = {
         "cycles": 1000,
         "topdown_fe_bound_frontend_latency": 300,
@@ -165,9 +169,12 @@ def test_a_formula_reports_what_it_used() -> None:
     _, used = formula.with_usage(columns, 2)
     shown = {name: np.broadcast_to(rows, 2).tolist() for name, rows in used.items()}
     assert shown == {
-        "a": [True, True], "b": [True, True], "c": [False, False],
-        "d": [True, False], "e": [False, True],
-    }  # fmt: skip
+        "a": [True, True],
+        "b": [True, True],
+        "c": [False, False],
+        "d": [True, False],
+        "e": [False, True],
+    }
     _, used = formula.with_usage({**columns, "b": column_of(2.0, 0.0)}, 2)
     assert np.broadcast_to(used["c"], 2).tolist() == [False, True], "a division by zero"
     _, used = compile_formula("first(a, c)").with_usage({"a": gone, "c": one}, 2)

@@ -108,8 +108,11 @@ def firing(
     )
     run = subprocess.run(
         [PROMTOOL, "test", "rules", folder / "test.yml"],
-        capture_output=True, text=True, timeout=LONGEST_S, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_S,
+        check=False,
+    )
     return "" if run.returncode == 0 else run.stdout + run.stderr
 
 
@@ -151,8 +154,10 @@ def test_promtool_takes_them_whatever_the_job_is_called(tmp_path: Path) -> None:
         (tmp_path / "rules.yml").write_text(alerts(all_rules(), job))
         subprocess.run(
             [PROMTOOL, "check", "rules", tmp_path / "rules.yml"],
-            check=True, capture_output=True, timeout=LONGEST_S,
-        )  # fmt: skip
+            check=True,
+            capture_output=True,
+            timeout=LONGEST_S,
+        )
 
 
 @needs_promtool
@@ -209,8 +214,11 @@ def test_lost_packets_name_host_culprit_and_victims(known: bool, tmp_path: Path)
     )
     run = subprocess.run(
         [PROMTOOL, "test", "rules", tmp_path / "test.yml"],
-        capture_output=True, text=True, timeout=LONGEST_S, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_S,
+        check=False,
+    )
     assert run.returncode == 0, run.stdout + run.stderr
 
 
@@ -235,9 +243,13 @@ def test_a_guest_without_counters_has_no_source_that_fails(tmp_path: Path) -> No
     """What a virtual machine lacks is no failure; a source that breaks there is one."""
     frame = Frozen(cpus=4, traffic=None).tick(S)
     lacking = {
-        "perf": Reason.HARDWARE, "uncore": Reason.HARDWARE, "resctrl": Reason.HARDWARE,
-        "power": Reason.HARDWARE, "pcm": Reason.SOURCE, "vpp": Reason.SOURCE,
-    }  # fmt: skip
+        "perf": Reason.HARDWARE,
+        "uncore": Reason.HARDWARE,
+        "resctrl": Reason.HARDWARE,
+        "power": Reason.HARDWARE,
+        "pcm": Reason.SOURCE,
+        "vpp": Reason.SOURCE,
+    }
     working = SourceState(Reason.PRESENT, "", 0.0, 0.01)
     states = dict.fromkeys(frame.sources, working) | {
         name: SourceState(reason, "", None, None) for name, reason in lacking.items()

@@ -39,18 +39,22 @@ def test_only_series_of_the_newest_scrape_count(tmp_path: Path) -> None:
             f'{name}{{job="nftop",instance="{instance}",id="{key}"}}': values
             for name in ("nftop_incident_info", "nftop_incident_severity")
             for instance, key, values in (
-                ("a", "open", "2x20"), ("a", "ended", "2 2 _x18"), ("b", "down", "2 2 _x18"),
+                ("a", "open", "2x20"),
+                ("a", "ended", "2 2 _x18"),
+                ("b", "down", "2 2 _x18"),
             )
         },
         'nftop_nf_cycles_per_packet{job="nftop",instance="c",env="old",nf="vpp"}': "100 100 _x18",
         'nftop_nf_cycles_per_packet{job="nftop",instance="c",env="new",nf="vpp"}': "_ _ 200x18",
-    }  # fmt: skip
+    }
     up, _, incidents, *_ = fleet_queries("nftop")
     (cost,) = [item for item in fleet_queries("nftop") if "cpp" in dict(item.keys.values())]
     wanted = {
         up.text: {
-            'up{job="nftop",instance="a"}': 1, 'up{job="nftop",instance="b"}': 0,
-            'up{job="nftop",instance="c",env="new"}': 1, 'nftop_targets{instance="c"}': 2,
+            'up{job="nftop",instance="a"}': 1,
+            'up{job="nftop",instance="b"}': 0,
+            'up{job="nftop",instance="c",env="new"}': 1,
+            'nftop_targets{instance="c"}': 2,
         },
         incidents.text: {
             'nftop_incident_info{job="nftop",instance="a",id="open"}': 2,
@@ -59,7 +63,7 @@ def test_only_series_of_the_newest_scrape_count(tmp_path: Path) -> None:
         cost.text: {
             'nftop_nf_cycles_per_packet{job="nftop",instance="c",env="new",nf="vpp"}': 200,
         },
-    }  # fmt: skip
+    }
     tests = {
         "interval": "15s",
         "input_series": [{"series": name, "values": text} for name, text in series.items()],
@@ -75,6 +79,9 @@ def test_only_series_of_the_newest_scrape_count(tmp_path: Path) -> None:
     (tmp_path / "test.yml").write_text(json.dumps({"rule_files": [], "tests": [tests]}))
     run = subprocess.run(
         [PROMTOOL, "test", "rules", tmp_path / "test.yml"],
-        capture_output=True, text=True, timeout=LONGEST_S, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_S,
+        check=False,
+    )
     assert run.returncode == 0, run.stdout + run.stderr

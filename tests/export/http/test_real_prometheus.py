@@ -57,8 +57,12 @@ def test_promtool_reports_nothing(make: Any) -> None:
     )
     checked = subprocess.run(
         [PROMTOOL, "check", "metrics"],
-        input=text, capture_output=True, text=True, timeout=LONGEST_S, check=False,
-    )  # fmt: skip
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_S,
+        check=False,
+    )
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
 
 

@@ -84,9 +84,17 @@ def test_json_has_the_contracts_names(frames: list[Frame]) -> None:
     package = frame["packages"][0]
     assert package.keys() >= {"package", "memory", "pcie", "upi", "power_w", "missing"}
     assert package["memory"].keys() >= {"read_bytes_per_s", "write_bytes_per_s", "channels"}
-    assert set(package["pcie"]) == {"itom", "rfo", "pcirdcur", "itomcachenear", "crd", "drd",
-                                    "read_bytes_per_s", "write_bytes_per_s",
-                                    "ddio_hit_ratio"}  # fmt: skip
+    assert set(package["pcie"]) == {
+        "itom",
+        "rfo",
+        "pcirdcur",
+        "itomcachenear",
+        "crd",
+        "drd",
+        "read_bytes_per_s",
+        "write_bytes_per_s",
+        "ddio_hit_ratio",
+    }
     assert package["upi"].keys() >= {"received_bytes_per_s", "sent_bytes_per_s", "links"}
     assert package["memory"]["channels"] is package["upi"]["links"] is None
     assert package["pcie"]["itom"] == {"hit_per_s": None, "miss_per_s": None, "total_per_s": None}
@@ -99,12 +107,21 @@ def test_json_has_incidents_open_and_past(frames: list[Frame]) -> None:
     reported = json.loads(frame_json(frame))
     [now], [past] = reported["incidents"], reported["past_incidents"]
     assert (now["id"], now["kind"], now["severity"], now["until"]) == (
-        one.id, "neighbour", "bad", None,
-    )  # fmt: skip
+        one.id,
+        "neighbour",
+        "bad",
+        None,
+    )
     assert now["culprit"] == {
-        "kind": "process", "name": "qemu-system-x86", "key": None, "pid": 4242, "cpus": [5, 6],
-        "class": "tenant", "user": "libvirt-qemu", "container": "vm gw1",
-    }  # fmt: skip
+        "kind": "process",
+        "name": "qemu-system-x86",
+        "key": None,
+        "pid": 4242,
+        "cpus": [5, 6],
+        "class": "tenant",
+        "user": "libvirt-qemu",
+        "container": "vm gw1",
+    }
     assert [item["party"]["name"] for item in now["victims"]] == ["fwd", "vpp"]
     assert now["victims"][0]["change"] == pytest.approx(-0.09)
     assert now["price"]["drop_packets_per_s"] == 7.23e6
@@ -112,8 +129,10 @@ def test_json_has_incidents_open_and_past(frames: list[Frame]) -> None:
     assert [item["step"] for item in now["evidence"]] == ["change", "cause", "effect"]
     assert [item["excluded"] for item in now["ruled_out"]] == [True, None]
     assert (past["culprit"], past["muted"], past["until"]) == (
-        None, True, rfc3339(frames[1].wall_ns),
-    )  # fmt: skip
+        None,
+        True,
+        rfc3339(frames[1].wall_ns),
+    )
 
 
 def test_json_has_findings_as_they_stand(frames: list[Frame]) -> None:
@@ -264,18 +283,27 @@ def test_json_of_classes_and_monitors() -> None:
         "io_alloc": None,
         "l3": {
             "0": {
-                "ways": 12, "size_bytes": 48 * MIB, "bit_usage": "XXSSSSSSSSSS", "nodes": [0, 1],
-                "read_on_cpu": 4, "io": {"cbm": "c00", "origin": "cpuid"},
+                "ways": 12,
+                "size_bytes": 48 * MIB,
+                "bit_usage": "XXSSSSSSSSSS",
+                "nodes": [0, 1],
+                "read_on_cpu": 4,
+                "io": {"cbm": "c00", "origin": "cpuid"},
             },
             "1": {
-                "ways": 12, "size_bytes": 48 * MIB, "bit_usage": None, "nodes": [],
-                "read_on_cpu": None, "io": None,
+                "ways": 12,
+                "size_bytes": 48 * MIB,
+                "bit_usage": None,
+                "nodes": [],
+                "read_on_cpu": None,
+                "io": None,
             },
         },
         "missing": dict.fromkeys(
             ["mba_least", "mba_step", "l3.1.bit_usage", "l3.1.read_on_cpu", "l3.1.io"], "source"
-        ) | {"io_alloc": "hardware"},
-    }  # fmt: skip
+        )
+        | {"io_alloc": "hardware"},
+    }
     [row] = whole["groups"]
     assert row["l2"] == {"3": "000f", "4": {"code": "00f0", "data": "000f"}}
     assert row["monitors"] == [

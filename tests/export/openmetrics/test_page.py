@@ -103,8 +103,11 @@ def test_devices_have_their_root_port_and_network_functions() -> None:
     for row in frame.devices:
         at = known[row.port.address]
         assert (at["device"], at["package"], at["stack"], at["port"]) == (
-            row.name, str(row.port.package), str(row.port.stack), str(row.port.number),
-        )  # fmt: skip
+            row.name,
+            str(row.port.package),
+            str(row.port.stack),
+            str(row.port.number),
+        )
         ((_, wrote),) = where(
             result[OF_DEVICES["dma_write_bytes_per_s"].sample], root_port=row.port.address
         )
@@ -168,16 +171,26 @@ def test_names_are_prometheus() -> None:
 
 def test_names_that_dashboards_rely_on() -> None:
     assert {
-        OF_CPUS["cpp"].sample, OF_CPUS["ipc"].sample, OF_CPUS["busy_ratio"].sample,
-        OF_CPUS["tma.memory_bound"].sample, OF_NFS["drop_packets_per_s"].sample,
-        OF_PACKAGES["memory.read_bytes_per_s"].sample, OF_PACKAGES["energy_j"].sample,
-        OF_GROUPS["occupancy_bytes"].sample, OF_MONITORS["occupancy_bytes"].sample,
+        OF_CPUS["cpp"].sample,
+        OF_CPUS["ipc"].sample,
+        OF_CPUS["busy_ratio"].sample,
+        OF_CPUS["tma.memory_bound"].sample,
+        OF_NFS["drop_packets_per_s"].sample,
+        OF_PACKAGES["memory.read_bytes_per_s"].sample,
+        OF_PACKAGES["energy_j"].sample,
+        OF_GROUPS["occupancy_bytes"].sample,
+        OF_MONITORS["occupancy_bytes"].sample,
     } == {
-        "nftop_cpu_cycles_per_packet", "nftop_cpu_instructions_per_cycle", "nftop_cpu_busy_ratio",
-        "nftop_cpu_topdown_memory_bound_ratio", "nftop_nf_drop_packets_per_second",
-        "nftop_package_memory_read_bytes_per_second", "nftop_package_energy_joules_total",
-        "nftop_group_occupancy_bytes", "nftop_monitor_occupancy_bytes",
-    }  # fmt: skip
+        "nftop_cpu_cycles_per_packet",
+        "nftop_cpu_instructions_per_cycle",
+        "nftop_cpu_busy_ratio",
+        "nftop_cpu_topdown_memory_bound_ratio",
+        "nftop_nf_drop_packets_per_second",
+        "nftop_package_memory_read_bytes_per_second",
+        "nftop_package_energy_joules_total",
+        "nftop_group_occupancy_bytes",
+        "nftop_monitor_occupancy_bytes",
+    }
 
 
 @pytest.mark.parametrize("form", TextFormat)
@@ -230,9 +243,18 @@ def test_pollers_and_their_clock() -> None:
     ((info, one),) = where(known["nftop_cpu_info"], cpu=2)
     assert one == 1.0
     assert info == {
-        "cpu": "2", "core": "2", "package": "0", "l3": "0", "node": "0", "nf": "fwd", "pid": "4242",
-        "thread": "dpdk-worker2", "direction": "rx", "cpp_clock": "core", "saturated": "false",
-    }  # fmt: skip
+        "cpu": "2",
+        "core": "2",
+        "package": "0",
+        "l3": "0",
+        "node": "0",
+        "nf": "fwd",
+        "pid": "4242",
+        "thread": "dpdk-worker2",
+        "direction": "rx",
+        "cpp_clock": "core",
+        "saturated": "false",
+    }
     ((nf, _),) = where(known["nftop_nf_info"], nf="fwd")
     assert (nf["cpus"], nf["saturated"]) == ("1-2", "false")
 
@@ -287,8 +309,10 @@ def test_second_choices_and_estimates_are_named(simulated: Frame) -> None:
         ((_, count),) = where(known["nftop_second_choice"], metric=metric, source="pcm")
         assert count == len(rows)
     assert len(where(known["nftop_package_estimate"], metric="nftop_package_power_watts")) == 2
-    flags = [known[name].samples[frozenset({("badge", "SIMULATED")})]
-             for name in ("nftop_notice", "nftop_sources_apart")]  # fmt: skip
+    flags = [
+        known[name].samples[frozenset({("badge", "SIMULATED")})]
+        for name in ("nftop_notice", "nftop_sources_apart")
+    ]
     assert flags == [1.0, 1.0]
 
 
@@ -327,10 +351,11 @@ def test_incidents_have_their_culprit_severity_begin_and_drops(simulated: Frame)
     assert values == {
         "nftop_incident_severity": {one.id: 2.0, two.id: 1.0},
         "nftop_incident_begin_timestamp_seconds": {
-            one.id: one.since_ns / 1e9, two.id: two.since_ns / 1e9,
+            one.id: one.since_ns / 1e9,
+            two.id: two.since_ns / 1e9,
         },
         "nftop_incident_drop_packets_per_second": {one.id: 7.23e6},
-    }  # fmt: skip
+    }
 
 
 def test_victims_have_the_labels_of_their_network_functions(simulated: Frame) -> None:

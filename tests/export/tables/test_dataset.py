@@ -128,9 +128,12 @@ def test_rows_that_are_no_longer_computed_go(tmp_path: Path, frames: tuple[Frame
     ],
 )
 def test_rows_of_lost_ticks_stay(
-    tmp_path: Path, frames: tuple[Frame, ...], read: Sequence[int], lost: Sequence[int],
+    tmp_path: Path,
+    frames: tuple[Frame, ...],
+    read: Sequence[int],
+    lost: Sequence[int],
     kept: set[int],
-) -> None:  # fmt: skip
+) -> None:
     """A damaged copy of a recording replaces what it has, and takes away nothing."""
     whole = [at(frames[3], second) for second in range(6)]
     append(tmp_path, whole)
@@ -198,8 +201,10 @@ def test_days_and_hosts_are_folders(tmp_path: Path, frames: tuple[Frame, ...]) -
     dataset.marker(Marker("marker", WALL_NS + DAY_NS, 0, "note", {}))
     days = dataset.close()
     assert [(day.host, str(day.day)) for day in days] == [
-        ("edge", "2026-01-01"), ("edge", "2026-01-02"), ("other", "2026-01-01"),
-    ]  # fmt: skip
+        ("edge", "2026-01-01"),
+        ("edge", "2026-01-02"),
+        ("other", "2026-01-01"),
+    ]
     (marked,) = (tmp_path / "markers").rglob("*.parquet")
     assert marked.parts[-3:-1] == ("host=edge", "day=2026-01-02")
 
@@ -249,8 +254,9 @@ def test_columns_of_another_version_are_null(tmp_path: Path, frames: tuple[Frame
     append(tmp_path, [at(frames[3], 5)], tables=("packages",))
     rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
     assert [(row["gone"], row["missing"] is None) for row in rows[:: len(rows) - 1]] == [
-        (1.0, True), (None, False)
-    ]  # fmt: skip
+        (1.0, True),
+        (None, False),
+    ]
 
 
 def test_exports_of_one_recording_at_the_same_time_lose_no_row(
@@ -379,8 +385,9 @@ def test_only_parquet_is_appended_to(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_an_id_is_of_a_recording_and_its_host() -> None:
     ids = {
         RecordedInterval(Host(name, "", "SKX"), began_ns, 0, 1).stem
-        for name in ("a", "b") for began_ns in (1, 2)
-    }  # fmt: skip
+        for name in ("a", "b")
+        for began_ns in (1, 2)
+    }
     assert len(ids) == 4 and all(item.startswith("part-19700101T000000Z-") for item in ids)
 
 

@@ -225,9 +225,13 @@ def test_what_happened_has_tables_of_its_own(tmp_path: Path) -> None:
     )
     reports = {entry.stem: json.loads(entry.read_text()) for entry in tmp_path.iterdir()}
     assert reports["actions"] == {
-        "time": "1970-01-01T00:00:01.000Z", "host": "edge", "simulated": True, "kind": "change",
-        "text": MARKER.text, "detail": '{"who": "=cmd()"}',
-    }  # fmt: skip
+        "time": "1970-01-01T00:00:01.000Z",
+        "host": "edge",
+        "simulated": True,
+        "kind": "change",
+        "text": MARKER.text,
+        "detail": '{"who": "=cmd()"}',
+    }
     assert reports["markers"]["text"] == "begin" and reports["markers"]["detail"] is None
     assert (reports["gaps"]["lost_ticks"], reports["gaps"]["lost_bytes"]) == (None, 7)
     assert all(entry.stat().st_mode & 0o777 == 0o600 for entry in tmp_path.iterdir())

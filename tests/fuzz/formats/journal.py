@@ -101,8 +101,11 @@ def play(data: bytes) -> None:
     _entries, messages = journal.known()
     assert all(message for message in messages)
     BackendClassGate(host, journal, start_guard, "nftop")
-    before = {name: (journal.folder / name).read_bytes() for name in NAMES
-              if (journal.folder / name).exists()}  # fmt: skip
+    before = {
+        name: (journal.folder / name).read_bytes()
+        for name in NAMES
+        if (journal.folder / name).exists()
+    }
     writes = host.writes
     try:
         unfinished(journal)

@@ -30,10 +30,12 @@ def seeds() -> list[bytes]:
             replies[VERSION.method] = "ovs-vswitchd (Open vSwitch) 3.1.0"
         calls = (VERSION, *calls_for(release_of(replies[VERSION.method])))
         texts = [replies.get(call.method, "")[:3000] for call in calls]
-        result.append(b"".join(
-            json.dumps({"id": number, "result": text, "error": None}).encode()
-            for number, text in enumerate(texts)
-        ))  # fmt: skip
+        result.append(
+            b"".join(
+                json.dumps({"id": number, "result": text, "error": None}).encode()
+                for number, text in enumerate(texts)
+            )
+        )
     return result
 
 

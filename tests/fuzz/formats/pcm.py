@@ -37,9 +37,11 @@ def seeds() -> list[bytes]:
         ),
     ]
     return documents + [
-        body[:size] for name, body in sorted(captures().items()) for size in (3000, 12000)
+        body[:size]
+        for name, body in sorted(captures().items())
+        for size in (3000, 12000)
         if not name.endswith("_bad.txt")
-    ]  # fmt: skip
+    ]
 
 
 def play(data: bytes) -> None:

@@ -63,8 +63,18 @@ def seeds() -> list[bytes]:
         b"        0 12345 1 0000000000000000 20 4 30 10 -1\n"
     )
     arguments = b"qemu-system-x86_64\0-name\0guest=vm1,debug-threads=on\0"
-    return [stat, b"123 45 6\n", status, cgroup, machine, maps, sockets, tcp, arguments,
-            cgroup + _APART + arguments]  # fmt: skip
+    return [
+        stat,
+        b"123 45 6\n",
+        status,
+        cgroup,
+        machine,
+        maps,
+        sockets,
+        tcp,
+        arguments,
+        cgroup + _APART + arguments,
+    ]
 
 
 def play(data: bytes) -> None:

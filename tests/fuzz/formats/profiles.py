@@ -37,10 +37,12 @@ def seeds() -> list[bytes]:
         *(path.read_bytes() for path in sorted(_DATA.iterdir())),
         *(write(own).encode() for write in WRITERS.values()),
         b"alloc-class-set: llc:1=0x30,2c=f0;mba:1=50\nalloc-assoc-set: llc:1=2-5,8;pid:2=100,101\n",
-        b'sudo ./pqos -e "llc@0:1=0xf;llc@1:1=0xff" -a \'llc:1=1,3\'\n',
-        (b'schema = "nftop.profile/1"\n[[class]]\ngroup = "nftop.a"\nl3 = { 0 = "3f0", 1 = "ff" }\n'
-        b'mba_percent = 50\ncpus = "2-7"\n'),
-    ]  # fmt: skip
+        b"sudo ./pqos -e \"llc@0:1=0xf;llc@1:1=0xff\" -a 'llc:1=1,3'\n",
+        (
+            b'schema = "nftop.profile/1"\n[[class]]\ngroup = "nftop.a"\nl3 = { 0 = "3f0", 1 = "ff" }\n'
+            b'mba_percent = 50\ncpus = "2-7"\n'
+        ),
+    ]
 
 
 def play(data: bytes) -> None:

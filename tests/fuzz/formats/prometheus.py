@@ -57,8 +57,13 @@ def _answers(series: int) -> Iterator[bytes]:
 
 def seeds() -> list[bytes]:
     refusal = b'503 {"status":"error","errorType":"timeout","error":"query timed out"}'
-    warned = json.dumps({"status": "success", "warnings": ["a", "b"],
-                         "data": {"resultType": "vector", "result": []}}).encode()  # fmt: skip
+    warned = json.dumps(
+        {
+            "status": "success",
+            "warnings": ["a", "b"],
+            "data": {"resultType": "vector", "result": []},
+        }
+    ).encode()
     whole = list(_answers(_SERIES))
     return [
         b"\n".join(whole),

@@ -46,8 +46,10 @@ def seeds() -> list[bytes]:
         b"    L3:0=fffff;1=fffff\n    MB:0=100;1=100\n",
         b"0=XXSSSEEHH00;1=SSSSS\n",
         b"resctrl /sys/fs/resctrl resctrl rw,relatime,cdp,mba_MBps 0 0\n",
-        b"0-3,8-9,4096", b"ff,ffffffff,00000000", b"100\n101\n200\n",
-    ]  # fmt: skip
+        b"0-3,8-9,4096",
+        b"ff,ffffffff,00000000",
+        b"100\n101\n200\n",
+    ]
 
 
 def play(data: bytes) -> None:

@@ -14,16 +14,37 @@ _BASE = 0x7F00_0000_0000
 _ENTRY = struct.Struct("IQ128s")
 _SCALAR, _SIMPLE, _COMBINED, _NAMES, _EMPTY, _SYMLINK = 1, 2, 3, 4, 5, 6
 WORDS = (
-    *(name.encode() + b"\0" for name in (
-        "/if/rx", "/if/tx", "/if/names", "/if/drops", "/sys/heartbeat", "/sys/node/names",
-        "/sys/node/clocks", "/sys/node/vectors", "/node/errors", "/err/a/b",
-        "/sys/loops_per_worker",
-    )),
+    *(
+        name.encode() + b"\0"
+        for name in (
+            "/if/rx",
+            "/if/tx",
+            "/if/names",
+            "/if/drops",
+            "/sys/heartbeat",
+            "/sys/node/names",
+            "/sys/node/clocks",
+            "/sys/node/vectors",
+            "/node/errors",
+            "/err/a/b",
+            "/sys/loops_per_worker",
+        )
+    ),
     *(struct.pack("I", kind) for kind in range(10)),
-    *(struct.pack("Q", number) for number in (
-        0, 1, 1 << 31, 1 << 32, 1 << 63, _BASE, _BASE + 64, _BASE + (1 << 20),
-    )),
-)  # fmt: skip
+    *(
+        struct.pack("Q", number)
+        for number in (
+            0,
+            1,
+            1 << 31,
+            1 << 32,
+            1 << 63,
+            _BASE,
+            _BASE + 64,
+            _BASE + (1 << 20),
+        )
+    ),
+)
 
 
 class _Layout:

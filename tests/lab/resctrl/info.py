@@ -87,8 +87,9 @@ def show_io_cbm(state: Resctrl, schema: Schema) -> str:
     if state.io is None:
         raise refused(state, "io_off", name=schema.name)
     form, width = state.profile.cbm_format, value_width(state)
-    values = (f"{domain}=" + form.format(value=bits, width=width)
-              for domain, bits in state.io.items())  # fmt: skip
+    values = (
+        f"{domain}=" + form.format(value=bits, width=width) for domain, bits in state.io.items()
+    )
     return ";".join(values) + "\n"
 
 

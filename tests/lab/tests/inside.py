@@ -174,9 +174,15 @@ def threads() -> None:
 PROGRAMS: dict[str, Callable[[], None]] = {
     item.__name__: item
     for item in (
-        nftop_counts, arguments, descriptors, affinity, unprivileged, another_root, threads,
+        nftop_counts,
+        arguments,
+        descriptors,
+        affinity,
+        unprivileged,
+        another_root,
+        threads,
     )
-}  # fmt: skip
+}
 
 if __name__ == "__main__":
     PROGRAMS[sys.argv[1]]()

@@ -63,8 +63,11 @@ def main(uarch: str) -> None:
                 "whole": {
                     f"{package}.{stack}.{counts.events[event]}": value
                     for package, stack, event, value in zip(
-                        counts.packages.tolist(), counts.boxes.tolist(), counts.event.tolist(),
-                        counts.values.tolist(), strict=True,
+                        counts.packages.tolist(),
+                        counts.boxes.tolist(),
+                        counts.event.tolist(),
+                        counts.values.tolist(),
+                        strict=True,
                     )
                 },
                 "devices": {
@@ -79,7 +82,7 @@ def main(uarch: str) -> None:
                 },
             }
         )
-    )  # fmt: skip
+    )
     source.close()
 
 

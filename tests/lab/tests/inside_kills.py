@@ -94,18 +94,24 @@ class Host:
 
 def class_kinds(host: Host) -> dict[str, Sequence[Action]]:
     return {
-        "masks": [SetSchemata("vpp", "L3", ((0, 0xF), (1, 0x3F))),
-                  SetSchemata("tenant", "L3", ((0, 0xF0),)), SetSchemata("/", "MB", ((1, 40),))],
+        "masks": [
+            SetSchemata("vpp", "L3", ((0, 0xF), (1, 0x3F))),
+            SetSchemata("tenant", "L3", ((0, 0xF0),)),
+            SetSchemata("/", "MB", ((1, 40),)),
+        ],
         "CPUs": [MoveCpus((Cpu(1), Cpu(0)), "tenant"), MoveCpus((Cpu(4),), "vpp")],
         "threads": [MoveTasks((host.sleeper,), "vpp")],
-        "a new group": [CreateGroup("nftop.batch"), SetSchemata("nftop.batch", "L3", ((0, 3),)),
-                        MoveCpus((Cpu(1), Cpu(6)), "nftop.batch"),
-                        CreateMonitor("nftop.batch", "nftop.x", (Cpu(6),)),
-                        MoveTasks((host.sleeper,), "nftop.batch")],
+        "a new group": [
+            CreateGroup("nftop.batch"),
+            SetSchemata("nftop.batch", "L3", ((0, 3),)),
+            MoveCpus((Cpu(1), Cpu(6)), "nftop.batch"),
+            CreateMonitor("nftop.batch", "nftop.x", (Cpu(6),)),
+            MoveTasks((host.sleeper,), "nftop.batch"),
+        ],
         "a removed group": [RemoveGroup("nftop.old")],
         "monitors": [CreateMonitor("vpp", "nftop.y", (Cpu(1), Cpu(2)))],
         "ways of I/O": [SetIoWays(True, ((0, 0x600), (1, 0x600)))],
-    }  # fmt: skip
+    }
 
 
 FREQUENCY_KINDS: dict[str, Sequence[Action]] = {

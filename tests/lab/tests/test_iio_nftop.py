@@ -78,8 +78,10 @@ def test_every_nic_s_traffic_has_its_name(machine: str) -> None:
         )
         row = reported["devices"][name]
         assert (row["package"], row["stack"], row["port"]) == (
-            port.package, port.stack, port.number,
-        )  # fmt: skip
+            port.package,
+            port.stack,
+            port.number,
+        )
         assert row["readings"]["dma_miss_per_s"] == "hardware"
         for metric in MEANT:
             truth = moved(model, port, metric, from_ns, until_ns)

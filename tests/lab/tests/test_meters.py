@@ -46,8 +46,9 @@ _READ = (
 
 @pytest.mark.parametrize(("machine", "with_c3"), [("skx-7", True), ("icx", False), ("spr", False)])
 def test_what_nftop_reads_is_what_the_model_takes(machine: str, *, with_c3: bool) -> None:
-    rows = zip(*answer(_READ, "--model", machine, "--cpus", str(CPUS), "--freeze", "60"),
-               strict=True)  # fmt: skip
+    rows = zip(
+        *answer(_READ, "--model", machine, "--cpus", str(CPUS), "--freeze", "60"), strict=True
+    )
     model = model_of(scenario.load("default"), CPUS)
     first, last = power_counts(model, 60 * S), power_counts(model, 65 * S)
     seen = set()
@@ -93,8 +94,9 @@ _HOT = (
 
 
 def test_throttling_of_a_core_and_of_a_package_is_read_every_five_seconds() -> None:
-    before, held, after, line = answer(_HOT, "--model", "icx", "--cpus", str(CPUS),
-                                       "--freeze", "60")  # fmt: skip
+    before, held, after, line = answer(
+        _HOT, "--model", "icx", "--cpus", str(CPUS), "--freeze", "60"
+    )
     assert set(before.values()) == {0} and len(before) == CPUS + 2
     assert held == before
     assert after == {**before, "core_throttles 3": 40, "package_throttles 0": 7}
@@ -116,8 +118,9 @@ def test_perf_stat_sees_the_same_energy_and_residency() -> None:
     print(json.dumps([out, began, now_ns()]))
     """
     )
-    out, began_ns, ended_ns = answer(program, "--model", "skx-7", "--cpus", str(CPUS),
-                                     "--freeze", "60")  # fmt: skip
+    out, began_ns, ended_ns = answer(
+        program, "--model", "skx-7", "--cpus", str(CPUS), "--freeze", "60"
+    )
     model = model_of(scenario.load("default"), CPUS)
     fields = [line.split(";") for line in out.splitlines() if "energy" in line]
     joules = {(row[0], row[4]): float(row[2]) for row in fields}
@@ -181,8 +184,9 @@ needs_server = pytest.mark.skipif(
 
 @needs_server
 def test_the_kernels_counters_and_the_server_agree_on_power() -> None:
-    of_server, of_kernel = answer(_SERVER, "--model", "skx-7", "--cpus", str(CPUS),
-                                  "--freeze", "60")  # fmt: skip
+    of_server, of_kernel = answer(
+        _SERVER, "--model", "skx-7", "--cpus", str(CPUS), "--freeze", "60"
+    )
     model = model_of(scenario.load("default"), CPUS)
     for (frames, began_ns, ended_ns), origin in ((of_server, "pcm"), (of_kernel, None)):
         first, last = power_counts(model, began_ns), power_counts(model, ended_ns)
@@ -255,8 +259,9 @@ _WRAP = (
 def test_kernel_and_server_agree_over_a_wrap_of_the_energy_register() -> None:
     model = model_of(scenario.load("default"), CPUS)
     wrap_s = _second_of(1 << 50, model)
-    first, second = answer(_WRAP, "--model", "skx-7", "--cpus", str(CPUS),
-                           "--freeze", str(wrap_s - 5))  # fmt: skip
+    first, second = answer(
+        _WRAP, "--model", "skx-7", "--cpus", str(CPUS), "--freeze", str(wrap_s - 5)
+    )
     assert second[3] - first[3] == 10 * S
     assert 0 <= second[2] < first[2] < 1 << 32, "the register has wrapped"
     before, after = (

@@ -73,8 +73,11 @@ def test_classes_are_shown_changed_and_taken_back_as_pqos_sees_them() -> None:
     assert "pqos --iface=msr -e 'llc@0:2=0xf0;mba@1:2=40'" in printed[0]
     assert "pqos --iface=msr -a 'llc:2=1,9'" in printed[1]
     assert re.findall(r"COS2 => (.*)", shown) == [
-        "MASK 0xf0", "100% available", "MASK 0x7ff", "40% available",
-    ]  # fmt: skip
+        "MASK 0xf0",
+        "100% available",
+        "MASK 0x7ff",
+        "40% available",
+    ]
     assert re.findall(r"Core (\d+), .* => COS2", shown) == ["1", "9"]
     assert '"0f0"' in own
     assert all("kept" in item for item in printed), printed

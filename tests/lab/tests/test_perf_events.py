@@ -87,10 +87,12 @@ def test_every_event_in_focus_counts_for_perf_what_it_does_for_nftop(
     counted = {
         event: spec
         for event, spec in uarch.events.items()
-        if on_core(spec) and event in uarch.all_events
+        if on_core(spec)
+        and event in uarch.all_events
         # Slots and what is a share of them are counted in a group only.
-        and event != "topdown_slots" and not in_perf_metrics(spec)
-    }  # fmt: skip
+        and event != "topdown_slots"
+        and not in_perf_metrics(spec)
+    }
     names = {event: perf_name(spec) for event, spec in counted.items()}
     program = _BOTH
     for word, text in {

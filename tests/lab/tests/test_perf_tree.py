@@ -165,8 +165,13 @@ def test_read_formats() -> None:
     whole = words(leader)
     assert whole[:3] == [2, S, S]
     assert whole[3:] == [
-        pytest.approx(cycles, abs=1), number, 0, pytest.approx(instructions, abs=1), id_of(other), 0
-    ]  # fmt: skip
+        pytest.approx(cycles, abs=1),
+        number,
+        0,
+        pytest.approx(instructions, abs=1),
+        id_of(other),
+        0,
+    ]
     assert words(other) == [pytest.approx(instructions, abs=1), id_of(other)]
     assert id_of(other) != number
 

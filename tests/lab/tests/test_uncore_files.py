@@ -89,9 +89,13 @@ def test_names_are_the_kernels() -> None:
     # `ls` of a kernel 6.1's own folder on an Ice Lake model without PCI devices.
     seen = ["uncore_pcu", "uncore_ubox"]
     for name, count in (
-        ("iio", 6), ("iio_free_running", 6), ("imc", 12), ("imc_free_running", 4),
-        ("irp", 6), ("m2pcie", 6),
-    ):  # fmt: skip
+        ("iio", 6),
+        ("iio_free_running", 6),
+        ("imc", 12),
+        ("imc_free_running", 4),
+        ("irp", 6),
+        ("m2pcie", 6),
+    ):
         seen += [f"uncore_{name}_{number}" for number in range(count)]
     on_pci = ("uncore_m2m_", "uncore_upi_", "uncore_m3upi_", "uncore_cha_")
     ours = [name for name in names("icx") if not name.startswith(on_pci)]

@@ -106,8 +106,12 @@ BY_NAME: Mapping[str, Mapping[str, tuple[int, tuple[str, ...]]]] = {
         "LLC_MISSES.PCIE_WRITE": (
             64,
             (
-                "itom_hit", "itom_miss", "rfo_hit", "rfo_miss",
-                "itomcachenear_hit", "itomcachenear_miss",
+                "itom_hit",
+                "itom_miss",
+                "rfo_hit",
+                "rfo_miss",
+                "itomcachenear_hit",
+                "itomcachenear_miss",
             ),
         ),
         "LLC_MISSES.MEM_READ": (64, ("cas_reads",)),
@@ -115,7 +119,7 @@ BY_NAME: Mapping[str, Mapping[str, tuple[int, tuple[str, ...]]]] = {
         "UNC_UPI_TXL_FLITS.ALL_DATA": (9, ("link_lines_sent",)),
         "UNC_UPI_RXL_FLITS.ALL_DATA": (9, ("link_lines_received",)),
     },
-}  # fmt: skip
+}
 
 
 def one_by_one(machine: str, events: Sequence[str]) -> Iterator[tuple[str, int, Counts]]:

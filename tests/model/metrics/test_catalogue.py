@@ -31,8 +31,11 @@ def test_what_is_a_bound_or_of_a_clock_is_counted_and_reports_it() -> None:
 def test_coverages_are_metrics_of_a_cpu_that_rest_on_none() -> None:
     named = {metric.coverage for metric in METRICS} - {None}
     assert named == {
-        "coverage", "llc_misses_coverage", "memory_loads_coverage", "tma.coverage",
+        "coverage",
+        "llc_misses_coverage",
+        "memory_loads_coverage",
+        "tma.coverage",
         "tma.level_2_coverage",
-    }  # fmt: skip
+    }
     for name in named:
         assert name is not None and cpu_metric(name).coverage is None

@@ -48,8 +48,12 @@ def run(script: str, *arguments: str, home: Path) -> str:
     environment = os.environ | {"HOME": str(home), "XDG_DATA_HOME": str(home), "COLUMNS": "200"}
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments],
-        env=environment, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -11,10 +11,21 @@ from nftop.model.sample import DpdkApp
 
 OPTION = "--record-core-cycles"
 APP = DpdkApp(
-    pid=1, start_ticks=1, name="dpdk-testpmd", prefix="rte", socket="/run/dpdk/rte/s",
-    version="DPDK 24.11.4", problem=None, ports=(), lcores=(), lcores_told=True,
-    eal_params=(), app_params=(), read_at_ns=0, took_ns=0,
-)  # fmt: skip
+    pid=1,
+    start_ticks=1,
+    name="dpdk-testpmd",
+    prefix="rte",
+    socket="/run/dpdk/rte/s",
+    version="DPDK 24.11.4",
+    problem=None,
+    ports=(),
+    lcores=(),
+    lcores_told=True,
+    eal_params=(),
+    app_params=(),
+    read_at_ns=0,
+    took_ns=0,
+)
 
 
 @pytest.mark.parametrize("name", ["testpmd", "dpdk-testpmd"])

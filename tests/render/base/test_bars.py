@@ -37,9 +37,13 @@ def _bar(cpus: CpuTable, cells: int, base: Tone = Tone.PLAIN) -> str:
 def test_letters_of_lost_slots_beyond_those_of_before_are_lit() -> None:
     cpus = _cpus([0.1, 0.1, 0.4, 0.4], column(np.full(8, 0.3)), column(np.full(8, 0.1)))
     before = {
-        "tma.frontend_bound": 0.1, "tma.bad_speculation": 0.0, "tma.backend_bound": 0.2,
-        "tma.retiring": 0.7, "tma.memory_bound": 0.1, "tma.core_bound": 0.1,
-    }  # fmt: skip
+        "tma.frontend_bound": 0.1,
+        "tma.bad_speculation": 0.0,
+        "tma.backend_bound": 0.2,
+        "tma.retiring": 0.7,
+        "tma.memory_bound": 0.1,
+        "tma.core_bound": 0.1,
+    }
     [lit] = bars(cpus, [1], 10, [Tone.PLAIN], [before])
     assert lit.text == "FbMMMCRRRR"
     assert [span.text for span in lit.spans if span.tone is Tone.LIT] == ["b", "MM"]

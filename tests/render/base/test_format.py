@@ -186,8 +186,13 @@ def test_a_share_has_a_decimal_and_is_all_only_where_it_is(ratio: float, text: s
 
 def test_times_have_their_own_unit_in_words() -> None:
     texts = {
-        0.0: "0 ns", 90.0: "90.0 ns", 998.0: "998 ns", 4_100.0: "4.1 us", 130e6: "130 ms",
-        2.5e9: "2.5 s", 90e9: "90.0 s",
-    }  # fmt: skip
+        0.0: "0 ns",
+        90.0: "90.0 ns",
+        998.0: "998 ns",
+        4_100.0: "4.1 us",
+        130e6: "130 ms",
+        2.5e9: "2.5 s",
+        90e9: "90.0 s",
+    }
     assert {value: fmt.worded(value, Unit.NS) for value in texts} == texts
     assert fmt.worded(Missing(Reason.IDLE), Unit.NS) == Reason.IDLE.mark

@@ -106,5 +106,6 @@ def test_every_reason_is_listed_once_with_its_labels() -> None:
     reasons = by_reason(readings)
     assert list(reasons.values()) == [["A", "D"], ["C"]]
     assert [item.text for item in reason_lines(reasons, 80)] == [
-        f"{Reason.IDLE.mark:<4}A, D: no work", f"{Reason.SOURCE.mark:<4}C: no perf",
-    ]  # fmt: skip
+        f"{Reason.IDLE.mark:<4}A, D: no work",
+        f"{Reason.SOURCE.mark:<4}C: no perf",
+    ]

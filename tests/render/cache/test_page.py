@@ -129,8 +129,17 @@ def test_code_has_ways_of_its_own() -> None:
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
 def test_columns_are_placed_while_the_width_suffices(width: int) -> None:
     header, *_ = rows(MOCK_UP, width)
-    widths = {"MiB USED/CAP": 80, "MB/s": 80, "LIMIT": 80, "NF, CPU": 80, "ALONE": 100,
-              "OTHERS": 100, "local": 120, "CHANGED": 200, "OWNER": 200}  # fmt: skip
+    widths = {
+        "MiB USED/CAP": 80,
+        "MB/s": 80,
+        "LIMIT": 80,
+        "NF, CPU": 80,
+        "ALONE": 100,
+        "OTHERS": 100,
+        "local": 120,
+        "CHANGED": 200,
+        "OWNER": 200,
+    }
     for title, least in widths.items():
         assert (title in header) == (width >= least), title
     assert max(map(len, rows(MOCK_UP, width))) <= width
@@ -145,8 +154,10 @@ def test_sizes_rates_and_running_programs() -> None:
 
 
 def test_classes_nobody_uses_are_folded_until_they_are_requested() -> None:
-    groups = (*table().groups, *(group(f"COS{n}", n, (), in_cache(0, 0xFFF), in_cache(1, 0xFFF))
-                                 for n in range(3, 9)))  # fmt: skip
+    groups = (
+        *table().groups,
+        *(group(f"COS{n}", n, (), in_cache(0, 0xFFF), in_cache(1, 0xFFF)) for n in range(3, 9)),
+    )
     shown = frame_of(table(groups=groups))
     assert sum("+ 6 classes without CPUs" in text for text in rows(shown)) == 2
     assert not any(text.startswith("COS7") for text in rows(shown))
@@ -207,9 +218,13 @@ def test_changes_in_few_words() -> None:
         Change(Cell("task", "", "9"), "y", ROOT),
     )
     assert texts(changes, {}) == [
-        "class x created", "class y removed", "class z replaced", "CPU 2-4 default → x",
-        "thread 7 x → default", "2 threads y → default",
-    ]  # fmt: skip
+        "class x created",
+        "class y removed",
+        "class z replaced",
+        "CPU 2-4 default → x",
+        "thread 7 x → default",
+        "2 threads y → default",
+    ]
 
 
 # The class under the cursor
@@ -219,24 +234,40 @@ def test_all_facts_of_a_class(snapshot: SnapshotAssertion) -> None:
     metered = Metered(L3Domain(0), values(3 * MIB, 0, 0), SECOND_NS)
     monitor = MonitoringGroup("pqos-7-0", 9, 5, (Cpu(1),), (metered,))
     vpp = replace(
-        table(10).groups[2], rmid=4, tasks=(7, 8), mode="exclusive", monitors=(monitor,),
+        table(10).groups[2],
+        rmid=4,
+        tasks=(7, 8),
+        mode="exclusive",
+        monitors=(monitor,),
         l2=(L2Mask(0, Cbm(0xF, 8)), L2Mask(1, Cbm(0xF, 8)), L2Mask(5, Cbm(0x3, 8))),
-    )  # fmt: skip
+    )
     shown = frame_of(table(10, groups=(*table(10).groups[:2], vpp)))
-    cpus = replace(shown.cpus, group=(*shown.cpus.group[:1], CacheClass("ovs", 2, of="task"),
-                                      *shown.cpus.group[2:4], CacheClass("vpp", 1, of="task"),
-                                      *shown.cpus.group[5:]))  # fmt: skip
+    cpus = replace(
+        shown.cpus,
+        group=(
+            *shown.cpus.group[:1],
+            CacheClass("ovs", 2, of="task"),
+            *shown.cpus.group[2:4],
+            CacheClass("vpp", 1, of="task"),
+            *shown.cpus.group[5:],
+        ),
+    )
     text = detail(replace(shown, cpus=cpus), "vpp")
     assert text == snapshot
     for printed in (
-        "used    15.8 of 16.0 MiB", "0-10.0 MiB, 5 min",
+        "used    15.8 of 16.0 MiB",
+        "0-10.0 MiB, 5 min",
         "ways    ....####.... 0f0, 16.0 MiB",
         "whose   alone 12.0 MiB (ways 4-6); with ovs 4.0 MiB (way 7)",
-        "limit   100 %", "L2      0-1: ....#### 0f", "L2      5: ......## 03",
-        "threads 2 by themselves", "CPU     1",
-        "CPU 1: what polls there is in ovs", "CPU 4: another class' CPU",
+        "limit   100 %",
+        "L2      0-1: ....#### 0f",
+        "L2      5: ......## 03",
+        "threads 2 by themselves",
+        "CPU     1",
+        "CPU 1: what polls there is in ovs",
+        "CPU 4: another class' CPU",
         "meters  pqos-7-0: RMID 5, pqos's by its name, CPU 1, used 3.0 MiB, MBM [w]",
-    ):  # fmt: skip
+    ):
         assert printed in text, printed
 
 
@@ -298,12 +329,18 @@ def test_real_trees_are_drawn(name: str, options: str, printed: str, tmp_path: P
 def many(classes: int, caches: int) -> Frame:
     masks = [1 << at % 11 | 1 << (at % 11 + 1) for at in range(classes)]
     groups = tuple(
-        group(ROOT if not at else f"COS{at}", at, (at,),
-              *(in_cache(l3, mask, MIB * at) for l3 in range(caches)))
+        group(
+            ROOT if not at else f"COS{at}",
+            at,
+            (at,),
+            *(in_cache(l3, mask, MIB * at) for l3 in range(caches)),
+        )
         for at, mask in enumerate(masks)
-    )  # fmt: skip
-    domains = tuple(CacheDomain(L3Domain(l3), 12, SIZE, DOMAINS[0].io, parts=(2 * l3, 2 * l3 + 1))
-                    for l3 in range(caches))  # fmt: skip
+    )
+    domains = tuple(
+        CacheDomain(L3Domain(l3), 12, SIZE, DOMAINS[0].io, parts=(2 * l3, 2 * l3 + 1))
+        for l3 in range(caches)
+    )
     return frame_of(table(groups=groups, domains=domains))
 
 

@@ -111,8 +111,9 @@ def test_classes_that_are_not_in_use_are_counted(snapshot: SnapshotAssertion) ->
     both = frame_of(table(groups=(*used, group("a", 7, (), whole), group("b", 8, (), free))))
     lines = texts(both, 80)
     assert [text[6:14].strip() for text in lines if text.startswith("COS")] == [
-        "default", *(item.name for item in used[1:])
-    ]  # fmt: skip
+        "default",
+        *(item.name for item in used[1:]),
+    ]
     assert lines[-2] == snapshot
     one = texts(frame_of(table(groups=(used[0], group("a", 7, (), whole)))), 80)
     assert one[1].startswith("COS0  default  ........####")

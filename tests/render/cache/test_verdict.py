@@ -103,10 +103,13 @@ def test_summary_names_what_differs_and_whether_the_load_moved(
     line = summary(verdict, 160)
     tones = {span.text.strip(): span.tone for span in line.spans}
     assert tones["✔ better"] is Tone.GOOD and "fwd -15% CPP" in line.text
-    moved = replace(verdict, sections=tuple(
-        replace(item, offered_ratio=-0.12) if item.kind == "nf" else item
-        for item in verdict.sections
-    ))  # fmt: skip
+    moved = replace(
+        verdict,
+        sections=tuple(
+            replace(item, offered_ratio=-0.12) if item.kind == "nf" else item
+            for item in verdict.sections
+        ),
+    )
     assert summary(moved, 160).text == snapshot
     classes = replace(verdict, sections=tuple(p for p in verdict.sections if p.kind == "class"))
     assert summary(classes, 160).text.startswith("▲ more  class vpp +")

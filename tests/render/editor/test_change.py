@@ -72,9 +72,13 @@ def odd() -> ResctrlTable:
     cdp = tuple(replace(cache, code=Cbm(3, 11), cbm=Cbm(0xC, 11)) for cache in second.caches)
     monitor = MonitoringGroup("m\x1b[2J", 9, None, (Cpu(1),), ())
     second = replace(
-        second, name="a\x1b[2J", caches=cdp, l2=(L2Mask(4, Cbm(1, 8), Cbm(2, 8)),),
-        monitors=(monitor,), mode="exclusive",
-    )  # fmt: skip
+        second,
+        name="a\x1b[2J",
+        caches=cdp,
+        l2=(L2Mask(4, Cbm(1, 8), Cbm(2, 8)),),
+        monitors=(monitor,),
+        mode="exclusive",
+    )
     domains = tuple(replace(domain, io=Missing(Reason.SOURCE, "why")) for domain in whole.domains)
     return replace(whole, groups=(first, second, *rest), domains=domains)
 
@@ -82,8 +86,17 @@ def odd() -> ResctrlTable:
 def test_classes_are_shown_with_all_they_have() -> None:
     text = "\n".join(classes(odd()))
     assert all(line.isprintable() for line in text.splitlines())
-    for word in ("ovs  (COS2)", "a?[2J", "exclusive", "L3CODE", "L3DATA", "L2CODE 4", "......#. 02",
-                 "metered as m?[2J: CPU 1", "I/O   L3 0  why"):  # fmt: skip
+    for word in (
+        "ovs  (COS2)",
+        "a?[2J",
+        "exclusive",
+        "L3CODE",
+        "L3DATA",
+        "L2CODE 4",
+        "......#. 02",
+        "metered as m?[2J: CPU 1",
+        "I/O   L3 0  why",
+    ):
         assert word in text, word
     assert "IIII" not in text
     assert "II" in "\n".join(classes(table(0)))
@@ -108,13 +121,19 @@ def test_a_change_as_json() -> None:
     result = json.loads(change_json(entry))
     assert (result["number"], result["outcome"], result["undoes"]) == (3, "kept", [1])
     assert result["changes"][2] == {
-        "kind": "schemata", "old": "f0", "new": "3f0", "group": "vpp", "resource": "L3",
+        "kind": "schemata",
+        "old": "f0",
+        "new": "3f0",
+        "group": "vpp",
+        "resource": "L3",
         "domain": 0,
-    }  # fmt: skip
+    }
     assert result["changes"][5] == {
-        "kind": "cpu", "cpu": 2,
-        "old": {"group": "/", "monitor": None}, "new": {"group": "vpp", "monitor": None},
-    }  # fmt: skip
+        "kind": "cpu",
+        "cpu": 2,
+        "old": {"group": "/", "monitor": None},
+        "new": {"group": "vpp", "monitor": None},
+    }
 
 
 def test_a_command_is_one_whatever_is_in_it_and_several_are_called_so(
@@ -123,9 +142,14 @@ def test_a_command_is_one_whatever_is_in_it_and_several_are_called_so(
     one = "nftop cat import 'a; b.toml'"
     for commands in ((one,), (one, "nftop undo")):
         lines, _ = confirm_lines(
-            Proposal({}, CHANGES, commands=commands), (), 80,
-            ways={"L3": 4}, unit="percent", obstacle="", keep_within_s=60.0,
-        )  # fmt: skip
+            Proposal({}, CHANGES, commands=commands),
+            (),
+            80,
+            ways={"L3": 4},
+            unit="percent",
+            obstacle="",
+            keep_within_s=60.0,
+        )
         shown = [line.text.rstrip() for line in lines]
         assert [item for item in shown if item[:1] == "$"] == [f"$        {c}" for c in commands]
         assert shown == snapshot

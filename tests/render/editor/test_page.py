@@ -52,22 +52,27 @@ def board(draft: Draft, selection: MaskSelection | None = None, **more: object) 
         draft.base,
         draft.target,
         draft.plan,
-        {name: LineRule(rule.ways, rule.min_bits, rule.sparse)
-         for name, rule in draft.rules.masks.items()},
+        {
+            name: LineRule(rule.ways, rule.min_bits, rule.sparse)
+            for name, rule in draft.rules.masks.items()
+        },
         selection or MaskSelection("vpp", "L3", 0, 7),
         io=draft.rules.io,
         where="/sys/fs/resctrl",
-    )  # fmt: skip
+    )
     return replace(plain, **more)  # type: ignore[arg-type]
 
 
 def begun(changes: Mapping[str, str] | None = None, **modes: str) -> Draft:
     """The host with other masks in L3 0, and groups of other modes."""
     wanted = {
-        cell: (changes or {}).get(cell.group, value) if (cell.name, cell.number) == ("L3", 0)
-        else modes.get(cell.group, value) if cell.kind == "mode" else value
+        cell: (changes or {}).get(cell.group, value)
+        if (cell.name, cell.number) == ("L3", 0)
+        else modes.get(cell.group, value)
+        if cell.kind == "mode"
+        else value
         for cell, value in STATE.items()
-    }  # fmt: skip
+    }
     return drafts.begin(wanted, RULES, "nftop")
 
 
@@ -167,18 +172,28 @@ def test_editor_and_cache_screen_agree_on_the_owner_of_a_way(
 ) -> None:
     """`empty`: nobody is in the class of nftop's own; `drained`: nor has any class lines."""
     state = {
-        cell: "/" if empty and value == "nftop.batch" else masks[cell.group]
-        if cell.kind == "schemata" and cell.name == "L3" else value
+        cell: "/"
+        if empty and value == "nftop.batch"
+        else masks[cell.group]
+        if cell.kind == "schemata" and cell.name == "L3"
+        else value
         for cell, value in STATE.items()
-    }  # fmt: skip
+    }
     frame = frame_at(state)
     if drained:
-        frame = replace(frame, groups=tuple(
-            replace(item, caches=tuple(
-                replace(cache, readings={**cache.readings, "occupancy_bytes": 0.0})
-                for cache in item.caches))
-            for item in frame.groups
-        ))  # fmt: skip
+        frame = replace(
+            frame,
+            groups=tuple(
+                replace(
+                    item,
+                    caches=tuple(
+                        replace(cache, readings={**cache.readings, "occupancy_bytes": 0.0})
+                        for cache in item.caches
+                    ),
+                )
+                for item in frame.groups
+            ),
+        )
     model = EditorModel(state, RULES, "/sys/fs/resctrl", "nftop", read_at_ns=0)
     for group in masks:
         shares = shares_at(model.editor_state(frame), MaskRow(group, "L3"))
@@ -194,10 +209,16 @@ def test_what_is_not_known_reports_why(snapshot: SnapshotAssertion) -> None:
     why = Missing(Reason.SOURCE, "no register here")
     domains = tuple(replace(domain, io=why, size_bytes=None) for domain in FRAME.domains)
     groups = tuple(
-        replace(group, clos=None, caches=tuple(
-            replace(cache, readings=dict.fromkeys(cache.readings, why)) for cache in group.caches))
+        replace(
+            group,
+            clos=None,
+            caches=tuple(
+                replace(cache, readings=dict.fromkeys(cache.readings, why))
+                for cache in group.caches
+            ),
+        )
         for group in FRAME.groups
-    )  # fmt: skip
+    )
     message = text(board(begun(), io={}), replace(FRAME, domains=domains, groups=groups), 140)
     assert lines_with(message, "I/O ways") == snapshot
     assert "[s]/[s]" in message and " COS" not in message
@@ -208,12 +229,17 @@ def test_what_is_not_known_reports_why(snapshot: SnapshotAssertion) -> None:
 
 def test_a_class_that_holds_more_than_its_ways_is_draining(snapshot: SnapshotAssertion) -> None:
     groups = tuple(
-        replace(group, caches=tuple(
-            replace(cache, readings={**cache.readings, "occupancy_bytes": 9.0 * MIB})
-            for cache in group.caches))
-        if group.name == "vpp" else group
+        replace(
+            group,
+            caches=tuple(
+                replace(cache, readings={**cache.readings, "occupancy_bytes": 9.0 * MIB})
+                for cache in group.caches
+            ),
+        )
+        if group.name == "vpp"
+        else group
         for group in FRAME.groups
-    )  # fmt: skip
+    )
     message = text(board(begun()), replace(FRAME, groups=groups))
     assert lines_with(message, "draining") == snapshot
 
@@ -252,9 +278,9 @@ def test_a_packet_costs_what_the_class_spent_on_all_of_them() -> None:
     together = board(begun(), MaskSelection("/", "L3", 1, 0))
     together = replace(together, target={**together.target, **cpus})
     reports = {"cpp": 400.0, "rx_packets_per_s": 10e6}
-    shown = replace(FRAME, nfs=tuple(
-        replace(nf, readings={**nf.readings, **reports}) for nf in FRAME.nfs
-    ))  # fmt: skip
+    shown = replace(
+        FRAME, nfs=tuple(replace(nf, readings={**nf.readings, **reports}) for nf in FRAME.nfs)
+    )
     # One of fwd's cores is beside this cache, and is half busy with 0.012 Mpps at 233 000.
     assert "fwd, vpp <679" in " ".join(text(together, shown, width=160).split())
 

@@ -150,8 +150,11 @@ def test_a_cache_that_went_offline_is_not_offered() -> None:
     model.see(frame)
     model.acts["domain"](1)
     assert model.selection.domain == 1
-    gone = {cell: value for cell, value in model.draft.base.items()
-            if not (cell.kind == "schemata" and cell.number == 1)}  # fmt: skip
+    gone = {
+        cell: value
+        for cell, value in model.draft.base.items()
+        if not (cell.kind == "schemata" and cell.number == 1)
+    }
     model.reload(gone, model.draft.rules, 0)
     model.see(frame)
     assert model.selection.domain == 0

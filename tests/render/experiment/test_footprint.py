@@ -19,17 +19,23 @@ MIB, L3 = 1 << 20, L3Domain(0)
 VPP = FootprintSubject("1", "vpp", L3, "vpp", "class", (), 0)
 USE = CacheUse(0x1E0, 0xE0, 11 * MIB, 4.6 * MIB, 4.7 * MIB, 1.69e9, 1.7e9, 38.2e6, 31, still=True)
 OWN = replace(
-    USE, bits=0x7FFE0, shared=0, capacity_bytes=38.5 * MIB, typical_bytes=17 * MIB,
-    most_bytes=17.6 * MIB, typical_bytes_per_s=2e7,
-)  # fmt: skip
+    USE,
+    bits=0x7FFE0,
+    shared=0,
+    capacity_bytes=38.5 * MIB,
+    typical_bytes=17 * MIB,
+    most_bytes=17.6 * MIB,
+    typical_bytes_per_s=2e7,
+)
 ROWS = (
     FootprintRow(VPP, USE, OWN),
     FootprintRow(
         replace(VPP, name="a-very-long-name/testpmd", own=Missing(Reason.UNDEFINED, "shared")),
-        replace(USE, typical_bytes_per_s=math.nan, still=False), None,
+        replace(USE, typical_bytes_per_s=math.nan, still=False),
+        None,
     ),
     FootprintRow(replace(VPP, name="ovs", counter=Missing(Reason.TAKEN, "no RMID")), None, None),
-)  # fmt: skip
+)
 TABLE = Footprint(ROWS, {L3: 2.75 * MIB}, 1)
 
 

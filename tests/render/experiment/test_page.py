@@ -82,8 +82,12 @@ def test_a_point_is_where_its_value_is() -> None:
     body = [item.text for item in course_lines(facts(STATE, outcome="reverted"), 80, 40)]
     top = next(at for at, item in enumerate(body) if "┤" in item)
     bottom = next(at for at in range(top + 1, len(body)) if "┤" in body[at])
-    cells = [(row, x) for row in range(top, bottom + 1) for x, char in enumerate(body[row])
-             if 0x2800 < ord(char) <= 0x28FF]  # fmt: skip
+    cells = [
+        (row, x)
+        for row in range(top, bottom + 1)
+        for x, char in enumerate(body[row])
+        if 0x2800 < ord(char) <= 0x28FF
+    ]
     right = [row for row, x in cells if x > 68]
     left = [row for row, x in cells if x < 45]
     assert right and left

@@ -298,6 +298,9 @@ def test_what_only_one_setting_has_is_unmeasured() -> None:
 
 def test_a_number_that_is_too_small_for_its_digits_is_not_0() -> None:
     assert [plain_text(value, 2) for value in (0.0, 0.004, 0.005001, 1.0)] == [
-        "0.00", "0+", "0.01", "1.00"
-    ]  # fmt: skip
+        "0.00",
+        "0+",
+        "0.01",
+        "1.00",
+    ]
     assert (mpps_text(900.0), mpps_text(0.0), mpps_text(float("nan"))) == ("0+", "0.00", "-")

@@ -21,14 +21,25 @@ NOW_NS = frame().wall_ns
 
 
 def result(
-    rule: str, where: str, age_s: int = 8, text: str = "IPC 1.45",
-    *, is_note: bool = False, is_ending: bool = False,
-) -> Finding:  # fmt: skip
+    rule: str,
+    where: str,
+    age_s: int = 8,
+    text: str = "IPC 1.45",
+    *,
+    is_note: bool = False,
+    is_ending: bool = False,
+) -> Finding:
     since_ns = NOW_NS - age_s * 10**9
     return Finding(
-        rule, "ipc", about(where), text, since_ns, began_ns=monotonic_of(since_ns),
-        is_note=is_note, is_ending=is_ending,
-    )  # fmt: skip
+        rule,
+        "ipc",
+        about(where),
+        text,
+        since_ns,
+        began_ns=monotonic_of(since_ns),
+        is_note=is_note,
+        is_ending=is_ending,
+    )
 
 
 RESULT = (

@@ -16,8 +16,10 @@ HINTS = (
 )
 TABS = Tabs(
     (Tab("1", "Cores", "Cores"), Tab("5", "Timeline", "Time"), Tab("6", "Topdown", "TMA")),
-    1, "CPP", search="",
-)  # fmt: skip
+    1,
+    "CPP",
+    search="",
+)
 
 
 @pytest.mark.parametrize(
@@ -81,5 +83,7 @@ def test_screens_order_and_filter_are_clicked_where_they_stand() -> None:
     drawn = tabs_line(TABS, 62)
     where = {word: drawn.click_at(drawn.text.index(word)) for word in ("Topdown", "CPP", "filter")}
     assert where == {
-        "Topdown": Click("screen", 2), "CPP": Click("sort_menu"), "filter": Click("ask_filter"),
-    }  # fmt: skip
+        "Topdown": Click("screen", 2),
+        "CPP": Click("sort_menu"),
+        "filter": Click("ask_filter"),
+    }

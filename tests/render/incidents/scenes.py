@@ -19,9 +19,14 @@ from nftop.model.incident import (
 from tests.frames import HOSTILE, SECOND_NS, WALL_NS, frame, monotonic_of, nic_drops
 
 CULPRIT = Party(
-    "process", "qemu-system-x86", cpus=(Cpu(5), Cpu(6)), group="tenant", pid=4242,
-    user="libvirt-qemu", container="vm gw1",
-)  # fmt: skip
+    "process",
+    "qemu-system-x86",
+    cpus=(Cpu(5), Cpu(6)),
+    group="tenant",
+    pid=4242,
+    user="libvirt-qemu",
+    container="vm gw1",
+)
 
 
 def victim(name: str = "fwd", change: float = -0.09, drops: float = 3.82e6) -> Victim:

@@ -53,8 +53,7 @@ def test_a_line_has_culprit_activity_victims_price_age_and_keys(
     [item] = incident_lines(frame_with(incident()), 140, 1)
     assert item.text == snapshot
     assert item.text.endswith(" Tab")
-    for text in ("48.0 GB/s through 6 shared ways", "fwd -9% vpp -2%",
-                 "7.23M drop/s", "2m00s"):  # fmt: skip
+    for text in ("48.0 GB/s through 6 shared ways", "fwd -9% vpp -2%", "7.23M drop/s", "2m00s"):
         assert text in item.text
     assert item.click == Click("incident", "neighbour-00000001")
     tones = {span.text.strip(): span.tone for span in item.spans}
@@ -88,9 +87,11 @@ def test_in_80_columns_culprit_worst_victim_and_price_are_left() -> None:
 def test_a_title_ends_with_a_clause_before_its_culprit_loses_a_name() -> None:
     for title, shown in (
         ("ran beside cpu 23, its hyper-thread 90% busy", "ran beside cpu 23"),
-        ("had 60% of its memory on another socket (sockets 0, 1)",
-         "had 60% of its memory on another socket"),
-    ):  # fmt: skip
+        (
+            "had 60% of its memory on another socket (sockets 0, 1)",
+            "had 60% of its memory on another socket",
+        ),
+    ):
         [item] = incident_lines(frame_with(incident(title=title, victims=(victim(),))), 92, 1)
         assert item.text.startswith(f" ● tenant (vm gw1) {shown} ")
     [item] = incident_lines(frame_with(incident()), 40, 1)
@@ -129,8 +130,10 @@ def test_what_ended_stays_two_minutes_behind_what_is_open(snapshot: SnapshotAsse
     note = incident(3, severity=Severity.INFO)
     lines = incident_lines(frame_with(incident(), note, past=(past,)), 120, 3)
     assert [item.click and item.click.argument for item in lines] == [
-        incident().id, past.id, note.id,
-    ]  # fmt: skip
+        incident().id,
+        past.id,
+        note.id,
+    ]
     old = incident(9, until_ns=WALL_NS - 130 * SECOND_NS)
     assert incident_lines(frame_with(past=(old,)), 120, 2)[1].text == ""
 
@@ -222,8 +225,13 @@ def test_ages_and_changes() -> None:
     assert incident_age(incident(), START_NS) == "2m00s"
     assert incident_age(incident(until_ns=WALL_NS - SECOND_NS), START_NS) == "ended 1s ago"
     assert [change_text(value) for value in (-0.091, 0.004, -0.004, 0.12, -0.996, 12)] == [
-        "-9%", "0%", "0%", "+12%", "-99%", "x13",
-    ]  # fmt: skip
+        "-9%",
+        "0%",
+        "0%",
+        "+12%",
+        "-99%",
+        "x13",
+    ]
     assert change_text(Missing(Reason.WARMING)) == ""
 
 
@@ -263,7 +271,11 @@ def test_more_packets_are_no_harm() -> None:
 
 def test_more_packets_and_cheaper_ones_are_no_harm() -> None:
     party = Party("nf", "vpp", key="1")
-    changes = {("tx_packets_per_s", 139.0): "", ("cpp", -0.9): "",
-               ("tx_packets_per_s", -0.09): "-9%", ("cpp", 0.1): "+10%"}  # fmt: skip
+    changes = {
+        ("tx_packets_per_s", 139.0): "",
+        ("cpp", -0.9): "",
+        ("tx_packets_per_s", -0.09): "-9%",
+        ("cpp", 0.1): "+10%",
+    }
     for (metric, change), text in changes.items():
         assert harm_text(Victim(party, metric, 1.0, 1.0, change)) == text

@@ -69,14 +69,38 @@ def test_what_is_dropped_before_its_cause_is_known_is_on_the_page() -> None:
 def test_the_page_has_the_story_in_its_order() -> None:
     text = "\n".join(item.text for item in incident_page_lines(view(incident(), 120), 120))
     wanted = (
-        "1 of 2", "CULPRIT", "vm gw1", "pid 4242", "user libvirt-qemu", "VICTIMS", "before → now",
-        "42.0 → 38.2", "-9%", "210 → 230", "+10%", "3.82M", "PRICE", "7.23M drop/s", "worst 7.35M",
-        "936M packets lost", "WHY IT IS BELIEVED", "3 → fe", "48.0 GB/s of traffic",
-        "MBM of COS3", "also checked", "✔ arriving load 0%", "? wait not counted",
-        "A DRAFT THAT WOULD MEND IT", "nothing is applied by itself", "0fe", "003",
-        "✔ side by side", "▲ shares 2 with others", "$ nftop cat set --group tenant --l3 0=3",
+        "1 of 2",
+        "CULPRIT",
+        "vm gw1",
+        "pid 4242",
+        "user libvirt-qemu",
+        "VICTIMS",
+        "before → now",
+        "42.0 → 38.2",
+        "-9%",
+        "210 → 230",
+        "+10%",
+        "3.82M",
+        "PRICE",
+        "7.23M drop/s",
+        "worst 7.35M",
+        "936M packets lost",
+        "WHY IT IS BELIEVED",
+        "3 → fe",
+        "48.0 GB/s of traffic",
+        "MBM of COS3",
+        "also checked",
+        "✔ arriving load 0%",
+        "? wait not counted",
+        "A DRAFT THAT WOULD MEND IT",
+        "nothing is applied by itself",
+        "0fe",
+        "003",
+        "✔ side by side",
+        "▲ shares 2 with others",
+        "$ nftop cat set --group tenant --l3 0=3",
         "not proven: that the victims recover",
-    )  # fmt: skip
+    )
     at = 0
     for component in wanted:
         at = text.find(component, at)
@@ -136,8 +160,12 @@ def test_the_graph_is_in_the_tone_of_the_incident_while_it_lasts() -> None:
     cells = trend_points(120) // 2
     assert max(map(len, harmed)) == pytest.approx(cells * 120 / 300, abs=1)
     over = incident_page_lines(view(incident(until_ns=WALL_NS - 60 * SECOND_NS), 120), 120)
-    longest = max(len(span.text) for item in over for span in item.spans
-                  if span.tone is Tone.BAD and is_drawn(span))  # fmt: skip
+    longest = max(
+        len(span.text)
+        for item in over
+        for span in item.spans
+        if span.tone is Tone.BAD and is_drawn(span)
+    )
     assert longest == pytest.approx(cells * 60 / 300, abs=1)
 
 
@@ -174,8 +202,9 @@ def test_a_frame_without_classes_has_advice_only() -> None:
 
 def test_the_onset_is_drawn_for_as_long_as_an_incident_lasts() -> None:
     step = (*(42e6,) * 30, *(38e6,) * 30)
-    trace = VictimTrace("key fwd", WALL_NS - 7260 * SECOND_NS, 2.0, 64.0, onset=step,
-                        since=(38e6,) * 111)  # fmt: skip
+    trace = VictimTrace(
+        "key fwd", WALL_NS - 7260 * SECOND_NS, 2.0, 64.0, onset=step, since=(38e6,) * 111
+    )
     one = incident(since_ns=WALL_NS - 7200 * SECOND_NS)
     for width in (80, 120, 200):
         trend = trend_of_trace("fwd", trace, trend_points(width))
@@ -217,9 +246,11 @@ def test_what_ended_is_in_the_past_tense_with_its_worst_value_and_its_time(
     uncounted = (Uncounted("ovs", None, "no counter"),)
     open_ = incident(title="took 30% of cpu 1", chain=chain, uncounted=uncounted)
     ended = incident(
-        title="took 30% of cpu 1", chain=chain, uncounted=uncounted,
+        title="took 30% of cpu 1",
+        chain=chain,
+        uncounted=uncounted,
         until_ns=WALL_NS - 30 * SECOND_NS,
-    )  # fmt: skip
+    )
     at = clock_of(ended.worst_ns)
     for text in (
         "before → now",
@@ -230,8 +261,13 @@ def test_what_ended_is_in_the_past_tense_with_its_worst_value_and_its_time(
     ):
         assert text in text_of(open_, 90)
         assert text not in text_of(ended, 90), text
-    for text in ("took 30%", f"before → at its worst, {at}", f"dropped up to 7.35M/s at {at}",
-                 "packets lost in all", "1m30s, ended"):  # fmt: skip
+    for text in (
+        "took 30%",
+        f"before → at its worst, {at}",
+        f"dropped up to 7.35M/s at {at}",
+        "packets lost in all",
+        "1m30s, ended",
+    ):
         assert text in text_of(ended, 90)
     nothing = incident(
         worst=Price(0.0), victims=(victim("fwd", 0.0, 0.0),), until_ns=WALL_NS, dropped=0.0

@@ -39,8 +39,10 @@ def table(shown: Frame, width: int, order: NfOrder | None = None) -> list[str]:
     order = order or NfOrder()
     columns = nf_columns(width, compared=shown.baselines is not None)
     rows = in_order(shown, order)
-    return [order_header(columns, order, width).text,
-            *(nf_line(shown, nf, columns, width).text for nf in rows)]  # fmt: skip
+    return [
+        order_header(columns, order, width).text,
+        *(nf_line(shown, nf, columns, width).text for nf in rows),
+    ]
 
 
 def detail(shown: Frame, nf: NfRow, width: int, workload: str | None = None) -> list[str]:
@@ -73,11 +75,29 @@ def test_more_room_shows_more_and_takes_nothing_away() -> None:
         keys = {col.key for col in nf_columns(width, compared=True)}
         assert before <= keys
         before = keys
-    assert {"name", "kind", "cpus", "rx_packets_per_s", "cpp", "cpp_vs_base", "tma", "ipc",
-            "drop_packets_per_s", "tx_packets_per_s", "busy_cpp", "ipp", "imbalance_ratio",
-            "usual", "classes", "llc_occupancy_bytes",
-            "llc_misses_per_packet", "occupancy_bytes", "memory_local_bytes_per_s",
-            "memory_remote_bytes_per_s", "trend"} == before  # fmt: skip
+    assert {
+        "name",
+        "kind",
+        "cpus",
+        "rx_packets_per_s",
+        "cpp",
+        "cpp_vs_base",
+        "tma",
+        "ipc",
+        "drop_packets_per_s",
+        "tx_packets_per_s",
+        "busy_cpp",
+        "ipp",
+        "imbalance_ratio",
+        "usual",
+        "classes",
+        "llc_occupancy_bytes",
+        "llc_misses_per_packet",
+        "occupancy_bytes",
+        "memory_local_bytes_per_s",
+        "memory_remote_bytes_per_s",
+        "trend",
+    } == before
     narrow = {col.key for col in nf_columns(80, compared=True)}
     assert {"name", "rx_packets_per_s", "cpp", "cpp_vs_base", "ipc", "tma"} <= narrow
     assert "cpp_vs_base" not in {col.key for col in nf_columns(200, compared=False)}
@@ -141,8 +161,13 @@ def test_a_baseline_is_shown_with_its_count_and_spread(snapshot: SnapshotAsserti
     at = next(at for at, item in enumerate(text) if item.startswith("BASELINE "))
     assert text[at].split()[-5:] == ["then", "spread", "ticks", "now", "change"]
     assert [item.split()[0] for item in text[at + 1 : at + 7]] == [
-        "Mpps", "CPP", "bCPP", "IPP", "IPC", "MISS/pkt"
-    ]  # fmt: skip
+        "Mpps",
+        "CPP",
+        "bCPP",
+        "IPP",
+        "IPC",
+        "MISS/pkt",
+    ]
     assert text[at + 2].split()[3] == "7", "the first tick has no rates"
     moved = replace(of(shown, "vpp"), pid=1, key="1:1")
     assert lines_with(detail(replace(shown, nfs=(moved,)), moved, 120), "pid 5000") == snapshot
@@ -258,8 +283,9 @@ def test_rows_are_sorted_by_the_change_against_what_is_usual() -> None:
     assert in_order(shown, NfOrder("usual"), trends)[:2] == (second, first)
     assert in_order(shown, NfOrder("usual", inverted=True), trends)[:2] == (first, second)
     # The order by harm knows them too.
-    calm = tuple(replace(nf, readings={**nf.readings, "drop_packets_per_s": 0.0})
-                 for nf in (first, second))  # fmt: skip
+    calm = tuple(
+        replace(nf, readings={**nf.readings, "drop_packets_per_s": 0.0}) for nf in (first, second)
+    )
     assert in_order(replace(shown, nfs=calm), NfOrder(), trends) == calm[::-1]
     columns = nf_columns(300, compared=False)
     assert "vs.10m" in order_header(columns, NfOrder("usual"), 300).text

@@ -142,11 +142,17 @@ def test_a_word_of_doubt_has_its_reason_once(snapshot: SnapshotAssertion) -> Non
         result = Interval()
         for _ in range(30):
             noise = 1 + 0.001 * random.standard_normal()
-            result._series(item).add({
-                "packets_per_s": mpps * noise, "offered_packets_per_s": mpps * noise,
-                "cpp": 1e9 / mpps * noise, "busy_cpp": np.nan, "ipc": 2.0 * noise,
-                "saturated": 0.0, "clock": 0.0,
-            })  # fmt: skip
+            result._series(item).add(
+                {
+                    "packets_per_s": mpps * noise,
+                    "offered_packets_per_s": mpps * noise,
+                    "cpp": 1e9 / mpps * noise,
+                    "busy_cpp": np.nan,
+                    "ipc": 2.0 * noise,
+                    "saturated": 0.0,
+                    "clock": 0.0,
+                }
+            )
         sides.append(result)
     text = comparison_text(comparison(sides[0], sides[1]), [])
     assert text == snapshot

@@ -79,8 +79,11 @@ def test_other_headers_are_explained(label: str) -> None:
 
 
 def test_every_section_and_row_of_traffic_and_every_column_of_threads_is_explained() -> None:
-    named = {label for section in sections() for label in
-             (section.title, *(row.label for row in section.rows))}  # fmt: skip
+    named = {
+        label
+        for section in sections()
+        for label in (section.title, *(row.label for row in section.rows))
+    }
     assert {"Memory", "Per packet", "Share of peak", "ItoM", "write lines"} <= named
     named |= set(_THREAD_WIDTHS) | {label for label, _ in _SOCKET_ROWS}
     assert [label for label in sorted(named) if not is_explained(label)] == []

@@ -61,8 +61,11 @@ def test_ascii_text_has_no_other_character() -> None:
 def test_every_reason_is_reported_in_a_sentence() -> None:
     shown = all_missing()
     text = frame_text(shown, 400, False)
-    reasons = {missing.reason: missing for missing in shown.nfs[0].readings.values()
-               if isinstance(missing, Missing)}  # fmt: skip
+    reasons = {
+        missing.reason: missing
+        for missing in shown.nfs[0].readings.values()
+        if isinstance(missing, Missing)
+    }
     assert set(reasons) == set(REASONS)
     for reason in REASONS:
         assert reasons[reason].message in text

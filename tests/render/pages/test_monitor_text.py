@@ -37,8 +37,11 @@ def test_what_is_monitored_has_its_numbers_and_the_group_its_own_line() -> None:
     host = Frozen()
     host.tick(3 * S)
     frame = host.tick(S)
-    counted = {"occupancy_bytes": 3 * MIB, "memory_local_bytes_per_s": 2e9,
-               "memory_remote_bytes_per_s": 1e9}  # fmt: skip
+    counted = {
+        "occupancy_bytes": 3 * MIB,
+        "memory_local_bytes_per_s": 2e9,
+        "memory_remote_bytes_per_s": 1e9,
+    }
     nf = frame.nfs[0]
     first = replace(
         nf.threads[0],
@@ -48,8 +51,11 @@ def test_what_is_monitored_has_its_numbers_and_the_group_its_own_line() -> None:
         memory_remote_bytes_per_s=1e9,
     )
     nf = replace(nf, threads=(first, *nf.threads[1:]), readings={**nf.readings, **counted})
-    readings = {"occupancy_bytes": 3 * MIB, "mbm_total_bytes_per_s": 3e9,
-                "mbm_local_bytes_per_s": 2e9}  # fmt: skip
+    readings = {
+        "occupancy_bytes": 3 * MIB,
+        "mbm_total_bytes_per_s": 3e9,
+        "mbm_local_bytes_per_s": 2e9,
+    }
     monitor = MonitorRow("nftop.m", 5, (Cpu(1),), "nftop", {L3Domain(0): readings}, (4,))
     group = next(item for item in frame.groups if item.name == "vpp")
     frame = replace(frame, nfs=(nf,), groups=(replace(group, monitors=(monitor,)),))

@@ -64,7 +64,7 @@ def test_governor_and_preference_as_far_as_room_allows() -> None:
 
 def test_facts_of_a_cpu_leave_out_what_is_not_known(snapshot: SnapshotAssertion) -> None:
     setting = CpuSetting("high", "acpi-cpufreq", "ondemand", NOT, 2, (Cpu(5),))
-    assert setting_facts(setting, 2.7e9, 2.7e9, 2.7e9) == snapshot  # fmt: skip
+    assert setting_facts(setting, 2.7e9, 2.7e9, 2.7e9) == snapshot
     assert setting_facts(CpuSetting(NOT, NOT, NOT, NOT, NOT), NOT, NOT, NOT) == []
 
 

@@ -40,22 +40,42 @@ def incident() -> Incident:
     vpp = Party("nf", "vpp", key="vpp")
     victim = Victim(vpp, "tx_packets_per_s", 42e6, 38.2e6, -0.09)
     return Incident(
-        "i1", Severity.BAD, "48.0 GB/s through shared ways", tenant, (victim,), Price(7.2e6),
-        at(130), None, worst=Price(7.35e6), worst_ns=at(100),
+        "i1",
+        Severity.BAD,
+        "48.0 GB/s through shared ways",
+        tenant,
+        (victim,),
+        Price(7.2e6),
+        at(130),
+        None,
+        worst=Price(7.35e6),
+        worst_ns=at(100),
         began_ns=frame(8, 9).monotonic_ns - 130 * S,
-    )  # fmt: skip
+    )
 
 
 def events() -> tuple[TimelineEvent, ...]:
     open_ = TimelineEvent(
-        "incident", "i1", at(130), None, EventState.OPEN, Severity.BAD,
-        incident=incident(), worst_drops_per_s=7.35e6, worst_ns=at(100),
-    )  # fmt: skip
+        "incident",
+        "i1",
+        at(130),
+        None,
+        EventState.OPEN,
+        Severity.BAD,
+        incident=incident(),
+        worst_drops_per_s=7.35e6,
+        worst_ns=at(100),
+    )
     ended = TimelineEvent(
-        "incident", "i2", at(400), at(350), EventState.ENDED, Severity.WARN,
+        "incident",
+        "i2",
+        at(400),
+        at(350),
+        EventState.ENDED,
+        Severity.WARN,
         incident=replace(incident(), id="i2", severity=Severity.WARN, culprit=None),
         worst_drops_per_s=1.1e6,
-    )  # fmt: skip
+    )
     mask = (Change(Cell("schemata", "vpp", "L3", 0), "003", "0fe"),)
     change = TimelineEvent(
         "change", "c", at(480), None, EventState.IN_FORCE, changes=mask, since_ns=1, at_ns=2

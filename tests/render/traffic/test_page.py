@@ -160,13 +160,15 @@ def test_a_new_metric_is_placed_by_its_id() -> None:
     def one(name: str, unit: Unit) -> Metric:
         return Metric(name, name[-8:], unit, "package", "meaning", "formula", "origin")
 
-    result = sections((
-        one("power_w", Unit.RATIO),
-        one("pcie.write_bytes_per_s", Unit.BYTES_PER_S),
-        one("pcie.xyz.hit_per_s", Unit.REQUESTS_PER_S),
-        one("pcie.xyz.total_per_s", Unit.REQUESTS_PER_S),
-        one("cxl.read_bytes_per_s", Unit.BYTES_PER_S),
-    ))  # fmt: skip
+    result = sections(
+        (
+            one("power_w", Unit.RATIO),
+            one("pcie.write_bytes_per_s", Unit.BYTES_PER_S),
+            one("pcie.xyz.hit_per_s", Unit.REQUESTS_PER_S),
+            one("pcie.xyz.total_per_s", Unit.REQUESTS_PER_S),
+            one("cxl.read_bytes_per_s", Unit.BYTES_PER_S),
+        )
+    )
     assert [(item.title, item.cells, [row.label for row in item.rows]) for item in result] == [
         ("package", ("",), ["power w"]),
         ("PCIe", ("",), ["write"]),

@@ -68,8 +68,10 @@ def test_what_a_policy_reports(tmp_path: Path) -> None:
     assert (row.epp, row.epps[0]) == ("balance_performance", "default")
     assert table.pstate is not None
     assert (table.pstate.status, table.pstate.turbo, table.pstate.min_percent) == (
-        "active", True, None,
-    )  # fmt: skip
+        "active",
+        True,
+        None,
+    )
     (mesh,) = table.uncore
     assert (mesh.package, mesh.min_hz, mesh.initial_min_hz) == (0, 1200 * MHZ, None)
     assert (table.without, table.notes, table.hybrid) == ((), (), False)
@@ -285,8 +287,9 @@ def test_real_hosts(tmp_path: Path) -> None:
     assert {row.base_hz for row in server.cpus} == {2700 * MHZ}
     assert {row.driver for row in server.cpus} == {"intel_pstate"}
     assert [(item.package, item.max_hz) for item in server.uncore] == [
-        (0, 2400 * MHZ), (1, 2400 * MHZ),
-    ]  # fmt: skip
+        (0, 2400 * MHZ),
+        (1, 2400 * MHZ),
+    ]
     hybrid = Clocked(captured("sample1", tmp_path / "sample1")).read()
     assert hybrid.hybrid
     assert {row.base_hz for row in hybrid.cpus} == {1600 * MHZ, 1200 * MHZ}

@@ -11,9 +11,15 @@ from nftop.sources.host.topology import link_bytes_per_s, read_capacity
 
 
 def module(
-    root: Path, number: int, *, size: int = 0x4000, speed: int = 2400, configured: int = 2133,
-    length: int = 0x28, kind: int = 0x1A,
-) -> None:  # fmt: skip
+    root: Path,
+    number: int,
+    *,
+    size: int = 0x4000,
+    speed: int = 2400,
+    configured: int = 2133,
+    length: int = 0x28,
+    kind: int = 0x1A,
+) -> None:
     raw = bytearray(length)
     raw[0], raw[1], raw[0x12] = 17, length, kind
     raw[0x0C:0x0E] = size.to_bytes(2, "little")
@@ -26,15 +32,22 @@ def module(
 
 
 def device(
-    root: Path, address: str, *, speed: str = "8.0 GT/s PCIe", width: int = 8, node: int = 0,
+    root: Path,
+    address: str,
+    *,
+    speed: str = "8.0 GT/s PCIe",
+    width: int = 8,
+    node: int = 0,
     kind: str = "0x020000",
-) -> Path:  # fmt: skip
+) -> Path:
     folder = root / "sys/bus/pci/devices" / address
     folder.mkdir(parents=True)
     for name, text in (
-        ("class", kind), ("current_link_speed", speed), ("current_link_width", width),
+        ("class", kind),
+        ("current_link_speed", speed),
+        ("current_link_width", width),
         ("numa_node", node),
-    ):  # fmt: skip
+    ):
         (folder / name).write_text(f"{text}\n")
     return folder
 

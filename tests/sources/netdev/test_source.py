@@ -90,7 +90,8 @@ def tree(root: Path) -> Path:
     for name, text in {
         "proc/net/softnet_stat": BEFORE,
         "proc/net/snmp": SNMP,
-        "proc/net/dev": DEV + "".join(
+        "proc/net/dev": DEV
+        + "".join(
             DEV.splitlines(keepends=True)[3].replace("eth0", name)
             for name in ("eth0.5", "br-int", "vm1", "veth0", "gre1", "port1")
         ),
@@ -113,7 +114,7 @@ def tree(root: Path) -> Path:
         "proc/78/task/78/comm": "testpmd-like-vm\n",
         "proc/78/task/80/comm": "CPU 0/KVM\n",
         "proc/78/fdinfo/9": "pos:\t0\niff:\tvm1\n",
-    }.items():  # fmt: skip
+    }.items():
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -137,9 +138,15 @@ def test_what_interfaces_are(tmp_path: Path, snapshot: SnapshotAssertion) -> Non
     assert isinstance(table, NetdevTable)
     about = {interface.name: interface for interface in table.interfaces}
     assert {name: item.kind for name, item in about.items()} == {
-        "lo": "loopback", "eth0": "nic", "eth0.5": "upper", "br-int": "tap", "vm1": "tap",
-        "veth0": "veth", "gre1": "virtual", "port1": "virtual",
-    }  # fmt: skip
+        "lo": "loopback",
+        "eth0": "nic",
+        "eth0.5": "upper",
+        "br-int": "tap",
+        "vm1": "tap",
+        "veth0": "veth",
+        "gre1": "virtual",
+        "port1": "virtual",
+    }
     nic = about["eth0"]
     assert (nic.driver, nic.node, nic.rx_missed) == ("ixgbe", 1, 42)
     assert {name for name, item in about.items() if item.counts_once} == {"eth0", "vm1", "veth0"}
@@ -231,8 +238,11 @@ def test_kinds_of_real_links() -> None:
     program = "import sys; from nftop.sources.netdev.source import link_kinds as k; print(k())"
     done = subprocess.run(
         ["unshare", "--net", "sh", "-ec", f'{make}; exec {sys.executable} -c "{program}"'],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     if "Operation not permitted" in done.stderr or "Unknown device type" in done.stderr:
         pytest.skip(f"no such links can be made here: {done.stderr.strip()}")
     assert ast.literal_eval(done.stdout) == {"one": "veth", "two": "veth", "switch": "bridge"}

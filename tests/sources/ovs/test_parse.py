@@ -55,14 +55,22 @@ def texts(capture: str, method: str) -> list[str]:
 def test_of_every_captured_text_every_line_is_read_to_its_number() -> None:
     """The oracle is the text itself: a line's label, and the first number behind it."""
     labels = {
-        "rx_packets": "(packets received|Rx packets)", "tx_packets": "Tx packets",
-        "idle_cycles": "idle cycles", "busy_cycles": "processing cycles",
-        "used_cycles": "Used TSC cycles", "sleep_us": r"Sleep time \(us\)",
+        "rx_packets": "(packets received|Rx packets)",
+        "tx_packets": "Tx packets",
+        "idle_cycles": "idle cycles",
+        "busy_cycles": "processing cycles",
+        "used_cycles": "Used TSC cycles",
+        "sleep_us": r"Sleep time \(us\)",
         "upcalls": "(miss with success upcall|Upcalls)",
         "lost_upcalls": "(miss with failed upcall|Lost upcalls)",
-    }  # fmt: skip
-    hits = {"phwol": "phwol hits", "simple": "simple match hits", "emc": "emc hits",
-            "smc": "smc hits", "megaflow": "megaflow hits"}  # fmt: skip
+    }
+    hits = {
+        "phwol": "phwol hits",
+        "simple": "simple match hits",
+        "emc": "emc hits",
+        "smc": "smc hits",
+        "megaflow": "megaflow hits",
+    }
     checked = 0
 
     def printed(label: str, block: str) -> int | None:
@@ -89,11 +97,17 @@ def test_of_every_captured_text_every_line_is_read_to_its_number() -> None:
 def test_two_pmd_threads_of_a_capture_in_figures() -> None:
     result = counted(texts("ovs-3.1.0-dpdk-2pmd-2rxq", PERF)[0])
     assert result[0] == PmdCounts(
-        numa=0, rx_packets=88524064, tx_packets=88524032, used_cycles=11071479980, sleep_us=0,
-        upcalls=1, lost_upcalls=0, counted_s=4.267,
+        numa=0,
+        rx_packets=88524064,
+        tx_packets=88524032,
+        used_cycles=11071479980,
+        sleep_us=0,
+        upcalls=1,
+        lost_upcalls=0,
+        counted_s=4.267,
         hits={"phwol": 0, "simple": 88524000, "emc": 0, "smc": 0, "megaflow": 31},
         tx_batches=2766376,
-    )  # fmt: skip
+    )
     assert (result[1].rx_packets, result[1].counted_s) == (2405004736, 81.605)
     queues, window_s = polled(texts("ovs-3.1.0-dpdk-2pmd-2rxq", RXQ)[0])
     assert queues[1].queues == (OvsQueue("n0", 1, True, None), OvsQueue("n1", 0, True, None))
@@ -152,15 +166,18 @@ def test_before_2_10_cycles_are_reported_and_packets_are_not() -> None:
     assert (pmd.upcalls, pmd.lost_upcalls) == (10, 4)
     assert pmd.hits == {"emc": 700, "megaflow": 290}
     assert [(queue.port, queue.queue) for queue in three.queues] == [
-        ("dpdk 0", 0), ("dpdk 0", 1), ("dpdk 0", 12),
-    ]  # fmt: skip
+        ("dpdk 0", 0),
+        ("dpdk 0", 1),
+        ("dpdk 0", 12),
+    ]
 
 
 def test_shares_before_their_time_was_reported_are_of_a_minute() -> None:
     queues, window_s = polled(RXQ_2_9)
     assert queues[3].queues == (
-        OvsQueue("dpdk0", 0, True, 0.7), OvsQueue("vhu", 1, False, 0.0),
-    )  # fmt: skip
+        OvsQueue("dpdk0", 0, True, 0.7),
+        OvsQueue("vhu", 1, False, 0.0),
+    )
     assert window_s == 60.0
     assert polled(RXQ_2_6)[1] is None
 
@@ -250,9 +267,16 @@ def test_an_answer_without_end_is_no_answer() -> None:
 
 
 LINES = st.sampled_from(
-    "\n".join((STATS_2_6, RXQ_2_6, RXQ_2_9, *texts("ovs-4.0.0-dpdk25.11-1pmd", PERF)[:1],
-               *texts("ovs-3.5.0-dpdk24.11-1pmd", STATS)[:1])).split("\n")
-)  # fmt: skip
+    "\n".join(
+        (
+            STATS_2_6,
+            RXQ_2_6,
+            RXQ_2_9,
+            *texts("ovs-4.0.0-dpdk25.11-1pmd", PERF)[:1],
+            *texts("ovs-3.5.0-dpdk24.11-1pmd", STATS)[:1],
+        )
+    ).split("\n")
+)
 SPOILT = st.tuples(LINES, st.integers(0, 60), st.text(max_size=4)).map(
     lambda items: items[0][: items[1]] + items[2] + items[0][items[1] :]
 )

@@ -108,13 +108,15 @@ def test_the_first_read_has_everything(bench: Bench) -> None:
     assert pmd.rx_packets == RX + requests * STEP
     assert pmd.tx_packets == 24899744 + requests * STEP
     assert (pmd.used_cycles, pmd.busy_cycles) == (
-        3278322454 + 2 * requests * STEP, 3278322454 + requests * STEP,
-    )  # fmt: skip
+        3278322454 + 2 * requests * STEP,
+        3278322454 + requests * STEP,
+    )
     assert (pmd.sleep_us, pmd.upcalls, pmd.lost_upcalls) == (0, 3486, 3485)
     assert pmd.hits == {"phwol": 0, "simple": 0, "emc": 25946656, "smc": 0, "megaflow": 66}
     assert [(queue.port, queue.queue, queue.used_ratio) for queue in pmd.queues] == [
-        ("n0", 0, 0.88), ("n1", 0, 0.0),
-    ]  # fmt: skip
+        ("n0", 0, 0.88),
+        ("n1", 0, 0.0),
+    ]
     assert (pmd.overhead_ratio, switch.usage_window_s) == (0.12, 5.0)
     assert before < switch.read_at_ns < after
     assert 0 < switch.took_ns < after - before

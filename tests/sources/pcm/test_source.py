@@ -95,10 +95,15 @@ def test_what_was_refused_is_queried_again_after_a_minute(peer: PcmPeer) -> None
         result[at] = (since_start, [item.removeprefix("GET ") for item in peer.requested[before:]])
     anew = ["/persecond/1", "/persecond/1", "/"]
     assert result == {
-        0: (True, anew), 1: (True, ["/"]), 59: (True, ["/"]), 61: (True, anew),
-        62: (True, ["/"]), 120: (True, ["/"]),
-        121: (False, ["/persecond/1"]), 122: (False, ["/persecond/1"]),
-    }  # fmt: skip
+        0: (True, anew),
+        1: (True, ["/"]),
+        59: (True, ["/"]),
+        61: (True, anew),
+        62: (True, ["/"]),
+        120: (True, ["/"]),
+        121: (False, ["/persecond/1"]),
+        122: (False, ["/persecond/1"]),
+    }
 
 
 @pytest.mark.parametrize(

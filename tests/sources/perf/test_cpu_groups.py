@@ -235,8 +235,13 @@ def test_an_event_that_is_absent_now_has_not_stepped_back(tmp_path: Path) -> Non
     table = host.ticked(3)
     reasons, values = table.reasons.copy(), table.values.copy()
     reasons[:, 1], values[:, 1] = Reason.TAKEN, 0
-    after = replace(table, reasons=reasons, values=values, enabled_ns=table.enabled_ns + SECOND,
-                    running_ns=table.running_ns + SECOND)  # fmt: skip
+    after = replace(
+        table,
+        reasons=reasons,
+        values=values,
+        enabled_ns=table.enabled_ns + SECOND,
+        running_ns=table.running_ns + SECOND,
+    )
     after.values[:, ::2] += np.uint64(3 * SECOND)  # each group counts cycles
     reading = SourceReading(after, (host.ticks + 1) * SECOND, 1)
     _, result = step_counters(host.state, reading, CPUS)

@@ -233,8 +233,10 @@ def test_a_turn_that_never_runs_is_given_up_alone(
     tables = [bench.tick() for _ in range(6)]
     # Its first turn is in the second tick, and its tenth of it is long enough to tell.
     assert [reason(table, "a", row=1) for table in tables[:3]] == [
-        Reason.PRESENT, Reason.TAKEN, Reason.TAKEN
-    ]  # fmt: skip
+        Reason.PRESENT,
+        Reason.TAKEN,
+        Reason.TAKEN,
+    ]
     message = tables[-1].details["a"][Reason.TAKEN]
     assert ("NMI watchdog" if watchdog else "another program") in message
     for row in range(4):

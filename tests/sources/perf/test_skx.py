@@ -210,10 +210,23 @@ def test_a_core_that_is_observed_has_level_3_and_probes(
     uncounted = {item.name for item in last.tree if is_drilled(item.reading)}
     below = {
         "memory_bound": {
-            "dtlb_load", "store_fwd_blk", "fb_full", "sq_full", "mem_bandwidth", "mem_latency",
-            "dtlb_store", "l1_latency_dependency", "lock_latency", "split_loads", "4k_aliasing",
-            "contested_accesses", "data_sharing", "l3_hit_latency", "store_latency",
-            "false_sharing", "split_stores",
+            "dtlb_load",
+            "store_fwd_blk",
+            "fb_full",
+            "sq_full",
+            "mem_bandwidth",
+            "mem_latency",
+            "dtlb_store",
+            "l1_latency_dependency",
+            "lock_latency",
+            "split_loads",
+            "4k_aliasing",
+            "contested_accesses",
+            "data_sharing",
+            "l3_hit_latency",
+            "store_latency",
+            "false_sharing",
+            "split_stores",
         },
         "core_bound": {"ports_utilized_1", "ports_utilized_2", "ports_utilized_3m"},
         "fetch_bandwidth": {"mite", "dsb", "decoder0_alone"},
@@ -221,10 +234,16 @@ def test_a_core_that_is_observed_has_level_3_and_probes(
         "machine_clears": {"other_nukes"},
         "heavy_operations": {"assists", "cisc"},
         "light_operations": {
-            "fp_arith", "x87_use", "fp_scalar", "fp_vector", "memory_operations",
-            "non_fused_branches", "other_light_ops", "nop_instructions",
+            "fp_arith",
+            "x87_use",
+            "fp_scalar",
+            "fp_vector",
+            "memory_operations",
+            "non_fused_branches",
+            "other_light_ops",
+            "nop_instructions",
         },
-    }  # fmt: skip
+    }
     assert uncounted == {name for of, names in below.items() if of != node for name in names}
     for shown, wanted in zip(last.tree, tree, strict=True):
         if shown.name not in uncounted:

@@ -70,28 +70,49 @@ def tree(root: Path) -> Path:
     """Two packages of two cores of two threads: CPU n and n + 4 are a core."""
     for cpu in range(8):
         folder = f"sys/devices/system/cpu/cpu{cpu}"
-        put(root / folder, {
-            "topology/physical_package_id": str(cpu % 4 // 2),
-            "topology/core_id": str(cpu % 4),
-            "topology/thread_siblings_list": f"{cpu % 4},{cpu % 4 + 4}",
-            "thermal_throttle/core_throttle_count": "3" if cpu == 2 else "0",
-            "thermal_throttle/package_throttle_count": "0",
-        })  # fmt: skip
+        put(
+            root / folder,
+            {
+                "topology/physical_package_id": str(cpu % 4 // 2),
+                "topology/core_id": str(cpu % 4),
+                "topology/thread_siblings_list": f"{cpu % 4},{cpu % 4 + 4}",
+                "thermal_throttle/core_throttle_count": "3" if cpu == 2 else "0",
+                "thermal_throttle/package_throttle_count": "0",
+            },
+        )
     put(root / "sys/devices/system/cpu", {"online": "0-7", "present": "0-7", "possible": "0-7"})
-    put(root / PMUS / "power", {
-        "type": "40", "cpumask": "0,2", "format/event": "config:0-7",
-        "events/energy-pkg": "event=0x02", "events/energy-pkg.scale": SCALE,
-        "events/energy-pkg.unit": "Joules",
-        "events/energy-ram": "event=0x03", "events/energy-ram.scale": SCALE,
-    })  # fmt: skip
-    put(root / PMUS / "cstate_pkg", {
-        "type": "41", "cpumask": "0,2", "format/event": "config:0-63",
-        "events/c2-residency": "event=0x00", "events/c6-residency": "event=0x02",
-    })  # fmt: skip
-    put(root / PMUS / "cstate_core", {
-        "type": "42", "cpumask": "0-3", "format/event": "config:0-63",
-        "events/c6-residency": "event=0x02",
-    })  # fmt: skip
+    put(
+        root / PMUS / "power",
+        {
+            "type": "40",
+            "cpumask": "0,2",
+            "format/event": "config:0-7",
+            "events/energy-pkg": "event=0x02",
+            "events/energy-pkg.scale": SCALE,
+            "events/energy-pkg.unit": "Joules",
+            "events/energy-ram": "event=0x03",
+            "events/energy-ram.scale": SCALE,
+        },
+    )
+    put(
+        root / PMUS / "cstate_pkg",
+        {
+            "type": "41",
+            "cpumask": "0,2",
+            "format/event": "config:0-63",
+            "events/c2-residency": "event=0x00",
+            "events/c6-residency": "event=0x02",
+        },
+    )
+    put(
+        root / PMUS / "cstate_core",
+        {
+            "type": "42",
+            "cpumask": "0-3",
+            "format/event": "config:0-63",
+            "events/c6-residency": "event=0x02",
+        },
+    )
     return root
 
 
@@ -118,10 +139,11 @@ def of(table: UncoreTable | Missing, event: str) -> dict[int, int | Reason]:
     rows = np.flatnonzero(table.event == POWER_EVENTS.index(event)).tolist()
     of_cores = event.startswith("core")
     return {
-        int((table.boxes if of_cores else table.packages)[row]):
-        Reason(int(table.reasons[row])) if table.reasons[row] else int(table.values[row])
+        int((table.boxes if of_cores else table.packages)[row]): Reason(int(table.reasons[row]))
+        if table.reasons[row]
+        else int(table.values[row])
         for row in rows
-    }  # fmt: skip
+    }
 
 
 def test_packages_are_read_twice_a_second_and_cores_every_five(
@@ -199,8 +221,10 @@ def test_what_a_host_lacks_has_its_reason(tmp_path: Path, counting: Counting) ->
 
 def test_a_guest_has_nothing_and_one_reason(tmp_path: Path, counting: Counting) -> None:
     put(tmp_path / "sys/devices/system/cpu", {"online": "0", "present": "0", "possible": "0"})
-    put(tmp_path / "sys/devices/system/cpu/cpu0/topology",
-        {"physical_package_id": "0", "core_id": "0"})  # fmt: skip
+    put(
+        tmp_path / "sys/devices/system/cpu/cpu0/topology",
+        {"physical_package_id": "0", "core_id": "0"},
+    )
     source = opened(tmp_path, counting)
     why = source.read()
     assert isinstance(why, Missing) and why.reason is Reason.HARDWARE
@@ -340,9 +364,10 @@ def test_throttling_of_real_hosts(
     assert FOLDER is not None
     with tarfile.open(FOLDER / archive) as packed:
         wanted = [
-            member for member in packed
+            member
+            for member in packed
             if member.name.startswith(f"{tree}/") and READ.search(member.name)
-        ]  # fmt: skip
+        ]
         packed.extractall(tmp_path, filter="data", members=wanted)
     root = tmp_path / tree
     cpus = root / "sys/devices/system/cpu"

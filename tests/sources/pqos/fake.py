@@ -16,8 +16,14 @@ CPUS = {0: (0, 1, 4, 5), 2: (2, 3, 6, 7)}
 TOPOLOGY = Topology(
     cpus=tuple(
         CpuInfo(
-            cpu=Cpu(cpu), online=True, core=None, package=None, die=None,
-            l3=L3Domain(int(cpu in CPUS[2])), node=None, siblings=(Cpu(cpu ^ 4),),
+            cpu=Cpu(cpu),
+            online=True,
+            core=None,
+            package=None,
+            die=None,
+            l3=L3Domain(int(cpu in CPUS[2])),
+            node=None,
+            siblings=(Cpu(cpu ^ 4),),
         )
         for cpu in range(8)
     ),
@@ -25,7 +31,7 @@ TOPOLOGY = Topology(
         L3Cache(L3Domain(index), 11 * MIB, 11, tuple(map(Cpu, cpus)))
         for index, cpus in enumerate(CPUS.values())
     ),
-)  # fmt: skip
+)
 
 
 class PqosError(Exception):

@@ -52,9 +52,13 @@ class Bench:
 
     def source(self, way: str = "read", quiet: tuple[int, ...] = ()) -> PqosSource:
         return PqosSource(
-            self.root, TOPOLOGY, way=way, quiet_cpus=quiet,
-            worker=lambda: self.worker, clock=lambda: self.now_ns,
-        )  # fmt: skip
+            self.root,
+            TOPOLOGY,
+            way=way,
+            quiet_cpus=quiet,
+            worker=lambda: self.worker,
+            clock=lambda: self.now_ns,
+        )
 
     def write(self, path: str, text: str) -> None:
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -81,15 +85,19 @@ def test_classes_are_the_table_that_resctrl_gives(bench: Bench) -> None:
     table = bench.source().read()
     assert isinstance(table, ResctrlTable)
     assert [(group.name, group.clos) for group in table.groups] == [
-        (ROOT, 0), ("COS1", 1), ("COS2", 2), ("COS3", 3),
-    ]  # fmt: skip
+        (ROOT, 0),
+        ("COS1", 1),
+        ("COS2", 2),
+        ("COS3", 3),
+    ]
     two = table.groups[2]
     assert two.cpus == (1, 6)
     assert [cache.cbm for cache in two.caches] == [Cbm(0x7FF, 11), Cbm(0xF0, 11)]
     assert [cache.mba for cache in table.groups[3].caches] == [40, 100]
     assert [(domain.l3, domain.ways, domain.size_bytes) for domain in table.domains] == [
-        (0, 11, 11 * MIB), (1, 11, 11 * MIB),
-    ]  # fmt: skip
+        (0, 11, 11 * MIB),
+        (1, 11, 11 * MIB),
+    ]
     assert "--pqos monitor" in table.gaps
 
 
@@ -133,8 +141,10 @@ def test_what_monitors_report_is_in_the_table_and_why_others_report_nothing(benc
     assert isinstance(empty, Missing)
     assert isinstance(waits, Missing)
     assert (local.reason, empty.reason, waits.reason) == (
-        Reason.HARDWARE, Reason.IDLE, Reason.WARMING,
-    )  # fmt: skip
+        Reason.HARDWARE,
+        Reason.IDLE,
+        Reason.WARMING,
+    )
 
 
 def test_why_a_class_is_not_metered_is_reported(snapshot: SnapshotAssertion) -> None:

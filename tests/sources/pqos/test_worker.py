@@ -20,8 +20,10 @@ def test_every_class_has_a_monitor_in_every_cache_and_counts_from_its_start() ->
     first = read(meters, fake)
     assert sorted(first) == [(0, 0), (0, 2), (2, 0), (2, 2)]
     assert first[2, 0].values == {
-        "llc_occupancy": 65536, "mbm_total_bytes": 0, "mbm_local_bytes": 0,
-    }  # fmt: skip
+        "llc_occupancy": 65536,
+        "mbm_total_bytes": 0,
+        "mbm_local_bytes": 0,
+    }
     second = read(meters, fake)
     third = read(meters, fake)
     assert second[0, 0].values["mbm_total_bytes"] == 1000

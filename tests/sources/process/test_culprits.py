@@ -141,8 +141,10 @@ def test_facts_of_a_real_process_are_those_of_ps() -> None:
         facts = process_facts(process.pid, Cpu(0))
         listed = subprocess.run(
             ["ps", "-o", "ni=,user:32=,etimes=", "-p", str(process.pid)],
-            capture_output=True, text=True, check=True,
-        ).stdout.split()  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
         now_s = time.time()
         process.communicate(b"\n")
     assert facts is not None

@@ -103,8 +103,11 @@ def test_what_is_not_understood_is_refused(
 
 
 def test_host_facts_of_a_formula_are_read(tmp_path: Path) -> None:
-    row = {"MetricName": "retiring", "MetricExpr": "100 * (a if #SMT_on else b) / #slots",
-           "ScaleUnit": "1percent of slots"}  # fmt: skip
+    row = {
+        "MetricName": "retiring",
+        "MetricExpr": "100 * (a if #SMT_on else b) / #slots",
+        "ScaleUnit": "1percent of slots",
+    }
     fake = FakePerf(tmp_path, rows=(row,), shown=("a", "b"))
     assert "#smt_on" in find_metrics(fake, tmp_path).absent["tma.retiring"].sentence.lower()
     active = "sys/devices/system/cpu/smt/active"

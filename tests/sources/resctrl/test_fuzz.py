@@ -17,14 +17,18 @@ from nftop.model.rdt.rdt import EVENTS, ResctrlTable
 from tests.rdt import frame_of
 from tests.sources.resctrl.trees import MOUNT, group_files, plain, source, write
 
-FILES = plain() | group_files("vpp/mon_groups/rx/") | {
-    "vpp/ctrl_hw_id": "3",
-    "info/L3/io_alloc": "enabled",
-    "info/L3/io_alloc_cbm": "0=f;1=f",
-    "info/L3/sparse_masks": "1",
-    "info/L2/cbm_mask": "ff",
-    "mon_data/mon_L3_00/mon_sub_L3_00/llc_occupancy": "1",
-}  # fmt: skip
+FILES = (
+    plain()
+    | group_files("vpp/mon_groups/rx/")
+    | {
+        "vpp/ctrl_hw_id": "3",
+        "info/L3/io_alloc": "enabled",
+        "info/L3/io_alloc_cbm": "0=f;1=f",
+        "info/L3/sparse_masks": "1",
+        "info/L2/cbm_mask": "ff",
+        "mon_data/mon_L3_00/mon_sub_L3_00/llc_occupancy": "1",
+    }
+)
 NAMES = sorted(name for name in FILES if not name.endswith("/"))
 # A number where none fits, another file's text, or anything.
 texts = (

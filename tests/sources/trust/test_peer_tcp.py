@@ -128,7 +128,10 @@ def test_tables_that_are_missing_or_damaged_have_no_row(tmp_path: Path) -> None:
     (tmp_path / "tcp").write_bytes(HEADING + b"\n" + row % (local, remote, b"01", b"x", b"7"))
     assert peer.find_in_tables(pair, tmp_path) is None
     (tmp_path / "tcp").write_bytes(
-        HEADING + b"\n" + row % (remote, local, b"01", b"5", b"6")  # our own end
-        + row % (local, remote, b"08", b"65534", b"7") + b"\n"
-    )  # fmt: skip
+        HEADING
+        + b"\n"
+        + row % (remote, local, b"01", b"5", b"6")  # our own end
+        + row % (local, remote, b"08", b"65534", b"7")
+        + b"\n"
+    )
     assert peer.find_in_tables(pair, tmp_path) == TcpSocketRow(8, UID, 7)

@@ -81,9 +81,30 @@ def test_an_empty_channel_and_uneven_ones(tmp_path: Path, snapshot: SnapshotAsse
 def memory_device(megabytes: int, *, flash: bool = False) -> bytes:
     """A structure of type 17 as SMBIOS 2.7 lays it out, without its strings."""
     big = megabytes >= 0x7FFF
-    raw = struct.pack("<BBHHHHHHBBBBBHHBBBBIH", 17, 0x22, 1, 2, 0xFFFE, 72, 64,
-                      0x7FFF if big else megabytes, 9, 0, 1, 2, 9 if flash else 0x1A, 0x80, 2400,
-                      3, 4, 5, 6, 0, 0)  # fmt: skip
+    raw = struct.pack(
+        "<BBHHHHHHBBBBBHHBBBBIH",
+        17,
+        0x22,
+        1,
+        2,
+        0xFFFE,
+        72,
+        64,
+        0x7FFF if big else megabytes,
+        9,
+        0,
+        1,
+        2,
+        9 if flash else 0x1A,
+        0x80,
+        2400,
+        3,
+        4,
+        5,
+        6,
+        0,
+        0,
+    )
     raw = raw[:0x1C] + struct.pack("<I", megabytes if big else 0)
     return raw + bytes(0x22 - len(raw)) + b"\0\0"
 

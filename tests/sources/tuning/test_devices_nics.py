@@ -28,9 +28,15 @@ def config(*, payload: int = 256, limit: int = 2048, reads: int = 4096, aspm: in
 
 
 def nic(
-    root: Path, address: str = NIC, *, node: str = "0", driver: str = "vfio-pci", group: str = "12",
-    raw: bytes | None = None, of: str = "",
-) -> Path:  # fmt: skip
+    root: Path,
+    address: str = NIC,
+    *,
+    node: str = "0",
+    driver: str = "vfio-pci",
+    group: str = "12",
+    raw: bytes | None = None,
+    of: str = "",
+) -> Path:
     at = root / DEVICES / address
     put(at, {"class": "0x020000", "numa_node": node})
     (at / "config").write_bytes(config() if raw is None else raw)

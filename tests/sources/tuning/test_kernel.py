@@ -20,9 +20,11 @@ FIFO = f"101 (test) pmd) S {'0 ' * 37}1 0 0"
 OTHER = f"101 (testpmd) S {'0 ' * 37}0 0 0"
 LIMITED = {f"{K}/sched_rt_runtime_us": "950000", f"{K}/sched_rt_period_us": "1000000"}
 WATCHED = {f"{K}/soft_watchdog": "1", f"{K}/watchdog_cpumask": "0-7"}
-SIBLINGS = {f"{CPUS}/cpu{cpu}/topology/core_cpus_list": f"{cpu % 4},{cpu % 4 + 4}"
-            for cpu in range(8)} | {f"{CPUS}/cpu{cpu}/topology/core_id": str(cpu % 4)
-            for cpu in range(8)} | every_cpu({"topology/physical_package_id": "0"})  # fmt: skip
+SIBLINGS = (
+    {f"{CPUS}/cpu{cpu}/topology/core_cpus_list": f"{cpu % 4},{cpu % 4 + 4}" for cpu in range(8)}
+    | {f"{CPUS}/cpu{cpu}/topology/core_id": str(cpu % 4) for cpu in range(8)}
+    | every_cpu({"topology/physical_package_id": "0"})
+)
 NIC = {f"{PCI}/class": "0x020000", "sys/kernel/iommu_groups/7/type": "DMA-FQ", f"{IOMMU}/": ""}
 SKX = "processor : 0\nvendor_id : GenuineIntel\ncpu family : 6\nmodel : 85\nstepping : 4\n"
 

@@ -115,9 +115,14 @@ class IioHost:
                     self.fake.per_ns[kind, code.config, code.config1] = pace(stack, number, at)
 
     def nic(
-        self, way: str, driver: str = "", *, interfaces: tuple[str, ...] = (), network: bool = True,
+        self,
+        way: str,
+        driver: str = "",
+        *,
+        interfaces: tuple[str, ...] = (),
+        network: bool = True,
         physical: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         """A device with its bridges; `way` is its path below the root bus's folder."""
         steps = way.split("/")
         folder = self.root / "sys/devices" / way
@@ -174,9 +179,11 @@ def rates(host: IioHost, source: IioSource, ticks: int = 3) -> dict[str, DeviceR
 
 def bytes_per_s(stack: int, number: int, package: int) -> dict[str, float]:
     metrics = (
-        "dma_read_bytes_per_s", "dma_write_bytes_per_s", "mmio_read_bytes_per_s",
+        "dma_read_bytes_per_s",
+        "dma_write_bytes_per_s",
+        "mmio_read_bytes_per_s",
         "mmio_write_bytes_per_s",
-    )  # fmt: skip
+    )
     return {name: 4e9 * (pace(stack, number, at) + package) for at, name in enumerate(metrics)}
 
 
@@ -189,15 +196,20 @@ def test_traffic_has_the_name_of_the_nic_behind_the_port(tmp_path: Path) -> None
     host.nic("pci0000:17/0000:17:00.0/0000:18:00.0", "i40e", interfaces=("ens1f0",))
     host.nic("pci0000:17/0000:17:00.0/0000:18:00.1", "i40e", interfaces=("ens1f1",))
     host.nic("pci0000:d7/0000:d7:02.0/0000:d8:00.0", "vfio-pci")
-    host.nic("pci0000:3a/0000:3a:03.0/0000:3b:00.0/0000:3c:00.0/0000:3d:00.0", "ice",
-             interfaces=("ens2",))  # fmt: skip
+    host.nic(
+        "pci0000:3a/0000:3a:03.0/0000:3b:00.0/0000:3c:00.0/0000:3d:00.0",
+        "ice",
+        interfaces=("ens2",),
+    )
     host.nic("pci0000:3a/0000:3a:03.0/0000:3b:00.0/0000:3c:01.0/0000:3e:00.0", network=False)
     rows = rates(host, host.source())
     assert rows.keys() == {"ens1f0, ens1f1", "ens2", "0000:d8:00.0"}
     at = {n: (r.port.package, r.port.stack, r.port.number, r.port.others) for n, r in rows.items()}
     assert at == {
-        "ens1f0, ens1f1": (0, 1, 0, 0), "ens2": (0, 2, 3, 1), "0000:d8:00.0": (1, 3, 2, 0),
-    }  # fmt: skip
+        "ens1f0, ens1f1": (0, 1, 0, 0),
+        "ens2": (0, 2, 3, 1),
+        "0000:d8:00.0": (1, 3, 2, 0),
+    }
     assert numbers(rows["ens1f0, ens1f1"]) == bytes_per_s(1, 0, 0)
     assert numbers(rows["ens2"]) == bytes_per_s(2, 3, 0)
     assert numbers(rows["0000:d8:00.0"]) == bytes_per_s(3, 2, 1)
@@ -241,8 +253,9 @@ def test_a_program_takes_a_device_and_a_port_appears(tmp_path: Path) -> None:
     assert same.ports is first.ports
     # A virtual function that the kernel drives is not listed.
     assert [[item.address for item in port.devices] for port in more.ports] == [
-        ["0000:18:00.0", "0000:18:02.1"], ["0000:af:00.0"],
-    ]  # fmt: skip
+        ["0000:18:00.0", "0000:18:02.1"],
+        ["0000:af:00.0"],
+    ]
     assert len(host.fake.fds) == 8
     assert source.counter_reads == 4
     source.close()

@@ -191,14 +191,16 @@ def rate_of(fake: FakeUncore, uarch: Uarch, metric: str, package: int) -> float:
         event: column(
             np.array(
                 [
-                    1e9 * sum(fake.expected(event, box, package)
-                              for box in range(fake.boxes[unit.name]))
+                    1e9
+                    * sum(
+                        fake.expected(event, box, package) for box in range(fake.boxes[unit.name])
+                    )
                 ]
             )
         )
         for unit in uarch.uncore
         for event in unit.events
-    }  # fmt: skip
+    }
     reading = evaluate_traffic(uarch, per_s)[metric][0]
     assert isinstance(reading, float)
     return reading

@@ -117,8 +117,14 @@ def test_a_process_is_known_by_its_start_and_not_by_its_pid(tmp_path: Path) -> N
 
 
 def test_threads_are_known_by_their_names_and_bound_to_one_cpu_or_to_none(tmp_path: Path) -> None:
-    names = {7: ("vpp_main", "0"), 8: ("vpp_wk_0", "4"), 9: ("vpp_wk_11", "6-7"),
-             10: ("edge_wk_2", "9"), 11: ("dpdk-intr", "3"), 12: ("main", "2")}  # fmt: skip
+    names = {
+        7: ("vpp_main", "0"),
+        8: ("vpp_wk_0", "4"),
+        9: ("vpp_wk_11", "6-7"),
+        10: ("edge_wk_2", "9"),
+        11: ("dpdk-intr", "3"),
+        12: ("main", "2"),
+    }
     for tid, (name, allowed) in names.items():
         folder = tmp_path / "7/task" / str(tid)
         folder.mkdir(parents=True)

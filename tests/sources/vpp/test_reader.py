@@ -28,14 +28,24 @@ from tests.peers.vpp_segment import Segment
 from tests.waiting import until
 
 REPORTED = VppReading(
-    heartbeat=7, names=["eth0"], rx_packets=[[1], [2]], tx_packets=[[3], [4]],
-    rx_misses=[[0], [0]], drops=[[0], [2**64 - 1]], rx_bytes=[[60], [120]],
-    rx_no_buffers=[[0], [0]], rx_errors=[[0], [0]], tx_errors=[[0], [0]],
-    loops_per_s=[1, 2], vector_rate=[],
-    counts_nodes=True, nodes=NodeReading(["a"], [[1], [2]], [[1], [2]], [[1], [2]]),
-    began_ns=5, ended_ns=6,
+    heartbeat=7,
+    names=["eth0"],
+    rx_packets=[[1], [2]],
+    tx_packets=[[3], [4]],
+    rx_misses=[[0], [0]],
+    drops=[[0], [2**64 - 1]],
+    rx_bytes=[[60], [120]],
+    rx_no_buffers=[[0], [0]],
+    rx_errors=[[0], [0]],
+    tx_errors=[[0], [0]],
+    loops_per_s=[1, 2],
+    vector_rate=[],
+    counts_nodes=True,
+    nodes=NodeReading(["a"], [[1], [2]], [[1], [2]], [[1], [2]]),
+    began_ns=5,
+    ended_ns=6,
     errors=ErrorReading(3, ["ip4-input"], ["time_expired"], [[0], [2**64 - 1]]),
-)  # fmt: skip
+)
 
 
 @pytest.fixture

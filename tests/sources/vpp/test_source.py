@@ -99,16 +99,27 @@ def test_the_nodes_are_those_of_the_capture(host: VppHost) -> None:
     assert first.nodes is not None and second.nodes is not None
     assert len(first.nodes.names) == 37  # of 416, those that have ever run
     forwards = [
-        "af-packet-input", "ethernet-input", "ip4-input", "ip4-lookup", "ip4-rewrite",
-        "host-h4b1-output", "host-h4b1-tx",
-    ]  # fmt: skip
+        "af-packet-input",
+        "ethernet-input",
+        "ip4-input",
+        "ip4-lookup",
+        "ip4-rewrite",
+        "host-h4b1-output",
+        "host-h4b1-tx",
+    ]
     at = [first.nodes.names.index(name) for name in forwards]
     assert (second.nodes.vectors - first.nodes.vectors)[1, at].tolist() == [100_000] * 7
     assert (second.nodes.calls - first.nodes.calls)[1, at].tolist() == [18_367_879] + [1916] * 6
     clocks = (second.nodes.clocks - first.nodes.clocks)[1, at].tolist()
     assert clocks == [
-        1_730_490_006, 3_078_026, 2_754_426, 2_550_578, 2_386_196, 716_706, 203_874_826,
-    ]  # fmt: skip
+        1_730_490_006,
+        3_078_026,
+        2_754_426,
+        2_550_578,
+        2_386_196,
+        716_706,
+        203_874_826,
+    ]
     # What is not the input node's: 2,154 a packet here, 1,725 two minutes before that.
     state = step_nodes(step_nodes(None, first.heartbeat, first.nodes), 240, second.nodes)
     bounds = clocks_per_packet(state, 1, None)

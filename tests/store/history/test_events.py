@@ -25,9 +25,17 @@ def incident(
 ) -> Incident:
     ends = None if until is None else WALL_NS + until * SECOND_NS
     return Incident(
-        key, Severity.BAD, "takes cache", None, (), Price(), WALL_NS + since * SECOND_NS, ends,
-        worst=Price(drops), worst_ns=WALL_NS + since * SECOND_NS,
-    )  # fmt: skip
+        key,
+        Severity.BAD,
+        "takes cache",
+        None,
+        (),
+        Price(),
+        WALL_NS + since * SECOND_NS,
+        ends,
+        worst=Price(drops),
+        worst_ns=WALL_NS + since * SECOND_NS,
+    )
 
 
 def tick(number: int, drops: Reading | None = None, **fields: object) -> Frame:
@@ -241,8 +249,10 @@ def test_changes_join_in_any_order_and_leave_no_text(order: tuple[int, ...], mar
     """A replay shows them in any order, its markers too."""
     history = EventHistory()
     masks, seconds = ("1", "3", "7", "f"), (3, 5, 8, 30)
-    changes = [noticed(at, mask(old, new)) for at, old, new in
-               zip(seconds, ("0", *masks), masks, strict=False)]  # fmt: skip
+    changes = [
+        noticed(at, mask(old, new))
+        for at, old, new in zip(seconds, ("0", *masks), masks, strict=False)
+    ]
 
     def mark(item: Noticed) -> None:
         history.mark("L3 0", item.wall_ns, kind="change")
@@ -258,7 +268,9 @@ def test_changes_join_in_any_order_and_leave_no_text(order: tuple[int, ...], mar
     joined, last = history.events(WALL_NS, WALL_NS + 60 * SECOND_NS)
     assert joined.changes == tuple(one for item in changes[:3] for one in item.changes)
     assert (joined.begin_ns, joined.since_ns, joined.at_ns) == (
-        changes[0].wall_ns, changes[0].since_ns, changes[2].at_ns,
-    )  # fmt: skip
+        changes[0].wall_ns,
+        changes[0].since_ns,
+        changes[2].at_ns,
+    )
     assert (joined.state, joined.end_ns) == (EventState.REPLACED, changes[3].wall_ns)
     assert (last.changes, last.state) == (changes[3].changes, EventState.IN_FORCE)

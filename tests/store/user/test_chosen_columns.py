@@ -15,8 +15,9 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
     assert file.chosen == {}
     file.keep({"cores": ("cpu", "cpp_vs_base"), "nfs": ("name", "tma.retiring"), "power": ()})
     assert columns_file(environ).chosen == {
-        "cores": ("cpu", "cpp_vs_base"), "nfs": ("name", "tma.retiring"),
-    }  # fmt: skip
+        "cores": ("cpu", "cpp_vs_base"),
+        "nfs": ("name", "tma.retiring"),
+    }
     text = (tmp_path / "nftop/columns.toml").read_text()
     assert text.startswith("# Written by nftop")
 

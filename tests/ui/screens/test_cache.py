@@ -48,10 +48,14 @@ async def test_screen(size: tuple[int, int], snapshot: SnapshotAssertion) -> Non
 
 async def test_many_classes(snapshot: SnapshotAssertion) -> None:
     groups = tuple(
-        group(ROOT if not at else f"COS{at}", at, (at,), *(in_cache(l3, 3 << at % 11, 1 << 22)
-                                                         for l3 in (0, 1)))
+        group(
+            ROOT if not at else f"COS{at}",
+            at,
+            (at,),
+            *(in_cache(l3, 3 << at % 11, 1 << 22) for l3 in (0, 1)),
+        )
         for at in range(15)
-    )  # fmt: skip
+    )
     async with running(frame_of(table(groups=groups)), size=(80, 24)) as run:
         await run.press("3", "G")
         assert marked(run).startswith("COS14 COS14")

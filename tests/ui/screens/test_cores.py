@@ -87,9 +87,11 @@ async def test_a_culprit_has_its_name_and_its_victims_what_changed() -> None:
             sick, pollers = session.sick or (0, 0)
             assert (sick, pollers) == (len(sick_rows(run) - session.facts.culprits), 11)
             lit = [
-                text for row in run.rows for text, style in row
+                text
+                for row in run.rows
+                for text, style in row
                 if run.has_ground(style, Tone.LIT) and set(text) <= set("FbBMC")
-            ]  # fmt: skip
+            ]
             assert lit and set("".join(lit)) == {"M"}
             if size == (120, 36):
                 assert "BE.mem 18% → 26%" in run.text and f"sick {sick} of 11" in run.text

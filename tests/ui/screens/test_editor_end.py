@@ -193,9 +193,11 @@ async def test_a_change_kept_in_the_last_moment_that_differs_is_reported(
 
 
 KEYS = tuple(
-    sorted({name for key in (*EDITOR, *CONFIRM) for name in key.keys.split(",")}
-           - {"q", "f10", "y", "up", "down"})
-)  # fmt: skip
+    sorted(
+        {name for key in (*EDITOR, *CONFIRM) for name in key.keys.split(",")}
+        - {"q", "f10", "y", "up", "down"}
+    )
+)
 
 
 async def test_no_sequence_of_keys_is_illegal_or_applies_without_its_confirmation() -> None:
@@ -233,8 +235,13 @@ async def next_key(run: Running, gate: MemoryGate, chance: random.Random) -> Non
         await run.until(lambda: phase(run) != "applying")
     elif isinstance(screen, EditorScreen) and screen._model is not None:
         drafted = screen._model.draft.changed
-        await run.press(chance.choice(["enter", "enter", "u", "plus"] if drafted else
-                                      ["plus", "minus", "tab", "left_square_bracket"]))  # fmt: skip
+        await run.press(
+            chance.choice(
+                ["enter", "enter", "u", "plus"]
+                if drafted
+                else ["plus", "minus", "tab", "left_square_bracket"]
+            )
+        )
     else:
         await run.press(chance.choice(["e", "escape"]))
 

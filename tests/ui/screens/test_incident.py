@@ -242,9 +242,12 @@ async def test_the_graph_is_of_what_the_victim_sent_in_the_time_of_the_incident(
         assert trend is not None and trend.sent
         assert trend.values[-1] == pytest.approx(nf.readings["tx_packets_per_s"])
         over = replace(
-            one, until_ns=frames[40].wall_ns, since_ns=frames[30].wall_ns,
-            ended_ns=frames[40].monotonic_ns, began_ns=frames[30].monotonic_ns,
-        )  # fmt: skip
+            one,
+            until_ns=frames[40].wall_ns,
+            since_ns=frames[30].wall_ns,
+            ended_ns=frames[40].monotonic_ns,
+            began_ns=frames[30].monotonic_ns,
+        )
         trend = page._trend(frames[-1], over, 140)
         assert trend is not None and trend.span_s == pytest.approx(70.0)
         assert trend.first_ns == over.since_ns - 30 * S

@@ -20,8 +20,11 @@ running = partial(running_by, sort="cpu")
 def body(run: Running) -> list[str]:
     """The rows of the table of CPUs."""
     lines = run.text.split("\n")
-    head = next(at for at, line in enumerate(lines) if "CPU" in line and "HEADROOM" in line[20:]
-                and "C0" in line and "PC0" not in line)  # fmt: skip
+    head = next(
+        at
+        for at, line in enumerate(lines)
+        if "CPU" in line and "HEADROOM" in line[20:] and "C0" in line and "PC0" not in line
+    )
     return [line for line in lines[head + 1 :] if line[:6].strip().isdecimal()]
 
 

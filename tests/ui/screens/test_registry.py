@@ -68,9 +68,14 @@ def test_toy_screen_has_a_section_in_help(toy: ScreenRow) -> None:
 
 def test_screens_of_the_package_are_registered_in_the_order_of_their_keys() -> None:
     assert [(row.id, row.keys) for row in screens()] == [
-        ("cores", "1"), ("nfs", "2"), ("cache", "3"), ("traffic", "4"), ("timeline", "5"),
-        ("topdown", "6"), ("power", "7"),
-    ]  # fmt: skip
+        ("cores", "1"),
+        ("nfs", "2"),
+        ("cache", "3"),
+        ("traffic", "4"),
+        ("timeline", "5"),
+        ("topdown", "6"),
+        ("power", "7"),
+    ]
     assert all(row.marks for row in screens())
 
 

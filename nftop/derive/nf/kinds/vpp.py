@@ -54,20 +54,29 @@ from nftop.model.sample import Counts
 from nftop.model.struct import dataclass, field, replace
 
 VppCounter: TypeAlias = Literal[
-    "rx_packets", "tx_packets", "rx_misses", "drops",
-    "rx_bytes", "rx_no_buffers", "rx_errors", "tx_errors",
-]  # fmt: skip
+    "rx_packets",
+    "tx_packets",
+    "rx_misses",
+    "drops",
+    "rx_bytes",
+    "rx_no_buffers",
+    "rx_errors",
+    "tx_errors",
+]
 _COUNTED: tuple[VppCounter, ...] = ("rx_packets", "tx_packets", "rx_misses", "drops")
 # Reasons of drops, as VPP's counters of interfaces have it (/if/rx-miss). Those of tx-error are
 # drops of tx nodes.
 _REASONS: Mapping[str, VppCounter] = {
-    "rx-miss": "rx_misses", "rx-error": "rx_errors", "rx-no-buf": "rx_no_buffers",
-}  # fmt: skip
+    "rx-miss": "rx_misses",
+    "rx-error": "rx_errors",
+    "rx-no-buf": "rx_no_buffers",
+}
 # Their metrics.
 _METRICS: Mapping[str, VppCounter] = {
-    "rx_errors_per_s": "rx_errors", "tx_errors_per_s": "tx_errors",
+    "rx_errors_per_s": "rx_errors",
+    "tx_errors_per_s": "tx_errors",
     "rx_nombuf_per_s": "rx_no_buffers",
-}  # fmt: skip
+}
 
 # Default names of VPP's interfaces that consist of others (their format functions), and how
 # their kinds begin in its API (VNET_DEVICE_CLASS), in lower case.

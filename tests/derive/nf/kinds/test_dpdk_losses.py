@@ -17,9 +17,13 @@ from tests.samples import S, app, fold, port, table
 
 def at(second: int, *, ovs: bool = False, **changes: Any) -> Sample:
     one = port(
-        rx=1000 * second, rx_missed=second, rx_errors=2 * second, tx_errors=3 * second,
-        rx_nombuf=4 * second, xstats={"rx_good_packets": 1000 * second, "mac_err": 5 * second},
-    )  # fmt: skip
+        rx=1000 * second,
+        rx_missed=second,
+        rx_errors=2 * second,
+        tx_errors=3 * second,
+        rx_nombuf=4 * second,
+        xstats={"rx_good_packets": 1000 * second, "mac_err": 5 * second},
+    )
     dpdk = app(second * S, one, **changes)
     if not ovs:
         return host(second, dpdk=table(dpdk))

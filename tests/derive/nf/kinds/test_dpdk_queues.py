@@ -89,9 +89,15 @@ def with_an_unprivileged_one(*, counts: bool = False, **changes: Any) -> Frame:
     def users(second: int) -> DpdkApp:
         lcores = tuple(lcore(item, item, 1000 * second, second) for item in (1, 2) if counts)
         return two_queues(
-            second, pid=7, start_ticks=1, socket="/tmp/x", owner=USER,
-            lcores=lcores, lcores_told=counts, **changes,
-        )  # fmt: skip
+            second,
+            pid=7,
+            start_ticks=1,
+            socket="/tmp/x",
+            owner=USER,
+            lcores=lcores,
+            lcores_told=counts,
+            **changes,
+        )
 
     root = Owner(0, "root", privileged=True, reason=ROOT)
     start = replace(START, queue_map=parse_queue_map(["nfa:(0,0,2),(0,1,1)"]))
@@ -202,10 +208,16 @@ def test_a_driver_without_queue_counters(snapshot: SnapshotAssertion) -> None:
     config = ("--config=(0,0,1),(0,1,2)",)
     frame = two_worker_frame(app_params=config)
     without = [
-        tick(s, replace(two_queues(s, app_params=config), ports=(port(rx=s, rx_queues=2,
-             rx_queue_packets=()),)), workers=spinning(s))
+        tick(
+            s,
+            replace(
+                two_queues(s, app_params=config),
+                ports=(port(rx=s, rx_queues=2, rx_queue_packets=()),),
+            ),
+            workers=spinning(s),
+        )
         for s in (1, 2)
-    ]  # fmt: skip
+    ]
     frame = fold(START, *without)[-1]
     unknown = cpu(frame, "rx_packets_per_s", 1)
     assert isinstance(unknown, Missing)

@@ -22,8 +22,9 @@ MPPS_5 = 5_000_000
 
 
 def test_a_pmd_thread_reports_its_packets_and_its_busy_share() -> None:
-    frames = fold(START, *(ovs(t, working(1, t, MPPS_5, 0.7), working(2, t, MPPS_5, 1.0))
-                           for t in (1, 2)))  # fmt: skip
+    frames = fold(
+        START, *(ovs(t, working(1, t, MPPS_5, 0.7), working(2, t, MPPS_5, 1.0)) for t in (1, 2))
+    )
     assert reason(cpu(frames[0], "rx_packets_per_s")) is Reason.WARMING
     frame = frames[1]
     assert frame.cpus.thread[1:3] == ("pmd-c01/id:8", "pmd-c02/id:8")
@@ -57,8 +58,15 @@ def test_busy_is_the_share_of_all_its_time(
 
     def at(second: float) -> OvsPmd:
         used = int(TSC_HZ * second * (1 - asleep))
-        return working(1, second, pps, busy, used_cycles=used, busy_cycles=int(used * busy),
-                       sleep_us=int(asleep * second * 1e6))  # fmt: skip
+        return working(
+            1,
+            second,
+            pps,
+            busy,
+            used_cycles=used,
+            busy_cycles=int(used * busy),
+            sleep_us=int(asleep * second * 1e6),
+        )
 
     frame = fold(START, ovs(1, at(1)), ovs(1 + tenths / 10, at(1 + tenths / 10)))[-1]
     assert cpu(frame, "busy_ratio") == pytest.approx(busy * (1 - asleep), abs=1e-5)
@@ -110,8 +118,9 @@ def test_a_slow_answer_is_no_clear(interval_s: float, lag_s: float) -> None:
 
 def test_before_2_10_cycles_are_reported_and_packets_are_not() -> None:
     def at(second: int) -> Sample:
-        return ovs(second, working(1, second, 0, 0.7, rx_packets=None, tx_packets=None,
-                                   sleep_us=None))  # fmt: skip
+        return ovs(
+            second, working(1, second, 0, 0.7, rx_packets=None, tx_packets=None, sleep_us=None)
+        )
 
     frame = fold(START, at(1), at(2))[-1]
     assert cpu(frame, "busy_ratio") == pytest.approx(0.7)

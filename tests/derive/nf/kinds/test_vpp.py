@@ -94,8 +94,11 @@ def test_counters_that_start_again_give_no_spike(restarted: bool) -> None:
         START, at(11, since=0), at(12, since=0), at(13, since=12, **new), at(14, since=12, **new)
     )
     why = Reason.WARMING if restarted else Reason.RESET
-    for reading in (cpu(frames[2], "rx_packets_per_s"), cpu(frames[2], "cpp"),
-                    nf(frames[2], "tx_packets_per_s")):  # fmt: skip
+    for reading in (
+        cpu(frames[2], "rx_packets_per_s"),
+        cpu(frames[2], "cpp"),
+        nf(frames[2], "tx_packets_per_s"),
+    ):
         assert reason(reading) is why
     assert cpu(frames[3], "rx_packets_per_s") == pytest.approx(MPPS_10)
 
@@ -152,8 +155,11 @@ def test_a_node_that_runs_for_the_first_time_was_left_out_before() -> None:
 def captured(counts: dict[str, tuple[int, int, int]]) -> NodeState:
     """A worker's nodes between two refreshes: clocks, vectors, calls."""
     table = np.array([list(counts.values())], dtype=np.uint64)
-    return NodeState(2, VppNodes(tuple(counts), *(table[:, :, n] for n in range(3))),
-                     VppNodes(tuple(counts), *(table[:, :, n] for n in range(3))))  # fmt: skip
+    return NodeState(
+        2,
+        VppNodes(tuple(counts), *(table[:, :, n] for n in range(3))),
+        VppNodes(tuple(counts), *(table[:, :, n] for n in range(3))),
+    )
 
 
 # One worker of VPP 26.06 between two refreshes 2.001 s apart, on a TSC of 2.6 GHz, run for nftop:
@@ -201,19 +207,26 @@ def test_how_full_a_call_was_needs_its_queues() -> None:
     fill=st.integers(1, 256), queues=st.sampled_from([None, 1, 2]),
 )  # fmt: skip
 def test_the_true_value_is_between_the_bounds(
-    packets: int, polls: int, per_poll: int, per_packet: int, input_share: float, fill: int,
+    packets: int,
+    polls: int,
+    per_poll: int,
+    per_packet: int,
+    input_share: float,
+    fill: int,
     queues: int | None,
-) -> None:  # fmt: skip
+) -> None:
     """A worker whose true work is known: some calls bring `fill` packets, others none."""
     work = packets * per_packet
     at_input = int(work * input_share)
     calls = -(-packets // fill)
     # An empty poll is no dearer than one that finds packets.
     empty = polls * min(per_poll, at_input // calls)
-    state = captured({
-        "dpdk-input": (at_input + empty, packets, calls + polls),
-        "ip4-lookup": (work - at_input, packets, calls),
-    })  # fmt: skip
+    state = captured(
+        {
+            "dpdk-input": (at_input + empty, packets, calls + polls),
+            "ip4-lookup": (work - at_input, packets, calls),
+        }
+    )
     bounds = clocks_per_packet(state, 0, queues)
     assert not isinstance(bounds, Missing)
     assert bounds[0] <= per_packet * (1 + 1e-9) and bounds[1] >= per_packet * (1 - 1e-9)
@@ -296,8 +309,10 @@ def cpus_reported(frame: Frame) -> tuple[Any, ...]:
 def test_hidden_threads_are_where_vpp_reports() -> None:
     def at(second: int, *cpus: int | None) -> Sample:
         one = instance(second, {1: MPPS_10 * second, 2: MPPS_10 * second})
-        workers = (VppThread(n, None if cpu is None else Cpu(cpu), 1, None, None)
-                   for n, cpu in enumerate(cpus))  # fmt: skip
+        workers = (
+            VppThread(n, None if cpu is None else Cpu(cpu), 1, None, None)
+            for n, cpu in enumerate(cpus)
+        )
         return host(second, vpp=VppTable((replace(one, threads=tuple(workers)),)))
 
     frame = fold(START, *(at(t, 0, 1, 3) for t in (1, 2)))[-1]
