@@ -6,8 +6,10 @@ API: prometheus.io/docs/prometheus/latest/querying/api, "Instant queries".
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -24,15 +26,19 @@ from nftop.sources.runtime.http_client import (
 )
 
 LIMIT_S = 10.0
-# Of one answer. The largest of 1,000 hosts with five network functions has 3 MB, 5,000 series.
-MOST_BYTES, MOST_SERIES = 16 << 20, 50_000
+# Of all answers of a reading: 1,000 hosts with five network functions have 9 MB, 45,000 series.
+# A series takes up to 0.5 KiB of memory, a text 4 times its bytes, and two readings are kept.
+MOST_BYTES, MOST_SERIES = 24 << 20, 150_000
 _PORTS = {"http": 80, "https": 443}
 _PATH = "/api/v1/query"
 _LATEST_S = 1e11  # a time after this is none
 _LONGEST_VALUE, _LONGEST_WARNING = 40, 200
-_MOST_WARNINGS = 4
+_MOST_WARNINGS, _LONGEST_WARNINGS = 4, 1 << 16
+_OTHER_OBJECTS = 64
 _OK, _REDIRECTS, _UNAUTHORIZED = 200, range(300, 400), (401, 403)
-_METRIC_KEY = b'"metric"'
+# An object with a key: a series has one or two. Keys may be escaped, a quote in a text always is.
+_OBJECT = re.compile(rb'\{\s*"')
+_NO_WARNINGS, _LONG = msgspec.Raw(b"[]"), msgspec.Raw(b'["its warnings are too long"]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,7 @@ class _Document(msgspec.Struct):
     status: str
     data: _Data | None = None
     error: str = ""
-    warnings: list[str] = []
+    warnings: msgspec.Raw = _NO_WARNINGS
 
 
 class _Refusal(msgspec.Struct):
@@ -137,17 +143,17 @@ class PrometheusSource:
         )
         result: dict[str, list[FleetSeries]] = {}
         notes: dict[str, int] = {}
-        evaluated_s, size_bytes, answered = math.nan, 0, 0
+        evaluated_s, size_bytes, answered, series_left = math.nan, 0, 0, MOST_SERIES
         try:
             for query in self._queries:
                 answer = session.get(self._path(query, evaluated_s), self._headers)
                 answered += 1
                 size_bytes += len(answer.body)
-                document = self._document(answer)
-                rows = document.data.result if document.data is not None else []
+                rows, warnings = self._series_of(answer, series_left)
+                series_left -= len(rows)
                 if math.isnan(evaluated_s) and rows and 0 < rows[0].value[0] < _LATEST_S:
                     evaluated_s = rows[0].value[0]
-                for warning in document.warnings[:_MOST_WARNINGS]:
+                for warning in warnings[:_MOST_WARNINGS]:
                     text = safe_line(warning[:_LONGEST_WARNING])
                     notes.setdefault(f"Prometheus warns: {text}", 0)
                 for key, series in _series(query, rows, notes):
@@ -178,8 +184,11 @@ class PrometheusSource:
             parameters["time"] = f"{evaluated_s:.3f}"
         return f"{self.url.path}{_PATH}?{urlencode(parameters)}"
 
-    def _document(self, answer: HttpAnswer) -> _Document:
-        """The answer's document. Raises NoAnswerError: it is no success, or too large."""
+    def _series_of(self, answer: HttpAnswer, most: int) -> tuple[list[_Series], list[str]]:
+        """The answer's series, at most so many, and its warnings.
+
+        Raises NoAnswerError: it is no success, or too large.
+        """
         if answer.status in _REDIRECTS:
             location = answer.location.partition("?")[0].removesuffix(_PATH)
             to = safe_line(location[:_LONGEST_WARNING]) or "nowhere"
@@ -191,10 +200,13 @@ class PrometheusSource:
             )
         if answer.status != _OK:
             raise self._failed(f"answers with HTTP {answer.status}{_error_of(answer.body)}")
-        if answer.body.count(_METRIC_KEY) > MOST_SERIES:
+        objects = islice(_OBJECT.finditer(answer.body), 2 * most + _OTHER_OBJECTS + 1)
+        if sum(1 for _ in objects) > 2 * most + _OTHER_OBJECTS:
             raise self._failed(f"answers with more than {MOST_SERIES:,} series")
         try:
             document = msgspec.json.decode(answer.body, type=_Document)
+            raw = document.warnings if len(document.warnings) < _LONGEST_WARNINGS else _LONG
+            warnings = msgspec.json.decode(raw, type=list[str])
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
             text = safe_line(str(error)[:_LONGEST_WARNING])
             raise self._failed(f"is no Prometheus: {text}") from None
@@ -204,7 +216,7 @@ class PrometheusSource:
         if document.data.kind != "vector":
             kind = safe_line(document.data.kind[:_LONGEST_VALUE])
             raise self._failed(f"answers with {kind}, not a vector")
-        return document
+        return document.data.result, warnings
 
     def _failed(self, text: str, reason: Reason = Reason.ERROR) -> NoAnswerError:
         return NoAnswerError(Missing(reason, f"{self.url.shown} {text}"))

@@ -52,6 +52,8 @@ def result_of(peer: PrometheusPeer, query: str) -> list[dict[str, object]]:
     ]
 
 
+# The least series, with an escape in a key.
+_LEAST = b'{"m\\u0065tric":{"instance":"a:1"},"value":[1795000000,"1"]}'
 _ONE = {"metric": {"__name__": "up", "instance": "a:1"}, "value": [WALL_S, "1"]}
 # Status and body; a location for redirects.
 _BEHAVIOURS: dict[str, tuple[int, bytes]] = {
@@ -75,7 +77,10 @@ _BEHAVIOURS: dict[str, tuple[int, bytes]] = {
     "not_found": (404, b"404 page not found"),
     "redirect": (302, b""),
     "not_utf8": (200, b'{"status":"\xff\xfe"}'),
-    "many_series": (200, vector([_ONE] * 50_001)),
+    "many_series": (200, vector([]).replace(b"[]", b"[%b]" % b",".join([_LEAST] * 20_000))),
+    "long_warnings": (200, vector([])[:-1] + b',"warnings":["ab"%b]}' % (b',"cd"' * 20_000)),
+    "bulky": (200, vector([]) + b" " * (3 << 20)),
+    "odd_warnings": (200, vector([])[:-1] + b',"warnings":{"a":1}}'),
 }
 
 

@@ -76,12 +76,14 @@ WRONG = {
     "unauthorized": (Reason.PERMISSION, "--prometheus-token-file"),
     "forbidden": (Reason.PERMISSION, "HTTP 403"),
     "redirect": (Reason.ERROR, "https://elsewhere/?[2J: no redirect"),
-    "many_series": (Reason.ERROR, "50,000 series"),
+    "many_series": (Reason.ERROR, "150,000 series"),
+    "bulky": (Reason.ERROR, "24 MiB"),
+    "odd_warnings": (Reason.ERROR, "is no Prometheus"),
     "closes": (Reason.ERROR, "closed the connection"),
     "breaks_off": (Reason.ERROR, "too early"),
     "no_http": (Reason.ERROR, "invalid HTTP"),
-    "flood": (Reason.ERROR, "16 MiB"),
-    "announced_flood": (Reason.ERROR, "16 MiB"),
+    "flood": (Reason.ERROR, "24 MiB"),
+    "announced_flood": (Reason.ERROR, "24 MiB"),
 }
 
 
@@ -97,6 +99,13 @@ def test_a_wrong_answer_is_a_sentence(peer: PrometheusPeer, behaviour: str) -> N
     assert len(why.message) < 400
     peer.behaviour = "well"
     assert isinstance(source(peer).read(), FleetSample), "it recovers"
+
+
+def test_long_warnings_are_not_decoded(peer: PrometheusPeer) -> None:
+    peer.behaviour = "long_warnings"
+    sample = source(peer).read()
+    assert isinstance(sample, FleetSample)
+    assert sample.notes == ("Prometheus warns: its warnings are too long",)
 
 
 def test_a_flood_is_not_read_to_its_end(peer: PrometheusPeer) -> None:

@@ -31,7 +31,7 @@ from nftop.cli.parsers.cat_actions import (
 from nftop.control.gate import BackendClassGate, BackendGate
 from nftop.control.gate_protocols import ClassGate
 from nftop.control.profile.formats import PARSERS, WRITERS, form_of
-from nftop.control.profile.profile import ProfileProblem, mended
+from nftop.control.profile.profile import MOST_BYTES, ProfileProblem, mended
 from nftop.control.profile.validate import Fitted, export_profile, fit
 from nftop.control.wording import counted
 from nftop.export.output import FAILURE, put
@@ -40,8 +40,6 @@ from nftop.model.rdt.rdt import class_directory
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.store.folders import open_file, write_new
-
-_MOST_BYTES = 1 << 20
 
 
 def imported(options: argparse.Namespace, gate: ClassGate, ask: Callable[[str], bool]) -> Proposal:
@@ -161,14 +159,14 @@ def exported(options: argparse.Namespace, gate: ClassGate, badge: str) -> None:
 def _read(name: str) -> str:
     try:
         if name == "-":
-            data = sys.stdin.buffer.read(_MOST_BYTES + 1)
+            data = sys.stdin.buffer.read(MOST_BYTES + 1)
         else:
             with os.fdopen(open_file(Path(name), wait=True), "rb") as file:
-                data = file.read(_MOST_BYTES + 1)
+                data = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}") from None
-    if len(data) > _MOST_BYTES:
-        raise UsageError(f"{name}: no profile is longer than {_MOST_BYTES >> 20} MiB")
+    if len(data) > MOST_BYTES:
+        raise UsageError(f"{name}: no profile is longer than {MOST_BYTES >> 10} KiB")
     return data.decode("utf-8", "replace")
 
 

@@ -22,6 +22,8 @@ from typing import Any
 from nftop.control.profile import pqos_config
 from nftop.control.profile.pqos_config import pqos_text
 from nftop.control.profile.profile import (
+    MOST_BYTES,
+    MOST_LISTED,
     NOWHERE,
     CdpType,
     CpusStatement,
@@ -32,6 +34,7 @@ from nftop.control.profile.profile import (
     ProfileProblem,
     Statement,
     TextSpan,
+    TooLongError,
 )
 from nftop.model.bounded_toml import parse_toml
 from nftop.model.ids import format_cpu_list, parse_cpu_list
@@ -56,13 +59,14 @@ class _WrongError(Exception):
 
 
 def parse_toml_profile(text: str) -> Listing:
-    """Parse a file. Never raises; errors are in `problems`."""
+    """Parse a file; errors are in `problems`. Raises TooLongError."""
     try:
         document = parse_toml(text)
     except ValueError as error:
         return Listing((), (ProfileProblem(0, f"no TOML: {error}"),))
     statements: list[Statement] = []
     problems: list[ProfileProblem] = []
+    listed = 0
     if document.get("schema") != SCHEMA:
         problems.append(ProfileProblem(0, f"no profile of nftop's: its schema would be {SCHEMA!r}"))
     unknown = sorted(document.keys() - {"schema", "class"})
@@ -79,7 +83,11 @@ def parse_toml_profile(text: str) -> Listing:
             if key == "group":
                 continue
             try:
-                statements += _statements(group, key, value)
+                ours = list(_statements(group, key, value))
+                listed += sum(len(item.cpus) for item in ours if isinstance(item, CpusStatement))
+                if listed > MOST_LISTED:
+                    raise TooLongError(f"its lists name more than {MOST_LISTED} CPUs")
+                statements += ours
             except _WrongError as error:
                 problems.append(ProfileProblem(0, f"{group}: {error}"))
     return Listing(tuple(statements), tuple(problems), names=_names(text))
@@ -170,9 +178,23 @@ def _written(values: Mapping[int | None, str]) -> str:
     return "{ " + ", ".join(f"{domain} = {text}" for domain, text in values.items()) + " }"
 
 
+def _bounded(parser: Callable[[str], Listing]) -> Callable[[str], Listing]:
+    """The parser with the limits of a profile; it never raises."""
+
+    def bounded(text: str) -> Listing:
+        try:
+            if len(text) > MOST_BYTES:
+                raise TooLongError(f"no profile is longer than {MOST_BYTES >> 10} KiB")
+            return parser(text)
+        except TooLongError as error:
+            return Listing((), (ProfileProblem(0, str(error)),))
+
+    return bounded
+
+
 PARSERS: Mapping[str, Callable[[str], Listing]] = {
-    "toml": parse_toml_profile,
-    "pqos": pqos_config.parse,
+    "toml": _bounded(parse_toml_profile),
+    "pqos": _bounded(pqos_config.parse),
 }
 WRITERS: Mapping[str, Callable[[ExportedProfile], str]] = {"toml": toml_text, "pqos": pqos_text}
 # Begin of a profile of nftop.

@@ -14,6 +14,7 @@ from itertools import count, islice
 
 from nftop.control.profile.profile import (
     MOST_CLASSES,
+    MOST_LISTED,
     CdpType,
     ClassId,
     CpusStatement,
@@ -26,6 +27,7 @@ from nftop.control.profile.profile import (
     Statement,
     TasksStatement,
     TextSpan,
+    TooLongError,
 )
 from nftop.model.ids import Cpu, format_cpu_list, parse_cpu_list
 from nftop.model.rdt.rdt import ROOT, MbaUnit
@@ -85,9 +87,16 @@ class _Reader:
     problems: list[ProfileProblem] = field(default_factory=list)
     groups: dict[int, str] = field(default_factory=dict)
     edits: dict[tuple[str, str], list[Edit]] = field(default_factory=dict)
+    listed: int = 0
 
     def wrong(self, text: str, *, fatal: bool = True) -> None:
         self.problems.append(ProfileProblem(self.line, text, fatal=fatal))
+
+    def count(self, numbers: int) -> None:
+        """Count CPUs or domains of a statement. Raises TooLongError."""
+        self.listed += numbers
+        if self.listed > MOST_LISTED:
+            raise TooLongError(f"its lists name more than {MOST_LISTED} CPUs and domains")
 
     def slip(self, old: str, new: str, start: int) -> None:
         """Report a misspelt word; those of a line are one problem."""
@@ -103,7 +112,7 @@ class _Reader:
 
 
 def parse(text: str) -> Listing:
-    """Parse a file or command lines of pqos. Never raises; errors are in `problems`."""
+    """Parse a file or command lines of pqos; errors are in `problems`. Raises TooLongError."""
     reader = _Reader()
     for number, line in enumerate(text.splitlines(), 1):
         reader.line = number
@@ -205,7 +214,7 @@ def _set(reader: _Reader, token: str, at: int) -> None:
         reader.wrong(f"{token!r} is not TYPE:CLASS=VALUE")
         return
     known = _type(reader, kind, _TYPES, at)
-    domains = _numbers(ids) if has_ids else None
+    domains = _numbers(reader, ids) if has_ids else None
     if has_ids and domains is None:
         reader.wrong(f"{ids!r} is no list of sockets or caches")
         return
@@ -231,6 +240,7 @@ def _value(reader: _Reader, kind: str, domains: tuple[int, ...] | None, text: st
         return
     start = at + len(text) - len(value.lstrip())
     span = TextSpan(reader.line, start, at + len(text))
+    reader.count(len(domains or ()))
     if kind in ("llc", "l2"):
         if not value.strip().lower().startswith("0x") and number > 9:
             reader.wrong(f"{text!r}: pqos takes {number} as decimal: ways {number:#x}", fatal=False)
@@ -270,7 +280,10 @@ def _associate(reader: _Reader, token: str, at: int) -> None:
         return
     start = at + len(token) - len(listed.lstrip())
     span = TextSpan(reader.line, start, at + len(token))
-    statement = (_tasks if known == "pid" else _cpus)(class_id, listed.strip(), span)
+    text = listed.strip()
+    statement = (
+        _tasks(class_id, text, span) if known == "pid" else _cpus(reader, class_id, text, span)
+    )
     if statement is None:
         reader.wrong(f"{listed.strip()!r} is no list such as 2-5,8")
     else:
@@ -291,8 +304,8 @@ def _type(reader: _Reader, kind: str, known: tuple[str, ...], at: int) -> str | 
     return None
 
 
-def _cpus(class_id: ClassId, text: str, span: TextSpan) -> CpusStatement | None:
-    numbers = _numbers(text)
+def _cpus(reader: _Reader, class_id: ClassId, text: str, span: TextSpan) -> CpusStatement | None:
+    numbers = _numbers(reader, text)
     return None if numbers is None else CpusStatement(class_id, tuple(map(Cpu, numbers)), span)
 
 
@@ -302,11 +315,13 @@ def _tasks(class_id: ClassId, text: str, span: TextSpan) -> TasksStatement | Non
     return TasksStatement(class_id, known, span) if known and len(known) == len(numbers) else None
 
 
-def _numbers(text: str) -> tuple[int, ...] | None:
+def _numbers(reader: _Reader, text: str) -> tuple[int, ...] | None:
     try:
-        return tuple(parse_cpu_list(text.replace(" ", ""))) or None
+        numbers = parse_cpu_list(text.replace(" ", ""))
     except ValueError:
         return None
+    reader.count(len(numbers))
+    return tuple(numbers) or None
 
 
 def _number(text: str) -> int | None:

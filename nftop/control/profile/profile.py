@@ -11,11 +11,17 @@ from nftop.model.struct import dataclass, field
 
 # Classes have 16 bits at most in the hardware's register of associations.
 MOST_CLASSES = 1 << 16
+# Of a text, and CPUs and domains in all of its lists: a range of few characters names thousands.
+MOST_BYTES, MOST_LISTED = 1 << 17, 1 << 17
 
 ClassId: TypeAlias = (
     "int | str"  # a class by its number, as pqos has it, or a group by its directory
 )
 CdpType: TypeAlias = Literal["", "CODE", "DATA"]
+
+
+class TooLongError(ValueError):
+    """A profile is longer, or lists more, than any host's."""
 
 
 @dataclass(frozen=True, slots=True)

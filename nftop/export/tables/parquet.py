@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from nftop import __version__
 from nftop.export.tables.tables import Columns, ExportTable, Field
 
-# Rows of a row group.
-_HELD = 1 << 16
+# Values of a row group, of all columns; as Python's objects they take some 40 MiB of memory.
+_MOST_VALUES = 1 << 20
 _TYPES = {
     "int": pa.int64(),
     "float": pa.float64(),
@@ -45,7 +45,7 @@ class ParquetWriter:
         for held, values in zip(self._held, columns, strict=True):
             held.extend(values)
         self.rows += len(columns[0])
-        if len(self._held[0]) >= _HELD:
+        if len(self._held[0]) * len(self._fields) >= _MOST_VALUES:
             self.flush()
 
     def close(self) -> None:

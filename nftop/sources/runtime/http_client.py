@@ -81,7 +81,7 @@ class HttpSession:
 
     Args of `__init__`:
         until_ns: CLOCK_MONOTONIC of the deadline.
-        most_bytes: of one answer.
+        most_bytes: of the bodies of all answers.
         admit: called with a connection before anything is sent; it raises to refuse it.
         absent: why there is no answer if nothing listens.
     """
@@ -97,7 +97,7 @@ class HttpSession:
     ) -> None:
         self._address = address
         self._until_ns = until_ns
-        self._most_bytes = most_bytes
+        self._most_bytes = self._left_bytes = most_bytes
         self._admit = admit
         self._absent = absent or f"nothing listens at {address.shown}"
         self._connection: HTTPConnection | None = None
@@ -157,12 +157,14 @@ class HttpSession:
             raise NoAnswerError(Missing(Reason.ERROR, why)) from None
 
     def _body(self, response: HTTPResponse) -> bytes:
-        size, body, most = response.length or 0, bytearray(), self._most_bytes
-        while size <= most and (chunk := response.read1(_CHUNK)):
+        size, body = response.length or 0, bytearray()
+        while size <= self._left_bytes and (chunk := response.read1(_CHUNK)):
             body += chunk
             size = max(size, len(body))
-        if size > most:
-            text = f"{self._address.shown} answers with more than {most >> 20} MiB"
+        self._left_bytes -= size
+        if self._left_bytes < 0:
+            most = self._most_bytes >> 20
+            text = f"{self._address.shown} answers with more than {most} MiB"
             raise NoAnswerError(Missing(Reason.ERROR, text))
         if response.length:  # less than announced
             text = f"{self._address.shown} closed the connection too early"

@@ -13,6 +13,8 @@ from nftop.control.profile import formats, pqos_config
 from nftop.control.profile.formats import toml_text
 from nftop.control.profile.pqos_config import pqos_text
 from nftop.control.profile.profile import (
+    MOST_BYTES,
+    MOST_LISTED,
     CpusStatement,
     ExportedProfile,
     LimitStatement,
@@ -390,3 +392,23 @@ def test_the_later_of_two_statements_holds_and_threads_are_moved(
     assert [problem.text for problem in result.problems] == snapshot
     assert SetSchemata(ROOT, "L3", ((0, 0xF),)) in result.actions
     assert MoveTasks((41,), "nftop.a") in result.actions
+
+
+_CLASS = '[[class]]\ngroup = "nftop.{}"\ncpus = "0-4095"\n'
+_TOO_LONG = {
+    "toml": f'schema = "{formats.SCHEMA}"\n' + "".join(map(_CLASS.format, range(40))),
+    "pqos": "alloc-assoc-set: cos:1=0-4095\n" * 40,
+    "domains": "alloc-class-set: llc@0-4095:" + ",".join(["1=0xf"] * 40),
+    "domains of nothing": "alloc-class-set: llc@0-4095:;\n" * 40,
+    "text": "#" * (MOST_BYTES + 1),
+}
+
+
+@pytest.mark.parametrize("name", list(_TOO_LONG))
+def test_a_short_text_that_lists_much_is_not_a_profile(name: str) -> None:
+    """A text of 1 MiB took minutes and gigabytes of memory."""
+    parser = formats.PARSERS["toml" if name == "toml" else "pqos"]
+    listing = parser(_TOO_LONG[name])
+    (problem,) = listing.problems
+    assert listing.statements == () and problem.fatal
+    assert str(MOST_BYTES >> 10 if name == "text" else MOST_LISTED) in problem.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import threading
 from collections.abc import Sequence
@@ -18,6 +19,8 @@ from nftop.cli.main import run
 from nftop.export.tables import dataset as dataset_module
 from nftop.export.tables.dataset import AppendedDay, Dataset, RecordedInterval, host_component
 from nftop.export.tables.outputs import OutputsError
+from nftop.export.tables.parquet import ParquetWriter
+from nftop.export.tables.tables import ExportTable, fields_of
 from nftop.model.frame import Frame
 from nftop.model.recording_loss import RecordingLoss
 from nftop.model.topology import Host
@@ -386,3 +389,16 @@ def test_an_id_is_of_a_recording_and_its_host() -> None:
         for began_ns in (1, 2)
     }
     assert len(ids) == 4 and all(item.startswith("part-19700101T000000Z-") for item in ids)
+
+
+def test_a_wide_table_is_written_before_it_takes_much_memory() -> None:
+    """A recording of 430 KB with others in each tick took 500 MiB: 65,536 rows were held."""
+    columns = [f"c{number}" for number in range(100)]
+    file = io.BytesIO()
+    writer = ParquetWriter("nfs", ExportTable(fields_of("int", " ".join(columns))), file)
+    for _ in range(22):
+        writer.write([[0] * 1000 for _ in columns])
+    writer.close()
+    groups = pq.ParquetFile(io.BytesIO(file.getvalue())).metadata
+    assert groups.num_rows == 22_000
+    assert max(groups.row_group(at).num_rows for at in range(groups.num_row_groups)) == 11_000
