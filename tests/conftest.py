@@ -42,6 +42,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         spared = [item for item in items if item.get_closest_marker("matrix") is not None]
         config.hook.pytest_deselected(items=spared)
         items[:] = [item for item in items if item.get_closest_marker("matrix") is None]
+    for path in {item.path for item in items if item.get_closest_marker("alone") is not None}:
+        # Else the second half would not collect it.
+        assert "mark.alone" in path.read_text(encoding="utf-8"), path
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:
@@ -59,10 +62,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """For the second half of the suite only files with such a test are imported."""
+    """With `-m alone`, skip files without that mark."""
     if config.getoption("markexpr") != "alone" or not collection_path.match("test_*.py"):
         return None
-    return True if "mark.alone" not in collection_path.read_text() else None
+    return True if "mark.alone" not in collection_path.read_text(encoding="utf-8") else None
 
 
 def pytest_collection_finish() -> None:

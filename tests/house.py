@@ -190,7 +190,7 @@ def kept_from_formatter(paths: Mapping[str, Path]) -> list[str]:
         with tokenize.open(path) as source:
             tokens = list(tokenize.generate_tokens(source.readline))
         comments = (token for token in tokens if token.type == tokenize.COMMENT)
-        marked = {token.start[0] for token in comments if token.string.startswith("# fmt:")}
+        marked = {token.start[0] for token in comments if "fmt:" in token.string}
         if marked:
             result += [f"{path}:{at}" for at in sorted(marked - _table_lines(tree(path)))]
     return result

@@ -23,13 +23,18 @@ from xml.etree import ElementTree as ET
 # pytest's exit codes of a run that counted: all passed, some failed, none selected.
 _COUNTED = (0, 1, 5)
 
+# Each ends when its parent has: the suite can be killed.
 _HOG = """
 import os, sys
+parent = int(sys.argv[2])
 for _ in range(int(sys.argv[1]) - 1):
+    own = os.getpid()
     if not os.fork():
+        parent = own
         break
-while True:
-    pass
+while os.getppid() == parent:
+    for _ in range(1_000_000):
+        pass
 """
 
 
@@ -128,13 +133,15 @@ def count(report: bytes) -> Totals:
 def load(hogs: int) -> Iterator[int]:
     """Processes that use all CPU time they get, for the time of the context.
 
-    They share a session, as the work of another login does: the scheduler gives each session its
-    part of the machine. Yields the session's id, 0 without any.
+    They share a session, as the work of another login does. Where the scheduler groups sessions
+    (`kernel.sched_autogroup_enabled`), they get a half of the machine, else the part of so many
+    processes. Yields the session's id, 0 without any.
     """
     if not hogs:
         yield 0
         return
-    first = subprocess.Popen([sys.executable, "-c", _HOG, str(hogs)], start_new_session=True)
+    hog = [sys.executable, "-c", _HOG, str(hogs), str(os.getpid())]
+    first = subprocess.Popen(hog, start_new_session=True)
     try:
         yield first.pid
     finally:

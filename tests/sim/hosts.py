@@ -48,7 +48,6 @@ class Frozen:
     simulated: SimulatedHost = field(init=False)
     state: FoldState = field(init=False)
     ticks: int = 0
-    stepped_ns: int = 0  # by which the wall clock was set
     culprits: tuple[tuple[Cpu, ...], ...] = ((), ())  # as a live session asks for them
     processor: str = ""
 
@@ -80,7 +79,7 @@ class Frozen:
             source.name: SourceReading(source.read(), self.now_ns, 0)
             for source in self.simulated.sources
         }
-        wall_ns = self.now_ns + self.stepped_ns
+        wall_ns = self.now_ns
         return Sample(wall_ns, self.now_ns, after_ns or S, readings)
 
     def fold(self, sample: Sample) -> Frame:

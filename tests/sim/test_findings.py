@@ -107,8 +107,8 @@ def test_it_comes_and_goes(name: str) -> None:
 def test_a_healthy_host_shows_none_for_ten_minutes() -> None:
     host = Frozen("healthy", CPUS)
     host.tick(0)
-    for tick in range(75):
-        assert host.tick(8 * S).findings == (), tick
+    for tick in range(150):
+        assert host.tick(4 * S).findings == (), tick
 
 
 def test_on_the_default_host_what_the_paper_would_find() -> None:

@@ -14,9 +14,9 @@ from nftop.cli.parsers.option_types import (
     cpu_list,
     domain_value,
     file_name,
-    keep_time,
-    name_list,
+    nf_names,
     percent,
+    seconds,
     task_list,
     way_range,
     whole_number,
@@ -59,9 +59,9 @@ automatically unless a second `y` confirms it in time. --yes answers both. Undoi
 newest change asks only once.
 
 exit codes: 0 the host is in the requested state; 1 nothing was changed: refused, or you answered
-no; 2 usage, or no terminal to ask; 5 the host may not be in the requested state: another program
-changed the classes meanwhile, a part was left alone, the change was reverted, or
-the guard was killed; 130 Ctrl-C: nothing was changed, or the change was reverted
+no; 2 usage, or no terminal to ask; 5 the host is not, or is not known to be, in the requested
+state: another program changed the classes meanwhile, a part was left alone, the change was
+reverted, or the guard was killed; 130 Ctrl-C: nothing was changed, or the change was reverted
 
 examples:
   sudo nftop cat set --group vpp --l3 0=3f0 --l3 1=ff0 --mba 0=50
@@ -384,7 +384,7 @@ def _add_watch(sweep: argparse.ArgumentParser) -> None:
     sweep.add_argument(
         "--watch",
         metavar="NF,...",
-        type=name_list,
+        type=nf_names,
         default=(),
         help="network functions by name (default: all; of a sweep: all at the class' caches)",
     )
@@ -395,7 +395,7 @@ def _add_course(sweep: argparse.ArgumentParser) -> None:
         "--measure",
         dest="measure_s",
         metavar="S",
-        type=keep_time,
+        type=seconds,
         default=20.0,
         help="seconds measured at a setting (default %(default)g)",
     )
@@ -440,7 +440,7 @@ def _fill_footprint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--watch",
         metavar="NF,...",
-        type=name_list,
+        type=nf_names,
         default=(),
         help="network functions by name (default: all)",
     )
@@ -457,7 +457,7 @@ def _fill_footprint(parser: argparse.ArgumentParser) -> None:
         "--measure",
         dest="measure_s",
         metavar="S",
-        type=keep_time,
+        type=seconds,
         default=30.0,
         help="seconds measured each time (default %(default)g)",
     )
@@ -520,7 +520,7 @@ def add_confirmation(parser: argparse.ArgumentParser) -> None:
         "--keep-within",
         dest="keep_within_s",
         metavar="S",
-        type=keep_time,
+        type=seconds,
         default=KEEP_WITHIN_S,
         help="seconds until it is reverted unless it is kept (default %(default)g)",
     )

@@ -155,7 +155,7 @@ def _add_detail(parser: argparse.ArgumentParser) -> None:
         metavar="CPU|NF",
         help="also count this core in detail, as screen 6 does: top-down levels 3 and 4, latency "
         "of reads, snoops, remote loads; a CPU, or a network function by name (its busiest CPU). "
-        "For --batch, record and serve",
+        "For --batch (text, --json), record and serve",
     )
     parser.add_argument(
         "--queue-map",

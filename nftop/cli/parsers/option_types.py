@@ -37,8 +37,8 @@ def task_list(text: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(int, words)))
 
 
-def name_list(text: str) -> tuple[str, ...]:
-    """Names, separated by commas; at least one."""
+def nf_names(text: str) -> tuple[str, ...]:
+    """Names of network functions, separated by commas; at least one."""
     names = tuple(name for name in text.split(",") if name)
     if not names:
         raise argparse.ArgumentTypeError("names no network function")
@@ -105,15 +105,9 @@ def percent(text: str) -> float:
     return value
 
 
-def keep_time(text: str) -> float:
-    """Seconds within which a change has to be kept."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds") from None
-    if not 1 <= seconds <= 3600:
-        raise argparse.ArgumentTypeError("between 1 and 3600 seconds")
-    return seconds
+def seconds(text: str) -> float:
+    """Seconds, up to an hour."""
+    return _between(text, 1, 3600, "seconds")
 
 
 def count_of(of: str) -> Callable[[str], int]:

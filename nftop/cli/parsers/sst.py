@@ -13,10 +13,10 @@ from nftop.cli.parsers.option_types import cpu_list
 NAMES = ("sst",)
 _EPILOG = """\
 Which cores have high priority (SST-BF) is fixed in hardware. pin sets both limits of a core, with
-all its threads, to its guaranteed frequency (base_frequency); release restores the limits of
-before the pin, or those of the hardware if they are unknown. A change is shown, confirmed, kept and
-reverted like those of cache classes (cat --help), with the same exit codes; nftop undo reverts the
-last one, governor and limits included.
+all its threads, to its guaranteed frequency (base_frequency); release restores the limits that were
+set before the pin, or those of the hardware if they are unknown. A change is shown, confirmed, kept
+and reverted like those of cache classes (cat --help), with the same exit codes; nftop undo reverts
+the last one, governor and limits included.
 
 bf and cp use intel-speed-select, if it is installed and the platform has SST-BF and SST-CP at run
 time (Xeons of the third generation and later). bf switches the bit of SST-BF alone; cp sets the
@@ -51,7 +51,7 @@ def _add_parsers(sst: argparse.ArgumentParser) -> None:
     show = sub.add_parser("show", help="every core: priority, base frequency, limits, governor")
     show.add_argument("--json", action="store_true", help="one JSON object, schema nftop.sst/1")
     _add_target(sub.add_parser("pin", help="fix cores to their guaranteed frequencies"))
-    _add_target(sub.add_parser("release", help="restore the limits of before the pin"))
+    _add_target(sub.add_parser("release", help="restore the limits that were set before the pin"))
     tried = sub.add_parser(
         "try", help="compare pinned cores with the present limits by experiment, as cat try does"
     )

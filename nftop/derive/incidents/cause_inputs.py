@@ -1,4 +1,4 @@
-"""What causes are found in: a frame with its findings, in the orders that they are looked up in."""
+"""One frame and its findings, indexed by network function, CPU, class and rule."""
 
 from __future__ import annotations
 

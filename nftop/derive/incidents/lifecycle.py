@@ -192,16 +192,17 @@ def _known(
     return None
 
 
-class _Loss(NamedTuple):
-    """What the victims of an incident lose in a tick.
+class _Harm(NamedTuple):
+    """What is done to the victims of an incident.
 
     Attributes:
-        nfs: the victims that the frame has. before: their values before the incident.
+        rows: the victims that the frame has. before: their values before the incident.
         victims: the same as shown, those that lose most first.
-        is_harm: whether one of them is harmed; None if that is unknown.
+        price: of this tick. drops: since the incident began.
+        is_harm: whether one of them is harmed now; None if that is unknown.
     """
 
-    nfs: list[NfRow]
+    rows: list[NfRow]
     before: Mapping[str, Before]
     victims: tuple[Victim, ...]
     price: Price
@@ -222,17 +223,17 @@ def _follow(
         cause = _with_earlier_culprit(cause, old)
     id_, first = _begin(known, cause)
     began_ns = first.began_ns if known is None else known.began_ns
-    loss = _loss(known, cause, inputs, state, elsewhere, began_ns=began_ns)
-    incident = _incident(old, cause, loss, inputs, id_=id_, first=first)
+    harm = _harm_in_tick(known, cause, inputs, state, elsewhere, began_ns=began_ns)
+    incident = _incident(old, cause, harm, inputs, id_=id_, first=first)
     incident = _with_evidence(incident, cause, old, inputs, began_ns)
     incident, harmed, title, excess = _at_its_worst(known, cause, incident, inputs.frame.wall_ns)
     findings = (*cause.findings, *cause.effects)
     shown_by = frozenset((item.rule, item.subject) for item in findings)
     evidence_keys = tuple(map(finding_key, findings))
-    foreign = bool(loss.nfs) and all(rank(nf.owner) for nf in loss.nfs)
+    foreign = bool(harm.rows) and all(rank(nf.owner) for nf in harm.rows)
     over_ns = None
     if known is not None:
-        foreign = foreign if loss.nfs else known.foreign
+        foreign = foreign if harm.rows else known.foreign
         if _is_ending(cause):
             evidence_keys = known.evidence_keys
         if cause.is_over:
@@ -242,7 +243,7 @@ def _follow(
         cause.key,
         incident,
         began_ns,
-        loss.before,
+        harm.before,
         harmed,
         title,
         excess,
@@ -250,13 +251,13 @@ def _follow(
         evidence_keys=evidence_keys,
         takes_effects=cause.takes_effects,
         over_ns=over_ns,
-        drops=loss.drops,
+        drops=harm.drops,
         shown_by=shown_by,
         foreign=foreign,
     )
 
 
-def _loss(
+def _harm_in_tick(
     known: Followed | None,
     cause: Cause,
     inputs: FindingInputs,
@@ -264,7 +265,7 @@ def _loss(
     elsewhere: Collection[str],
     *,
     began_ns: int,
-) -> _Loss:
+) -> _Harm:
     frame = inputs.frame
     nfs = {nf.key: nf for nf in frame.nfs}
     victims = [nfs[key] for key in cause.nfs if key in nfs]
@@ -272,31 +273,32 @@ def _loss(
     priced = [nf for nf in victims if nf.key in cause.priced]
     drops = known.drops if known else dropped_before(priced, inputs, began_ns, state.counted_ns)
     harms = [False if nf.key in elsewhere else is_harmed(nf, before[nf.key]) for nf in victims]
-    return _Loss(
-        victims,
-        before,
-        _victims(victims, before, cause.floor, elsewhere),
-        price_of(priced, before, victims),
-        count_drops(drops, priced, frame),
-        True if any(harms) else None if None in harms or not harms else False,
+    unharmed = None if None in harms or not harms else False
+    return _Harm(
+        rows=victims,
+        before=before,
+        victims=_victims(victims, before, cause.floor, elsewhere),
+        price=price_of(priced, before, victims),
+        drops=count_drops(drops, priced, frame),
+        is_harm=True if any(harms) else unharmed,
     )
 
 
 def _incident(
     old: Incident | None,
     cause: Cause,
-    loss: _Loss,
+    harm: _Harm,
     inputs: FindingInputs,
     *,
     id_: str,
     first: Begin,
 ) -> Incident:
     """The incident in this tick, without its evidence."""
-    severity, names, muted = _of_findings(cause, old, loss.price, harm=loss.is_harm)
-    nfs = {nf.key: nf for nf in loss.nfs}
-    traced = [nfs[item.party.key] for item in loss.victims]
-    worst, worst_ns = worst_of(old, loss.price, inputs.frame.wall_ns)
-    is_uncounted = bool(loss.nfs) and loss.drops == DropCount()
+    severity, names, muted = _of_findings(cause, old, harm.price, harm=harm.is_harm)
+    nfs = {nf.key: nf for nf in harm.rows}
+    traced = [nfs[item.party.key] for item in harm.victims]
+    worst, worst_ns = worst_of(old, harm.price, inputs.frame.wall_ns)
+    is_uncounted = bool(harm.rows) and harm.drops == DropCount()
     costs = (item.brief for item in cause.findings if item.rule in _COSTS)
     return Incident(
         id=id_,
@@ -304,16 +306,16 @@ def _incident(
         severity=severity,
         title=cause.title,
         culprit=cause.culprit,
-        victims=loss.victims,
-        price=loss.price,
+        victims=harm.victims,
+        price=harm.price,
         since_ns=first.since_ns,
         began_ns=first.began_ns,
         likely=cause.likely,
         basis=cause.basis,
         worst=worst,
         worst_ns=worst_ns,
-        dropped=loss.price.drops_per_s if is_uncounted else loss.drops.total,
-        uncounted=tuple(loss.drops.uncounted.values()),
+        dropped=harm.price.drops_per_s if is_uncounted else harm.drops.total,
+        uncounted=tuple(harm.drops.uncounted.values()),
         findings=names,
         cost=", ".join(dict.fromkeys(costs)),
         group=cause.group,
@@ -321,7 +323,6 @@ def _incident(
         watch=cause.watch,
         memory=cause.memory,
         traces=follow_traces(old.traces if old else (), traced, inputs, first),
-        # A loss that is not muted is never hidden with its cause.
         muted=muted,
         is_bound=first.is_bound,
         counted_from_ns=first.counted_from_ns,
@@ -373,6 +374,7 @@ def _of_findings(
     findings = (*cause.findings, *cause.effects)
     severity = _severity(findings, price, cause, harm=harm)
     names = tuple(dict.fromkeys((item.rule, item.where) for item in findings))
+    # A loss that is not muted is never hidden with its cause.
     muted = all(item.is_muted for item in (*cause.findings, *losses_of(cause)))
     if old is None:
         return severity, names, muted

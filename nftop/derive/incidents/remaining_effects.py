@@ -1,7 +1,7 @@
 """Effects that outlast the cause of their incident.
 
-They stay with it for `STAYS_S`, and for `RECOVERS_S` while they get less; then they are an incident
-of their own.
+They stay with it for 3 s, and for 120 s while they get less; then they are an incident of their
+own.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from nftop.model.incident import Severity
 from nftop.model.missing import number_or
 from nftop.model.struct import replace
 
-# Effects that are still beyond their limits are the cause's for so long after it, and two ticks.
-STAYS_S = 3.0
-# And for so long while they get less: caches fill within seconds after their ways are free.
-RECOVERS_S = 120.0
+# Effects stay with an ended cause for this long, or for two ticks if that is longer.
+_STAYS_S = 3.0
+# And for this long while they get less: caches fill within seconds after their ways are free.
+_RECOVERS_S = 120.0
 _RECOVERS_BY, _RECOVERS_WITHIN_S, _FEW_OF_WORST = 0.9, 4.0, 1e-4
 
 
@@ -70,10 +70,10 @@ def _is_clearing(item: Followed, frame: Frame, recent: Recent, nfs: Iterable[str
     """Whether the cause is just over, or its effects on these NFs get less since."""
     over_ns = frame.monotonic_ns if item.over_ns is None else item.over_ns
     passed_s = (frame.monotonic_ns - over_ns) / 1e9
-    if passed_s <= max(STAYS_S, 2 * frame.elapsed_s):
+    if passed_s <= max(_STAYS_S, 2 * frame.elapsed_s):
         return True
     few = _FEW_OF_WORST * number_or(item.incident.worst.drops_per_s, 0.0)
-    return passed_s <= RECOVERS_S and all(
+    return passed_s <= _RECOVERS_S and all(
         _is_recovering(recent.get(key, RecentRates()), few) for key in nfs
     )
 

@@ -64,14 +64,15 @@ def nf_row(
         "ipp": cost_per_packet(instructions, nf.packets_per_s),
         "ipc": quotient(instructions, core_cycles),
     }
-    return _row(nf, readings, full, clock, shared)
+    return _row(nf, readings, clock, full=full, shared=shared)
 
 
 def _row(
     nf: NfRates,
     readings: Mapping[str, Reading],
-    full: Saturation,
     clock: Clock | None,
+    *,
+    full: Saturation,
     shared: Missing | None,
 ) -> NfRow:
     return NfRow(

@@ -85,7 +85,7 @@ def without_sentinels(values: Floats, *, zero_is_one: bool = False) -> Column:
     All zeros mean that the CPU can't count it, unless `zero_is_one` (0 is a number).
     """
     reasons = np.zeros(len(values), dtype=np.uint8)
-    if len(values) and values.min() > 0 and values.max() < _WRAPPED:  # false of NaN
+    if len(values) and values.min() > 0 and values.max() < _WRAPPED:  # NaN fails both
         return Column(values.copy(), reasons, by_reason=dict(_BY_REASON))
     reasons[np.isnan(values)] = Reason.SOURCE
     with np.errstate(invalid="ignore"):

@@ -108,10 +108,12 @@ class Serving:
         if self._thread.ident is None:
             self._thread.start()  # it closes its sockets and ends
         self._thread.join(timeout=self._deadline_s)
+        # Not by the thread: it may end for a deadline before it is woken.
         self._waker.close()
+        self._wakeup.close()
 
     def _run(self) -> None:
-        with self._ready as ready, self._listener, self._wakeup:
+        with self._ready as ready, self._listener:
             ready.register(self._wakeup, selectors.EVENT_READ)
             listening = False
             while not self._stopped.is_set():

@@ -130,13 +130,13 @@ def _opened(
 def of_socket(path: str, peer_uid: int | None) -> Owner:
     """Owner of the Unix socket at `path`; `peer_uid` as in `SocketFacts`."""
     own_uid = os.geteuid()
-    return owner_of_socket(replace(file_facts(path, own_uid), peer_uid=peer_uid), own_uid)
+    return owner_of_facts(replace(file_facts(path, own_uid), peer_uid=peer_uid), own_uid)
 
 
-def owner_of_socket(facts: SocketFacts, own_uid: int) -> Owner:
+def owner_of_facts(facts: SocketFacts, own_uid: int) -> Owner:
     """Owner of a Unix socket: the least privileged of all users that control it.
 
-    A socket of an unprivileged user may still be read, with its user's name: its session decides.
+    Most sources still read an unprivileged user's socket, and show its user; see `NfSession`.
 
     `own_uid` is nftop's effective user. The listening process comes first, since the kernel reports
     it. The file's owner counts as well, since a service may pass on a socket that root listens on;
@@ -192,7 +192,7 @@ def is_same_process(pid: int, peer_uid: int, proc: Path) -> bool:
 
 def of_process(uid: int | None) -> Owner:
     """Owner of a source that a process of that user serves; None if the user is unknown."""
-    return owner_of_socket(SocketFacts(uid, None, None), os.geteuid())
+    return owner_of_facts(SocketFacts(uid, None, None), os.geteuid())
 
 
 def admitted(

@@ -230,7 +230,7 @@ def note_body(note: Note) -> bytes:
 
 
 def note_read(kind: str, body: bytes | msgspec.Raw) -> Note | None:
-    """A note, or None for an unknown kind, not decoded. Raises DamagedRecordingError."""
+    """A note; None for an unknown kind, whose body is not decoded. Raises DamagedRecordingError."""
     if kind != "gap" and kind not in MARKERS:
         return None
     try:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from unittest import mock
 
 import pytest
@@ -396,3 +396,14 @@ def test_the_command_serves_until_a_signal() -> None:
             os.kill(process.pid, signal.SIGTERM)
         assert process.wait(LONGEST_S) == 0
         assert process.stderr.read() == ""
+
+
+def test_it_is_closed_though_its_thread_ended_first(board: Board) -> None:
+    server = Serving(HERE, board.reply, board.counted)
+    server.start()
+    server._stopped.set()
+    with suppress(ConnectionError):
+        connect(server).close()  # which its thread wakes for
+    server._thread.join(LONGEST_S)
+    assert not server._thread.is_alive()
+    server.close()

@@ -50,27 +50,54 @@ class _Forks:
 
     def run(self, arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
         """As subprocess.run does, with nothing on standard input."""
-        pipes = [os.pipe() for _ in range(2)]
-        request = json.dumps([arguments, dict(os.environ)]).encode()
-        socket.send_fds(self._socket, [request], [theirs for _, theirs in pipes])
-        for _, theirs in pipes:
-            os.close(theirs)
-        pid, printed = int(self._socket.recv(_LONGEST)), {ours: b"" for ours, _ in pipes}
-        end, left = time.monotonic() + timeout_s, set(printed)
-        while left or not wait_readable([self._socket], max(0.0, end - time.monotonic())):
-            if time.monotonic() > end:
-                os.kill(pid, signal.SIGKILL)
-                self._socket.recv(_LONGEST)
-                raise subprocess.TimeoutExpired(list(arguments), timeout_s)
-            for ours in wait_readable(sorted(left), max(0.0, end - time.monotonic())):
-                data = os.read(ours, 1 << 16)
-                printed[ours] += data
+        pid = 0
+        with contextlib.ExitStack() as open_fds:
+            pipes = [os.pipe() for _ in range(2)]
+            for ours, _ in pipes:
+                open_fds.callback(os.close, ours)
+            try:
+                request = json.dumps([arguments, dict(os.environ)]).encode()
+                socket.send_fds(self._socket, [request], [theirs for _, theirs in pipes])
+                for _, theirs in pipes:
+                    os.close(theirs)
+                pid = self._answer(LONGEST_S)
+                printed = self._output([ours for ours, _ in pipes], timeout_s)
+                code = self._answer(timeout_s)
+            except BaseException:
+                self._end(pid)
+                raise
+        return subprocess.CompletedProcess(list(arguments), code, *printed)
+
+    def _answer(self, timeout_s: float) -> int:
+        if not wait_readable([self._socket], timeout_s):
+            raise TimeoutError(f"no lab ended within {timeout_s:g} s")
+        if not (answer := self._socket.recv(_LONGEST)):
+            raise RuntimeError("the process that labs are forks of has ended")
+        return int(answer)
+
+    @staticmethod
+    def _output(pipes: Sequence[int], timeout_s: float) -> list[str]:
+        """What comes from each until all are closed."""
+        end, left = time.monotonic() + timeout_s, set(pipes)
+        printed = dict.fromkeys(pipes, b"")
+        while left:
+            ready = wait_readable(sorted(left), max(0.0, end - time.monotonic()))
+            if not ready:
+                raise TimeoutError(f"a lab prints for more than {timeout_s:g} s")
+            for pipe in ready:
+                data = os.read(pipe, 1 << 16)
+                printed[pipe] += data
                 if not data:
-                    left.remove(ours)
-                    os.close(ours)
-        code = int(self._socket.recv(_LONGEST))
-        out, err = (data.decode() for data in printed.values())
-        return subprocess.CompletedProcess(list(arguments), code, out, err)
+                    left.remove(pipe)
+        return [data.decode() for data in printed.values()]
+
+    def _end(self, pid: int) -> None:
+        """End a lab that has not ended, and the process it is a fork of: its answers are lost."""
+        if pid and not wait_readable([self._socket], 0.0):
+            os.kill(pid, signal.SIGKILL)
+        self._process.kill()
+        self.close()
+        _forks.cache_clear()
 
     def close(self) -> None:
         self._socket.close()

@@ -11,7 +11,7 @@ import pytest
 from nftop.model.owner import Owner
 from nftop.sources.nf_session.session import Identity
 from nftop.sources.nf_session.source import poll_all
-from nftop.sources.trust.ownership import SocketFacts, owner_of_socket
+from nftop.sources.trust.ownership import SocketFacts, owner_of_facts
 
 LONG_S = 30.0
 
@@ -22,7 +22,7 @@ class Fake:
     def __init__(
         self, log: list[str], name: str, uid: int, *, answers: int = 1, costs_s: float = 0.0
     ) -> None:
-        self.owner: Owner = owner_of_socket(SocketFacts(uid, uid, 0), 0)
+        self.owner: Owner = owner_of_facts(SocketFacts(uid, uid, 0), 0)
         self.spent_ns = 0
         self.connected = True
         self.identity: Identity = (1, 1)

@@ -21,7 +21,7 @@ from nftop.model.owner import (
     owned_name,
 )
 from nftop.sources.trust import ownership
-from nftop.sources.trust.ownership import SocketFacts, owner_of_socket
+from nftop.sources.trust.ownership import SocketFacts, owner_of_facts
 
 NOBODY, ME = 65534, 1000
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files away")
@@ -48,7 +48,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files
 def test_the_least_privileged_user_is_the_owner(
     facts: SocketFacts, own_uid: int, uid: int, privileged: bool, reason: str
 ) -> None:
-    owner = owner_of_socket(facts, own_uid)
+    owner = owner_of_facts(facts, own_uid)
     assert (owner.uid, owner.privileged, owner.reason) == (uid, privileged, reason)
 
 
@@ -129,7 +129,7 @@ def test_a_pid_that_is_another_users_by_now_is_not_the_peers(tmp_path: Path) -> 
 
 def test_privileged_ones_come_first_and_others_are_bounded() -> None:
     def owner(uid: int) -> Owner:
-        return owner_of_socket(SocketFacts(uid, uid, 0), 0)
+        return owner_of_facts(SocketFacts(uid, uid, 0), 0)
 
     uids = [*range(100, 110)] * 30 + [0] * 5
     chosen, sentences = ownership.admitted(uids, owner, 256, "sockets")
@@ -148,6 +148,6 @@ def test_a_source_of_a_process_belongs_to_its_user() -> None:
 
 
 def test_an_unprivileged_name_has_its_user_in_front() -> None:
-    root, user = (owner_of_socket(SocketFacts(uid, uid, 0), 0) for uid in (0, 4_000_000))
+    root, user = (owner_of_facts(SocketFacts(uid, uid, 0), 0) for uid in (0, 4_000_000))
     assert owned_name("vpp", root) == owned_name("vpp", None) == "vpp"
     assert owned_name("vpp", user) == "uid 4000000:vpp"

@@ -28,7 +28,7 @@ SOURCES = ("perf", "processes", "dpdk", "resctrl")
 
 @lru_cache(maxsize=1)
 def session() -> Taken:
-    """Three zstd frames, of sources enough for payloads of every shape."""
+    """Three zstd frames of four sources; `tests/session/test_replay.py` replays all of them."""
     return taken(TICKS, cpus=2, marks=MARKS, frame=FRAME, sources=SOURCES)
 
 
