@@ -37,6 +37,7 @@ class Taken:
     @cached_property
     def frames(self) -> tuple[Frame, ...]:
         """Folded when first wanted: most tests need the recording only."""
+        assert len(self.seen) in (0, len(self.samples))
         state, frames = self.state, list(self.seen)
         for sample in self.samples[len(frames) :]:
             state, frame = step(state, sample)

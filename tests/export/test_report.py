@@ -35,7 +35,7 @@ from nftop.model.change import Cell, Change
 from nftop.model.clock import clock_of
 from nftop.model.incident import Severity
 from nftop.model.missing import Missing, Reason
-from nftop.session.interval import named, opened
+from nftop.session.interval import Cut, named, opened
 from nftop.session.report_data import NF_METRICS, POINTS, ReportData, SubjectKey, collect
 from nftop.sim import scenario as scenarios
 from nftop.store.format.encoder import Encoder
@@ -99,7 +99,12 @@ def data(recording: Path) -> ReportData:
 @contextmanager
 def collected(data: ReportData) -> Iterator[None]:
     """The command has what was collected of its recording: reading takes seconds each time."""
-    with mock.patch.object(command, "collect", lambda _: data):
+
+    def collect(cut: Cut) -> ReportData:
+        assert cut.data.size > 0
+        return data
+
+    with mock.patch.object(command, "collect", collect):
         yield
 
 

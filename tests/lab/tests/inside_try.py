@@ -43,7 +43,7 @@ LIMITS = ["--most-cpp", "1000", "--most-drops", "1e12"]
 
 
 class Frames:
-    """Of the simulated host, which knows nothing of the lab's classes: made once for all trials."""
+    """Frames of the simulated host, made once for all trials; without the lab's classes."""
 
     def __init__(self) -> None:
         options = build_parser(demo=True).parse_args("--scenario noisy --cpus 24 cat show".split())
@@ -106,8 +106,13 @@ def trial(frames: Frames, words: list[str]) -> Iterator[Trial]:
     os.close(theirs)
     with os.fdopen(ours) as stdout:
         nftop = Trial(pid, stdout)
-        yield nftop
-        nftop.wait()
+        try:
+            yield nftop
+            nftop.wait()
+        finally:
+            if nftop.code is None:
+                nftop.kill()
+                nftop.wait()
 
 
 def after_visits(nftop: Trial, count: int) -> None:
