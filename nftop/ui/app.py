@@ -64,6 +64,8 @@ class GroundAsReverse(NoColor):
 class LoopDriver(LinuxDriver):
     """Textual's driver, stopped and resumed between two callbacks of the loop.
 
+    Bytes that are no UTF-8, of a keyboard or a paste, are dropped with what was read with them.
+
     Its handlers of SIGTSTP and SIGCONT write to the terminal through a queue. Run at once, they
     could interrupt this thread inside that queue's lock and wait for it forever. The loop also
     wakes where the kernel gives a signal to another thread. A second stop, and a resume without a
@@ -75,6 +77,11 @@ class LoopDriver(LinuxDriver):
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTSTP, self._stop)
         loop.add_signal_handler(signal.SIGCONT, self._resume)
+
+    def run_input_thread(self) -> None:
+        while not self.exit_event.is_set():
+            with suppress(UnicodeDecodeError):
+                super().run_input_thread()
 
     def _stop(self) -> None:
         if self._has_terminal():

@@ -414,6 +414,16 @@ def test_what_is_typed_ahead_goes_into_the_prompt() -> None:
         term.press("/d/\\q", "CPU: d/\\q")
 
 
+@pytest.mark.parametrize("typed", [b"\xff", b"\xe9q", b"\x1b[\x80", b"\xc3\xa9\xf0\x28"])
+def test_bytes_that_are_no_text_are_dropped(typed: bytes) -> None:
+    with terminal("healthy", (80, 24)) as term:
+        term.tick(1, "dpdk-worker1")
+        os.write(term.master, typed)
+        term.read()
+        term.press("\\nix\r", "filter nix")
+        assert term.child.poll() is None
+
+
 def test_ctrl_z_stops_and_comes_back() -> None:
     with terminal("healthy", (80, 24)) as term:
         term.tick(1, "dpdk-worker1")
