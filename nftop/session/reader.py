@@ -109,6 +109,7 @@ class Tape:
         self._next: Tick | None = None
         self._ahead: deque[ScanItem] = deque()  # what was read behind `_next`
         self._remarks: deque[str] = deque(maxlen=_MANY_REMARKS)
+        self._newest_loss = ""  # since the newest tick
         self._lost: list[RecordingLoss] = []
         self._warmed: int | None = None
         # What the recording compares with, and what the viewer does instead, if anything.
@@ -144,6 +145,7 @@ class Tape:
         """
         tail_loss = self.tail_loss()
         message = tail_loss.sentence if tail_loss is not None and (over or tail_loss.damage) else ""
+        message = message or self._newest_loss
         return message or (self.unfinished() if over or long else "")
 
     def upcoming(self) -> tuple[int, int] | None:
@@ -243,6 +245,7 @@ class Tape:
         self._kept.clear()
         self._back = 0
         self._remarks.clear()
+        self._newest_loss = ""
         self._lost.clear()
         self._ahead.clear()
         whole = state is not None and state.before is not None
@@ -288,6 +291,7 @@ class Tape:
         return self._next
 
     def _miss(self, loss: RecordingLoss) -> None:
+        self._newest_loss = loss.sentence
         self._remarks.append(loss.sentence)
         add_loss(self._lost, loss)
         self._on_loss(loss)
@@ -358,6 +362,7 @@ class Tape:
             tick.fresh_bytes + len(frame.cpus) * _FRAME_BYTES_PER_CPU,
         )
         self._remarks.clear()
+        self._newest_loss = ""
         if self._warmed is not None:
             self._warmed += 1
         self._keep(shown)

@@ -358,6 +358,20 @@ def test_a_file_that_grows_no_more_reports_it_on_the_frame_that_is_shown() -> No
     assert "was not finished" in feed.position.remark
 
 
+def test_a_loss_up_to_the_end_is_reported_at_the_end() -> None:
+    whole = taken(8, cpus=2, frame=60)
+    spoilt = bytearray(whole.data)
+    spoilt[whole.ends[4] + 20] ^= 0xFF
+    lost: list[RecordingLoss] = []
+    feed = replaying(bytes(spoilt), stays=True, on_loss=lost.append)
+    frames = feed.frames()
+    while feed.position is None or not feed.position.ended:
+        next(frames)
+    assert number(feed) < 7
+    (loss,) = lost
+    assert feed.position.remark == loss.sentence
+
+
 def test_a_batch_has_its_last_frame_once() -> None:
     whole = session()
     again = all_of(whole.data[: whole.ends[4]])
