@@ -34,12 +34,14 @@ def banner_lines(position: Position, width: int, now_ns: int | None = None) -> l
         loud = line(Span(f"{text:<{width}}", Tone.PAST))
     else:
         loud = _past_line(position, now_ns, width)
-    remarks = [
-        row
-        for sentence in _remarks(position)
-        for row in paragraph(sentence, width, lead=line(Span(" > ", Tone.ACCENT)), tone=Tone.PLAIN)
-    ]
-    return [crop(loud, width), *remarks]
+    lead = line(Span(" > ", Tone.ACCENT))
+    result = [crop(loud, width)]
+    for sentence in _remarks(position):
+        rows = paragraph(sentence, width, lead=lead)
+        if len(rows) > _MOST_ROWS:
+            rows[_MOST_ROWS - 1 :] = [crop(line(*rows[_MOST_ROWS - 1 :]), width)]
+        result += rows
+    return result
 
 
 def _past_line(position: Position, now_ns: int, width: int) -> Line:
@@ -84,6 +86,8 @@ def _remarks(position: Position) -> list[str]:
     return remarks
 
 
+# Of one remark; findings of a tick are all in one, and the header with its badge is below it.
+_MOST_ROWS = 2
 # Ticks after which a jump has no effect.
 _WARM_TICKS = 60
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nftop.render.frame.header import ViewStatus, header_lines, recording_text
+from nftop.model.replay_position import Position
+from nftop.render.frame.header import ViewStatus, banner_lines, header_lines, recording_text
 from tests.recordings import taken
 
 
@@ -22,3 +23,13 @@ def test_at_80_columns_a_recording_that_is_not_written_is_shown() -> None:
         row = header_lines(shown, ViewStatus(recording=text, unlocked=True), width)[0]
         words = "".join(span.text for span in row.spans)
         assert row.width <= width and "REC PAUSED" in words and badge in words
+
+
+def test_a_long_remark_of_a_replay_takes_two_lines() -> None:
+    position = Position(0, 0, 0, 0, remark="waited for its CPU; " * 20)
+    first, *remarks = banner_lines(position, 80)
+    assert len(remarks) == 2
+    assert all(row.width <= 80 for row in (first, *remarks))
+    assert remarks[-1].text.endswith("…")
+    short = banner_lines(position._replace(remark="lost 2 ticks"), 80)
+    assert [row.text for row in short[1:]] == [" > lost 2 ticks"]
