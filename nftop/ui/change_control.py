@@ -201,12 +201,12 @@ class ChangeControl:
         if self.experiment.busy:
             return "an experiment runs: q again ends it, restores and quits"
         if state.phase == "applying":
-            return "a change is being written: q again quits and takes it back unless it is final"
+            return "a change is being written: q again reverts it, unless it is final, and quits"
         if state.phase != "unkept":
             return ""
         number = None if state.receipt is None else state.receipt.number
         name = "the change" if number is None else f"change {number}"
-        return f"{name} is not kept: q again quits and takes it back, K keeps it"
+        return f"{name} is not kept: q again reverts it and quits, K keeps it"
 
     def take_back(self) -> bool:
         """Revert the pending change; whether there is one."""

@@ -204,7 +204,7 @@ _LOCK = "isst.lock"
 _SETTLE_S = 2.0
 _PAUSE_S = 0.05
 NOT_SIMULATED = (
-    "the simulated host is a Cascade Lake, whose firmware switches SST-BF, and it has no SST-CP"
+    "no simulated host can switch SST-BF (that of a Cascade Lake is the firmware's) or has SST-CP"
 )
 _ABSENT = (
     f"{PROGRAM} is not installed where only root can have put it "

@@ -301,7 +301,7 @@ async def test_the_warning_is_of_one_change() -> None:
     async with edited(gate, "plus") as run:
         await apply(run, gate)
         await run.press("escape")
-        assert "q again quits" in await run.press("q") and not is_over(run)
+        assert "q again reverts it" in await run.press("q") and not is_over(run)
         await run.press("K")
         await settle(run)
         await run.press("q")
@@ -320,7 +320,7 @@ async def test_a_later_change_is_warned_of_again() -> None:
         await run.press("plus")
         await apply(run, gate)
         await run.press("escape")
-        assert "q again quits" in await run.press("q") and not is_over(run)
+        assert "q again reverts it" in await run.press("q") and not is_over(run)
 
 
 def is_over(run: Running) -> bool:
