@@ -107,7 +107,7 @@ def counter_table(
 
 @cache
 def _weights(event: EventSpec, uarch: str) -> Floats | None:
-    """What an event counts of each of `QUANTITIES`; None for an unknown event."""
+    """Factors by which each of `QUANTITIES` adds to an event; None for an unknown event."""
     counted = factors_of(event, uarch)
     if counted is None:
         return None

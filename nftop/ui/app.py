@@ -302,7 +302,7 @@ class TerminalApp(App[None]):
         name: str | None = None,
         pause: bool = False,
     ) -> Timer:
-        """As Textual's, but it always fires.
+        """Create a timer, as Textual does, whose only tick is never skipped.
 
         Textual skips ticks that are late. On a busy host the only tick of a timer can be late when
         it starts; that of a new terminal size, after 8 ms, would take all later sizes with it.

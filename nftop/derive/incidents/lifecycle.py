@@ -118,7 +118,7 @@ def step_incidents(
     gone = {item.incident.id for item in forgotten}
     kept = tuple(item for item in past if item.incident.id not in gone)
     acknowledged = set(inputs.settings.acknowledged)
-    shown = sorted(followed.values(), key=lambda item: (item.foreign, *_harm(item.incident)))
+    shown = sorted(followed.values(), key=lambda item: (item.foreign, *_order(item.incident)))
     output = Incidents(
         tuple(_marked(item.incident, acknowledged) for item in shown),
         tuple(_marked(item.incident, acknowledged) for item in kept),
@@ -154,7 +154,7 @@ def _marked(incident: Incident, acknowledged: set[str]) -> Incident:
     return replace(incident, acknowledged=True) if known else incident
 
 
-def _harm(incident: Incident) -> tuple[int, float, float, int]:
+def _order(incident: Incident) -> tuple[int, float, float, int]:
     """The most harmful first; of equal ones the oldest."""
     price = incident.price
     return (
@@ -193,7 +193,7 @@ def _known(
 
 
 class _Harm(NamedTuple):
-    """What is done to the victims of an incident.
+    """Harm to the victims of an incident in a tick.
 
     Attributes:
         rows: the victims that the frame has. before: their values before the incident.

@@ -22,7 +22,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, IoOrigin, IoWays, L2Mask, Limits, ResctrlTable
 from nftop.model.sample import SourceReading
-from nftop.model.threads import ThreadRow
+from tests import samples
 from tests.rdt import DOMAINS, WAYS, group, in_cache, table
 
 S = 1_000_000_000
@@ -49,22 +49,8 @@ def observe(
 
 
 def thread(tid: int, start: int) -> ThreadRate:
-    row = ThreadRow(
-        pid=tid,
-        tid=tid,
-        start_ticks=start,
-        comm="w",
-        program="w",
-        role="",
-        role_index=None,
-        allowed=(Cpu(1),),
-        last_cpu=Cpu(1),
-        run_ns=0,
-        wait_ns=0,
-        voluntary=0,
-        involuntary=0,
-        container=False,
-        read_at_ns=0,
+    row = samples.thread(
+        pid=tid, tid=tid, start_ticks=start, comm="w", program="w", role="", role_index=None
     )
     return ThreadRate(row, 1.0, 0.0, polls=True)
 

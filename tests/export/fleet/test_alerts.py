@@ -76,9 +76,9 @@ def firing(
     by: str = "where",
     at: str = "0s",
 ) -> str:
-    """What promtool finds wrong if of these series these pairs of alert and subject are to fire.
+    """promtool's errors; "" if each case fires exactly its pairs of alert and subject.
 
-    "" if nothing. Each case is by itself. `by`: label of the subject. `at`: time of the evaluation;
+    Each case is by itself. `by`: label of the subject. `at`: time of the evaluation;
     values stay.
     """
     assert PROMTOOL

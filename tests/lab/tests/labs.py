@@ -82,7 +82,7 @@ class _Forks:
         printed = dict.fromkeys(pipes, b"")
         while left:
             ready = wait_readable(sorted(left), max(0.0, end - time.monotonic()))
-            if not ready:
+            if not ready or time.monotonic() > end:
                 raise TimeoutError(f"a lab prints for more than {timeout_s:g} s")
             for pipe in ready:
                 data = os.read(pipe, 1 << 16)
