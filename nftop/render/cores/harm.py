@@ -253,7 +253,7 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     its usual one.
     """
     cpus, columns = frame.cpus, frame.cpus.columns
-    pollers = _pollers(cpus)
+    pollers = pollers_of(cpus)
     rows = pollers.rows
     now = {name: columns[name].values[rows] for name in _COSTS}
     # What NICs drop shows full cores; lost upcalls do not.
@@ -295,7 +295,7 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     )
 
 
-class _Pollers(NamedTuple):
+class Pollers(NamedTuple):
     """Rows of the CPUs that a network function polls, and these CPUs.
 
     `topology`, `nf`, `saturated`: of the table. `row_of`: index by CPU. `full`, `unsure`: bool
@@ -312,10 +312,11 @@ class _Pollers(NamedTuple):
     unsure: NDArray[np.bool_]
 
 
-_last_pollers: list[_Pollers] = []  # of the last table: they stay from tick to tick
+_last_pollers: list[Pollers] = []  # of the last table: they stay from tick to tick
 
 
-def _pollers(cpus: CpuTable) -> _Pollers:
+def pollers_of(cpus: CpuTable) -> Pollers:
+    """Of a table; kept from frame to frame."""
     last = _last_pollers[0] if _last_pollers else None
     of = cpus.topology, cpus.nf, cpus.saturated
     if last is not None and all(was is now for was, now in zip(last[:3], of, strict=True)):
@@ -323,7 +324,7 @@ def _pollers(cpus: CpuTable) -> _Pollers:
     rows = [row for row, nf in enumerate(cpus.nf) if nf is not None]
     polled = tuple(cpus.topology.cpus[row].cpu for row in rows)
     _last_pollers[:] = [
-        _Pollers(
+        Pollers(
             *of,
             np.array(rows, np.intp),
             polled,
