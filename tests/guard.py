@@ -218,8 +218,8 @@ MAY: Mapping[str, str] = {
     "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop sys.setswitchinterval",
     # The terminal: what is typed, and waking for signals.
     "ui/terminal_driver.py": "asyncio.get_running_loop signal.SIGTSTP signal.SIGCONT os.read "
-    "os.close os.eventfd os.eventfd_write os.EFD_CLOEXEC select.poll select.POLLIN "
-    "codecs.getincrementaldecoder time.monotonic",
+    "os.close os.eventfd os.eventfd_write os.EFD_CLOEXEC "
+    "codecs.getincrementaldecoder",
     # Whether standard output is a terminal, and what is on it before the screen.
     "cli/first_frame.py": "os.environ os.get_terminal_size sys.stdin sys.stdout",
     "cli/signals.py": "os._exit signal.signal signal.SIG* queue.SimpleQueue",
