@@ -518,7 +518,7 @@ def unmapped_lines(
         BLANK,
         *(crop(line(Span(text, Tone.ACCENT)), max(width, cells(text))) for text in to_add),
         BLANK,
-        *paragraph("y copies these lines; nftop reads the file when it starts.", width),
+        *paragraph("C copies these lines; nftop reads the file when it starts.", width),
         *(item for text in unread for item in paragraph(f"not read: {text}", width)),
     ]
 

@@ -52,8 +52,8 @@ _HEAD = """\
 # Keys
 
 Made from `nftop/ui/key_bindings.py` by `python -m tests.ui.test_key_table`; do not edit.
-A key means the same on every screen of the main window. No key needs Alt, Ctrl-A, Ctrl-B, Ctrl-S
-or Ctrl-Q. Ctrl-C quits everywhere, Ctrl-Z suspends."""
+A key means the same on every screen of the main window. `y` only confirms, `C` copies.
+No key needs Alt, Ctrl-A, Ctrl-B, Ctrl-S or Ctrl-Q. Ctrl-C quits everywhere, Ctrl-Z suspends."""
 
 
 def _section(title: str, keys: list[KeyRow] | tuple[KeyRow, ...]) -> str:
@@ -85,6 +85,15 @@ def test_a_key_means_the_same_on_all_screens_of_the_main_window() -> None:
     every = tuple(key for row in screens() for key in key_tables()[row.id])
     matches = meanings(every)
     assert {key: sorted(what) for key, what in matches.items() if len(what) > 1} == {}
+
+
+def test_a_key_that_writes_does_nothing_else_on_any_screen() -> None:
+    rows = [row for keys in key_tables().values() for row in keys]
+    confirming = {row for row in rows if row.action in ("yes", "start")}
+    keys = {key for row in confirming for key in row.keys.split(",")}
+    assert keys == {"y"}
+    assert {row for row in rows if keys.intersection(row.keys.split(","))} == confirming
+    assert all("C" in row.keys.split(",") for row in rows if row.action == "copy")
 
 
 def test_collisions_are_detected() -> None:

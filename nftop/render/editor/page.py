@@ -38,7 +38,7 @@ CHECK_MARKS: tuple[tuple[str, str], ...] = (
     ("✔", "check passed"),
     ("▲", "as it was before the draft, or worth a look: ways shared with other classes"),
     ("✘", "the draft makes it worse: ways of devices, an NF loses ways"),
-    ("$", "the command that does the same; y copies it"),
+    ("$", "the command that does the same; C copies it"),
 )
 DraftCheck = tuple[tuple[str, Tone], str]
 # Least lines of sections where room is short, in the order in which they shrink; warnings stay.
@@ -106,7 +106,7 @@ def _check_lines(editor: EditorState, frame: Frame, width: int) -> list[Line]:
 def _command_lines(editor: EditorState, width: int) -> list[Line]:
     """The commands that do the same, whole."""
     copy = Click("copy")
-    hint = line(Span("y", Tone.ACCENT, copy), Span(" copy", Tone.MUTED, copy))
+    hint = line(Span("C", Tone.ACCENT, copy), Span(" copy", Tone.MUTED, copy))
     lines = [
         row
         for command in editor.plan.commands

@@ -231,7 +231,7 @@ async def test_a_host_without_a_mapping_is_never_connected() -> None:
         assert '"core-1:9739" = "HOST"' in run.text
         assert "/home/me/.config/nftop/config.toml" in run.text.replace("\n", "")
         assert not run.attempts
-        await run.press("y")
+        await run.press("C")
         assert run.app.clipboard == '[fleet.hosts]\n"core-1:9739" = "HOST"'
         await run.press("escape")
         assert not run.attempts
