@@ -12,8 +12,9 @@ from textual.app import App
 from textual.keys import KEY_ALIASES
 from textual.screen import Screen
 
+from nftop.render.pages.help import help_lines
 from nftop.ui.key_bindings import MOVE, KeyRow, hints
-from nftop.ui.key_table import _DIALOGS, key_tables, titles
+from nftop.ui.key_table import _DIALOGS, help_content, key_tables, titles
 from nftop.ui.screens.registry import screens
 
 PAGE = Path(__file__).parents[2] / "docs/keys.md"
@@ -131,6 +132,13 @@ def test_every_screen_has_help_and_a_way_back_among_its_hints(screen: str) -> No
     if not screen.startswith("fleet"):
         assert {"K", "u"} <= {hint.key for hint in hints(key_tables()[screen], ["pending"])}
     assert screen in titles()
+
+
+@pytest.mark.parametrize("screen", key_tables())
+def test_the_help_of_every_screen_finds_what_sick_is(screen: str) -> None:
+    shown, others = help_content(screen)
+    lines = help_lines(shown, others, "sick", 100)
+    assert any(item.text.lstrip().startswith("sick 4 of 17") for item in lines)
 
 
 def test_the_page_is_the_table() -> None:

@@ -12,6 +12,7 @@ from nftop.render.base.table import LastResults, TableColumn
 from nftop.render.cache.way_cells import MARKS
 from nftop.render.cores.columns import BY_HARM, EVERY_COLUMN, HARM, CpuTableKind, columns_for
 from nftop.render.cores.detail import trend_metric
+from nftop.render.cores.harm import MARKS as HARM_MARKS
 from nftop.render.cores.layout import ScreenSections, below_head, share_out
 from nftop.render.cores.map import MARKS as MAP_MARKS
 from nftop.render.frame.header import ViewStatus, where
@@ -135,4 +136,4 @@ class CoresView(ScreenView):
             layout.detail.show([], sections.detail)
 
 
-register(ScreenRow("cores", "1", "Cores", CoresView, marks=(*MARKS, *MAP_MARKS)))
+register(ScreenRow("cores", "1", "Cores", CoresView, marks=(*HARM_MARKS, *MARKS, *MAP_MARKS)))
