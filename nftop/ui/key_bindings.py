@@ -82,16 +82,9 @@ MOVE: tuple[KeyRow, ...] = (
 END: tuple[KeyRow, ...] = (
     *MOVE[:-1],
     KeyRow("G", "move", "G", "last", MOST),
-    KeyRow(
-        "end",
-        "last",
-        "End",
-        "last; in the past: return to now",
-        hint=("End", "now"),
-        rank=-1,
-        when=frozenset({"past"}),
-    ),
-)
+    KeyRow("end", "last", "End", "last; in the past: return to now", hint=("End", "now"), rank=-1,
+        when=frozenset({"past"})),
+)  # fmt: skip
 HELP_KEY = KeyRow(
     "question_mark,h,f1",
     "help",
@@ -105,26 +98,13 @@ FIND_AGAIN: tuple[KeyRow, ...] = (
     KeyRow("N", "find_again", "N", "find previous", -1),
 )
 CPUS: tuple[KeyRow, ...] = (
-    KeyRow(
-        "slash",
-        "ask_find",
-        "/",
-        "find a thread, an NF or a CPU (4 or 0-3,8)",
-        hint=("/", "find"),
-        rank=6,
-        opens_prompt=True,
-    ),
+    KeyRow("slash", "ask_find", "/", "find a thread, an NF or a CPU (4 or 0-3,8)",
+        hint=("/", "find"), rank=6, opens_prompt=True),
     *FIND_AGAIN,
-    KeyRow(
-        "backslash,f4",
-        "ask_filter",
-        "\\ F4",
-        "show only rows with this thread, NF or CPU list; empty: all",
-        hint=("\\", "filter"),
-        rank=11,
-        opens_prompt=True,
-    ),
-)
+    KeyRow("backslash,f4", "ask_filter", "\\ F4",
+        "show only rows with this thread, NF or CPU list; empty: all", hint=("\\", "filter"),
+        rank=11, opens_prompt=True),
+)  # fmt: skip
 SORT: tuple[KeyRow, ...] = (
     KeyRow("greater_than_sign,f6", "sort", "> F6", "sort by the next column", 1),
     KeyRow("less_than_sign", "sort", "<", "sort by the previous column", -1),
@@ -132,29 +112,17 @@ SORT: tuple[KeyRow, ...] = (
     KeyRow("s", "sort_menu", "s", "choose the column to sort by", hint=("s", "sort"), rank=2),
 )
 COLUMNS: tuple[KeyRow, ...] = (
-    KeyRow(
-        "c,f2",
-        "columns",
-        "c F2",
-        "choose the table's columns and their order",
-        hint=("c", "columns"),
-        rank=8,
-    ),
-)
+    KeyRow("c,f2", "columns", "c F2", "choose the table's columns and their order",
+        hint=("c", "columns"), rank=8),
+)  # fmt: skip
 FOLD: tuple[KeyRow, ...] = (
     KeyRow("i", "fold", "i", "show or fold CPUs without a poller", hint=("i", "others"), rank=14),
 )
 TOPDOWN: tuple[KeyRow, ...] = (
     KeyRow("p", "move", "p", "previous CPU, as k", -1),
-    KeyRow(
-        "t",
-        "group",
-        "t",
-        "selected core, or all cores by NF or cache class",
-        hint=("t", "group"),
-        rank=3,
-    ),
-)
+    KeyRow("t", "group", "t", "selected core, or all cores by NF or cache class",
+        hint=("t", "group"), rank=3),
+)  # fmt: skip
 EDITS: frozenset[Mode] = frozenset({"edits"})
 RECORDS: frozenset[Mode] = frozenset({"records"})
 NFS: tuple[KeyRow, ...] = (
@@ -182,64 +150,36 @@ DRILL: tuple[KeyRow, ...] = (
     KeyRow("enter", "open", "Enter", "top-down of the selected core", hint=("⏎", "open"), rank=1),
 )
 HANDOVER: tuple[KeyRow, ...] = (
-    KeyRow(
-        "Y",
-        "perf",
-        "Y",
-        "commands of perf for the selected core: functions, shared lines, "
-        "branches; there C copies them",
-    ),
-)
+    KeyRow("Y", "perf", "Y",
+        "commands of perf for the selected core: functions, shared lines, branches; there C "
+        "copies them"),
+)  # fmt: skip
 TIMELINE: tuple[KeyRow, ...] = (
-    KeyRow(
-        "enter",
-        "open",
-        "Enter",
-        "go to the moment of the selected event",
-        hint=("⏎", "go there"),
-        rank=1,
-    ),
-    KeyRow(
-        "H",
-        "ask_report",
-        "H",
-        "report of the past as a web page, with its recording",
-        when=RECORDS,
-        opens_prompt=True,
-    ),
-)
+    KeyRow("enter", "open", "Enter", "go to the moment of the selected event",
+        hint=("⏎", "go there"), rank=1),
+    KeyRow("H", "ask_report", "H", "report of the past as a web page, with its recording",
+        when=RECORDS, opens_prompt=True),
+)  # fmt: skip
 # On every screen: a change that is not kept is reverted.
 PENDING: frozenset[Mode] = frozenset({"pending"})
 CHANGE: tuple[KeyRow, ...] = (
-    KeyRow(
-        "K", "app.keep", "K", "keep the applied change", hint=("K", "keep"), rank=-2, when=PENDING
-    ),
+    KeyRow("K", "app.keep", "K", "keep the applied change",
+        hint=("K", "keep"), rank=-2, when=PENDING),
     KeyRow("U", "app.take_back", "U", "take back the pending change"),
-    KeyRow(
-        "u",
-        "app.undo",
-        "u",
-        "take back the pending change, or preview the undo of the last one",
-        hint=("u", "undo"),
-        rank=-1,
-        when=PENDING,
-    ),
-)
+    KeyRow("u", "app.undo", "u",
+        "take back the pending change, or preview the undo of the last one", hint=("u", "undo"),
+        rank=-1, when=PENDING),
+)  # fmt: skip
 EDIT: tuple[KeyRow, ...] = (
     KeyRow("e", "edit", "e", "edit the cache classes", hint=("e", "edit"), rank=4, when=EDITS),
-    KeyRow(
-        "T",
-        "sweep",
-        "T",
-        "sweep: find the mask of the selected class by experiment; "
-        "replay: the recorded experiment up to here",
-    ),
-)
+    KeyRow("T", "sweep", "T",
+        "sweep: find the mask of the selected class by experiment; replay: the recorded "
+        "experiment up to here"),
+)  # fmt: skip
 PRIORITIES: tuple[KeyRow, ...] = (
-    KeyRow(
-        "e", "edit", "e", "pin or release core frequencies", hint=("e", "edit"), rank=4, when=EDITS
-    ),
-)
+    KeyRow("e", "edit", "e", "pin or release core frequencies",
+        hint=("e", "edit"), rank=4, when=EDITS),
+)  # fmt: skip
 REPLAY: frozenset[Mode] = frozenset({"replay"})
 BACK: frozenset[Mode] = frozenset({"replay", "past"})
 # On every screen but the editors, whose keys have these.
@@ -271,18 +211,11 @@ TAPE: tuple[KeyRow, ...] = (
     *TIME,
 )  # fmt: skip
 BASELINE: tuple[KeyRow, ...] = (
-    KeyRow(
-        "b",
-        "baseline",
-        "b",
-        "keep a baseline: medians of the last ticks of NFs and cores, for "
-        "vs.base; again: replace it",
-        1,
-        ("b", "base"),
-        rank=17,
-    ),
+    KeyRow("b", "baseline", "b",
+        "keep a baseline: medians of the last ticks of NFs and cores, for vs.base; again: replace "
+        "it", 1, ("b", "base"), rank=17),
     KeyRow("B", "baseline", "B", "forget the baseline; replay: use the recording's own"),
-)
+)  # fmt: skip
 LIVE: frozenset[Mode] = frozenset({"live"})
 PALETTE = KeyRow(
     "colon,ctrl+p",
@@ -337,19 +270,13 @@ SCROLL: tuple[KeyRow, ...] = (
     KeyRow("G,end", "move", "G", "to the end", MOST),
 )  # fmt: skip
 FIND: tuple[KeyRow, ...] = (
-    KeyRow(
-        "slash", "ask_find", "/", "find on this page", hint=("/", "find"), rank=3, opens_prompt=True
-    ),
+    KeyRow("slash", "ask_find", "/", "find on this page",
+        hint=("/", "find"), rank=3, opens_prompt=True),
     *FIND_AGAIN,
-    KeyRow(
-        "C",
-        "copy",
-        "C",
+    KeyRow("C", "copy", "C",
         "copy the page to the clipboard (OSC 52), or the lines that have the search",
-        hint=("C", "copy"),
-        rank=4,
-    ),
-)
+        hint=("C", "copy"), rank=4),
+)  # fmt: skip
 LEAVE: tuple[KeyRow, ...] = (
     HELP_KEY,
     KeyRow("escape,q,f10", "close", "Esc q", "close; so does the key that opened the page",

@@ -33,9 +33,9 @@ from nftop.control.gate_protocols import ClassGate
 from nftop.control.profile.formats import PARSERS, WRITERS, form_of
 from nftop.control.profile.profile import MOST_BYTES, ProfileProblem, mended
 from nftop.control.profile.validate import Fitted, export_profile, fit
-from nftop.control.wording import counted
 from nftop.export.output import FAILURE, put
 from nftop.model.change import Proposal, ReasonCode, Refusal
+from nftop.model.number_text import counted
 from nftop.model.rdt.rdt import class_directory
 from nftop.model.struct import replace
 from nftop.render.base.text import printable

@@ -9,6 +9,7 @@ from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing
+from nftop.model.number_text import counted
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import cache_of_line
 from nftop.render.base import format as fmt
@@ -210,7 +211,7 @@ def _overlap_checks(editor: EditorState, row: MaskRow) -> Iterator[DraftCheck]:
             tail = " as before" if was == both.bits else f" (was {ways_named(was)})"
         yield DOUBT, f"shares {ways_named(both.bits)} with {name}{tail}"
     if len(now) > _MOST_NAMED:
-        yield DOUBT, f"and {len(now) - _MOST_NAMED} classes more"
+        yield DOUBT, f"and {counted(len(now) - _MOST_NAMED, 'class', 'classes')} more"
 
 
 def _note_lines(editor: EditorState, frame: Frame, width: int) -> list[Line]:
