@@ -57,7 +57,7 @@ _HEADER = re.compile(r"\s*\[(\[\s*class\s*\]\])?")
 _KEY = r"""(?:"[^"\\]*"|'[^'\\]*'|[\w-]+)"""
 _VALUE = r"""(?:"[^"\\]*"|'[^'\\]*'|[^\s"'#,{}]+)"""
 _PAIR = re.compile(rf"\s*{_KEY}\s*=\s*(?:({_VALUE})|({{[^{{}}]*}}))")
-_ITEM = re.compile(rf"({_KEY})\s*=\s*({_VALUE})")
+_ITEM = re.compile(rf"[{{,]\s*({_KEY})\s*=\s*({_VALUE})")
 
 
 # Spans of the values of a table by domain; "": of a value for all domains.
