@@ -27,6 +27,7 @@ from nftop.render.cores.harm import (
     RowTrends,
     hidden_culprits,
     merged_culprits,
+    pollers_of,
     row_facts,
     trends_of,
     values_before,
@@ -232,8 +233,8 @@ class SessionView:
         def sick(frame: Frame) -> tuple[int, int] | None:
             if has_no_values(frame):
                 return None
-            rows = [row for row, nf in enumerate(frame.cpus.nf) if nf is not None]
-            if not rows:
+            rows = pollers_of(frame.cpus).rows
+            if not len(rows):
                 return None
             harm = self.facts_of(frame).harm
             return (0 if harm is None else int((harm[rows] >= SICK).sum())), len(rows)

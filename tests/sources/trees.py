@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,6 +26,16 @@ def write_tree(root: Path, files: Mapping[str, str]) -> Path:
     """`files` as for `put`, under root/sys/devices/system."""
     put(root / "sys/devices/system", files)
     return root
+
+
+def unpack(archive: Path, into: Path, tree: str = "", wanted: str = "") -> Path:
+    """Files of an archive, under `into`: of its folder `tree`, with this pattern in their name."""
+    with tarfile.open(archive) as packed:
+        # Before Python 3.11.4, as in Debian 12, there are no filters.
+        packed.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)
+        names = [item for item in packed if item.name.startswith(f"{tree}/" if tree else "")]
+        packed.extractall(into, [item for item in names if re.search(wanted, item.name)])
+    return into
 
 
 def consistent(topology: Topology) -> None:

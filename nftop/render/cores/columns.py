@@ -16,7 +16,7 @@ from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.missing import Reason
 from nftop.model.sst import CpuSetting
 from nftop.model.struct import replace
-from nftop.render.base.table import EDGE, TableColumn, chosen_columns, fit_columns
+from nftop.render.base.table import EDGE, LastResults, TableColumn, chosen_columns, fit_columns
 
 # Screens with a table of CPUs.
 CpuTableKind: TypeAlias = Literal["cores", "power"]
@@ -150,7 +150,7 @@ _TABLES: Mapping[CpuTableKind, tuple[TableColumn, ...]] = {
         ),
     ),
 }
-_HARDWARE, _SOURCE = int(Reason.HARDWARE), int(Reason.SOURCE)
+_PRESENT, _HARDWARE, _SOURCE = map(int, (Reason.PRESENT, Reason.HARDWARE, Reason.SOURCE))
 _BY_KEY = {col.key: col for table in (_TABLES["power"], _CORES) for col in table}
 _BY_KEY |= {HARM: TableColumn(HARM, "harm", 5), USUAL.key: USUAL, TREND.key: TREND}
 # Orders that are not by a column's values.
@@ -292,11 +292,23 @@ def is_here(metric: Metric, cpus: CpuTable | None) -> bool:
     """Whether a metric belongs on this host's screen."""
     if not metric.optional:
         return True
-    if cpus is None:
-        return False
-    column = cpus.columns[metric.id]
-    readable = metric.shows_reasons and len(column) and bool((column.reasons != _SOURCE).any())
-    return bool(readable or column.present.any())
+    return cpus is not None and metric.id in _metrics_here(cpus)
+
+
+def _optional_here(cpus: CpuTable) -> frozenset[str]:
+    """Ids of the optional metrics that belong on this host's screen."""
+    block = Block.of(cpus.columns)
+    known, readable = block.reasons == _PRESENT, block.reasons != _SOURCE
+    rows = zip(block, known.any(axis=1).tolist(), readable.any(axis=1).tolist(), strict=True)
+    shown = {name: (has_value, has_reason) for name, has_value, has_reason in rows}
+    return frozenset(
+        metric.id
+        for metric in CPU_METRICS
+        if metric.optional and shown[metric.id][metric.shows_reasons]
+    )
+
+
+_metrics_here = LastResults(_optional_here)  # asked for each column
 
 
 def is_column(key: str) -> bool:

@@ -77,6 +77,7 @@ def detail_lines(frame: Frame, row: int, trend: Trend, width: int, height: int) 
 
 
 _NOTHING: Mapping[str, float] = {}
+_GAP = "  "
 
 
 def detail_line(
@@ -120,11 +121,14 @@ def detail_line(
         why, labels = next(iter(gone.items()))
         text = f"{why.reason.mark} {', '.join(labels)}: {why.message}"
         pieces.append(line(Span(text, Tone.MISSING)))
-    shown = line(head)
+    shown: list[Line | str] = [head]
+    room = width - head.width
     for fact in pieces:
-        if shown.width + fact.width + 2 <= width or fact is pieces[0]:
-            shown = line(shown, "  ", fact)
-    return crop(shown, width)
+        needed = len(_GAP) + fact.width
+        if needed <= room or fact is pieces[0]:
+            shown += (_GAP, fact)
+            room -= needed
+    return crop(line(*shown), width)
 
 
 def _cost_terms(cpus: CpuTable, row: int, cost: float) -> str:

@@ -26,6 +26,7 @@ from nftop.model.usual import NEAR, USUAL_METRICS, UsualTable
 from nftop.render.base.bars import METRICS as BAR_METRICS
 from nftop.render.base.graph import trend_texts
 from nftop.render.base.line import Span, Tone
+from nftop.render.base.table import LastResults
 from nftop.render.cache.way_cells import ClassStyle, styles_of
 from nftop.render.incidents.line import container_text
 
@@ -194,7 +195,7 @@ def row_facts(frame: Frame, trends: RowTrends, before: BeforeValues) -> RowFacts
     styles = styles_of(frame.groups)
     harm = cpu_harm(frame, trends)
     names = culprit_names(frame)
-    losing = _losing_cpus(frame)
+    losing = _losses(frame).cpus
     return RowFacts(
         trends, harm, culprits(frame), losing, styles=styles, names=names, before=before
     )
@@ -258,7 +259,7 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     its usual one.
     """
     cpus, columns = frame.cpus, frame.cpus.columns
-    pollers = _pollers(cpus)
+    pollers = pollers_of(cpus)
     rows = pollers.rows
     now = {name: columns[name].values[rows] for name in _COSTS}
     # What NICs drop shows full cores; lost upcalls do not.
@@ -291,15 +292,16 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     of_nfs = _cost_trends(nf_past, past, (NF_CELLS, NF_SPAN_S), frame.usual.nfs)
     change = np.full(len(cpus), np.nan)
     change[rows] = of_cpus.change
+    losses = _losses(frame)
     return RowTrends(
         cache(partial(_rate_trends, frame, nf_past)),
-        TrendTable(row_of, of_nfs, _losing(frame)),
-        TrendTable(pollers.row_of, of_cpus, _losing_cpus(frame)),
+        TrendTable(row_of, of_nfs, losses.by_key.keys()),
+        TrendTable(pollers.row_of, of_cpus, losses.cpus),
         change,
     )
 
 
-class _Pollers(NamedTuple):
+class Pollers(NamedTuple):
     """Rows of the CPUs that a network function polls, and these CPUs.
 
     `topology`, `nf`, `saturated`: of the table. `row_of`: index by CPU. `full`, `unsure`: bool
@@ -316,10 +318,11 @@ class _Pollers(NamedTuple):
     unsure: NDArray[np.bool_]
 
 
-_last_pollers: list[_Pollers] = []  # of the last table: they stay from tick to tick
+_last_pollers: list[Pollers] = []  # of the last table: they stay from tick to tick
 
 
-def _pollers(cpus: CpuTable) -> _Pollers:
+def pollers_of(cpus: CpuTable) -> Pollers:
+    """Of a table; kept from frame to frame."""
     last = _last_pollers[0] if _last_pollers else None
     of = cpus.topology, cpus.nf, cpus.saturated
     if last is not None and all(was is now for was, now in zip(last[:3], of, strict=True)):
@@ -327,7 +330,7 @@ def _pollers(cpus: CpuTable) -> _Pollers:
     rows = [row for row, nf in enumerate(cpus.nf) if nf is not None]
     polled = tuple(cpus.topology.cpus[row].cpu for row in rows)
     _last_pollers[:] = [
-        _Pollers(
+        Pollers(
             *of,
             np.array(rows, np.intp),
             polled,
@@ -341,7 +344,7 @@ def _pollers(cpus: CpuTable) -> _Pollers:
 
 def _rate_trends(frame: Frame, past: RowPast, cells: int) -> TrendTable:
     """Packets of network functions in so many cells: of ten minutes, in few cells of five."""
-    keys, losing = tuple(nf.key for nf in frame.nfs), _losing(frame)
+    keys, losing = tuple(nf.key for nf in frame.nfs), _losses(frame).by_key.keys()
     span_s = NF_SPAN_S if cells > FEW_CELLS else CPU_SPAN_S
     values = past("packets_per_s", keys, 2 * cells, span_s)
     usual = frame.usual.nfs.of("packets_per_s", keys)
@@ -350,12 +353,22 @@ def _rate_trends(frame: Frame, past: RowPast, cells: int) -> TrendTable:
     return TrendTable({key: at for at, key in enumerate(keys)}, columns, losing)
 
 
-def _losing(frame: Frame) -> set[str]:
-    return {nf.key for nf in frame.nfs if drops_of(nf) > 0}
+class _Losses(NamedTuple):
+    """Packets lost per second by `NfRow.key`, only of those that lose any, and their CPUs."""
+
+    by_key: Mapping[str, float]
+    cpus: frozenset[Cpu]
 
 
-def _losing_cpus(frame: Frame) -> frozenset[Cpu]:
-    return frozenset(cpu for nf in frame.nfs if drops_of(nf) > 0 for cpu in nf.cpus)
+def _losses_of(frame: Frame) -> _Losses:
+    losing = [(nf, drops) for nf in frame.nfs if (drops := drops_of(nf))]
+    return _Losses(
+        {nf.key: drops for nf, drops in losing},
+        frozenset(cpu for nf, _ in losing for cpu in nf.cpus),
+    )
+
+
+_losses = LastResults(_losses_of)  # asked for several times a frame
 
 
 _COSTS = USUAL_METRICS
@@ -476,22 +489,6 @@ def harm_of(
     return score if worst is None else score + _of(worst)
 
 
-def _nf_harm(
-    nf: NfRow, trends: RowTrends, waiting: Set[Cpu], worst: Mapping[str, Severity]
-) -> float:
-    """How much is wrong with a network function.
-
-    `waiting`: CPUs whose threads wait too long. `worst`: by key, of incidents with this victim.
-    """
-    return harm_of(
-        drops_of(nf),
-        gone=nf.problem is not None,
-        change=change_of(trends.nf_costs, nf.key),
-        waits=not waiting.isdisjoint(nf.cpus),
-        worst=worst.get(nf.key),
-    )
-
-
 def nfs_by_harm(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
     """Network functions with their harm, the worst first; unprivileged users' come last.
 
@@ -506,7 +503,20 @@ def nfs_by_harm(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
         for victim in item.victims:
             key = victim.party.key
             worst[key] = max(worst.get(key, item.severity), item.severity)
-    scored = [(nf, _nf_harm(nf, trends, waiting, worst)) for nf in frame.nfs]
+    lost = _losses(frame).by_key
+    scored = [
+        (
+            nf,
+            harm_of(
+                lost.get(nf.key, 0.0),
+                gone=nf.problem is not None,
+                change=change_of(trends.nf_costs, nf.key),
+                waits=not waiting.isdisjoint(nf.cpus),
+                worst=worst.get(nf.key),
+            ),
+        )
+        for nf in frame.nfs
+    ]
     return sorted(
         scored,
         key=lambda item: (
@@ -525,11 +535,11 @@ def cpu_harm(frame: Frame, trends: RowTrends) -> Floats:
     cpus = frame.cpus
     row_of: Mapping[int, int] = cpus.topology.row_of
     score = np.zeros(len(cpus))
+    lost = _losses(frame).by_key
     for nf in frame.nfs:
-        drops = drops_of(nf)
-        rows = [row_of[cpu] for cpu in nf.cpus if cpu in row_of]
-        if drops:
-            score[rows] += _LOSS + min(np.log10(drops + 1) / 10, 0.9)
+        if nf.key in lost:
+            rows = _rows(nf.cpus, row_of)
+            score[rows] += _LOSS + min(np.log10(lost[nf.key] + 1) / 10, 0.9)
     waits = cpus.columns["wait_ratio"].values
     score += np.where(waits > WAIT_RATIO_MOST, _WAIT + np.nan_to_num(waits), 0.0)
     if trends.cpu_change is not None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
-import numpy as np
-
 from nftop.model.frame import CpuTable, Frame, NfRow
-from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound, is_other
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reason
@@ -198,7 +196,7 @@ def _rows(
     """A line of each, made column by column."""
     nfs = [nf for nf, _ in ranked]
     low = low_coverages(frame.cpus)
-    partial = [partial_coverages(low, nf) for nf in nfs]
+    partial = [partial_coverages(low, frame.cpus.topology.row_of, nf) for nf in nfs]
 
     def cells(col: TableColumn) -> Sequence[TableCell]:
         if col.metric is not None:
@@ -317,23 +315,21 @@ def _is_plain(metric: Metric) -> bool:
     return not metric.bounded and metric.bad_above is None and metric.coverage is None
 
 
-def low_coverages(cpus: CpuTable) -> dict[str, set[Cpu]]:
-    """By coverage, CPUs on which it is partial; without coverages that are whole everywhere."""
-    infos = cpus.topology.cpus
-    low = {}
-    for coverage in _COVERAGES:
-        rows = np.flatnonzero(cpus.columns[coverage].values < ESTIMATE_BELOW).tolist()
-        if rows:
-            low[coverage] = {infos[row].cpu for row in rows}
-    return low
+def low_coverages(cpus: CpuTable) -> dict[str, list[bool]]:
+    """By coverage, whether it is partial on each row of the table; only those that are on some."""
+    low = {name: cpus.columns[name].values < ESTIMATE_BELOW for name in _COVERAGES}
+    return {name: rows.tolist() for name, rows in low.items() if rows.any()}
 
 
-def partial_coverages(low: Mapping[str, Set[Cpu]], nf: NfRow) -> frozenset[str]:
+def partial_coverages(
+    low: Mapping[str, Sequence[bool]], row_of: Mapping[int, int], nf: NfRow
+) -> frozenset[str]:
     """Coverages that are partial on one of its cores, which makes its sums estimates.
 
-    `low`: of `low_coverages`.
+    `low`: of `low_coverages`. `row_of`: of the table's topology.
     """
-    return frozenset(name for name, cpus in low.items() if not cpus.isdisjoint(nf.cpus))
+    rows = [row_of[cpu] for cpu in nf.cpus if cpu in row_of] if low else []
+    return frozenset(name for name, partial in low.items() if any(partial[row] for row in rows))
 
 
 def _problem(nf: NfRow, width: int) -> list[Line]:

@@ -94,18 +94,19 @@ def _that_fit(
 
 def _abreast(blocks: Sequence[Sequence[Line]], width: int) -> list[Line]:
     """Blocks side by side, the last at the right edge."""
-    widths = [max((item.width for item in block), default=0) for block in blocks]
+    sizes = [[item.width for item in block] for block in blocks]
+    widths = [max(block, default=0) for block in sizes]
     gap = " " * _GAP
     slack = " " * max(0, width - sum(widths) - _GAP * (len(blocks) - 1))
     lines = []
     for at in range(max(len(block) for block in blocks)):
         spans: list[Span] = []
         for index, (block, cells) in enumerate(zip(blocks, widths, strict=True)):
-            item = block[at] if at < len(block) else BLANK
+            item, size = (block[at], sizes[index][at]) if at < len(block) else (BLANK, 0)
             if index:
                 spans.append(Span(gap + (slack if index == len(blocks) - 1 else ""), Tone.PLAIN))
             spans += item.spans
-            if (left := cells - item.width) > 0:
+            if (left := cells - size) > 0:
                 spans.append(Span(" " * left, Tone.PLAIN))
         lines.append(Line(tuple(spans), blocks[0][0].fill if at == 0 else Tone.PLAIN))
     return lines

@@ -18,7 +18,7 @@ from nftop.model.topology import Host, Topology
 from nftop.render.base import format as fmt
 from nftop.render.base.format import duration_text
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
-from nftop.render.base.table import EDGE, indented
+from nftop.render.base.table import EDGE, LastResults, indented
 from nftop.render.base.text import printable
 from nftop.render.frame.footer import Tabs
 
@@ -171,13 +171,20 @@ def _header_line(frame: Frame, status: ViewStatus, width: int) -> Line:
 
 def _sources(frame: Frame, *, faults: bool = False) -> Line | None:
     """Sources with their state; `faults`: only those that are absent, partial or late."""
-    items = [
+    items = tuple(
         _source(name, state.reason, partial=bool(state.detail), age=_age(state))
         for name, state in frame.sources.items()
         if always_shown(name) or state.reason is not Reason.PRESENT or state.detail
         if not faults or state.reason is not Reason.PRESENT or state.detail or state.late_s
-    ]
-    return line(*_spaced(items, " ")) if items else None
+    )
+    return _joined(items) if items else None
+
+
+def _joined_lines(items: tuple[Line, ...]) -> Line:
+    return line(*_spaced(items, " "))
+
+
+_joined = LastResults(_joined_lines)  # states seldom change
 
 
 def alert_lines(*sentences: str, width: int) -> list[Line]:

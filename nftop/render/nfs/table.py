@@ -170,7 +170,8 @@ def nf_line(
     trends: RowTrends = NO_TRENDS,
 ) -> Line:
     """One network function."""
-    partial = partial_coverages(low_coverages(frame.cpus), nf)
+    cpus = frame.cpus
+    partial = partial_coverages(low_coverages(cpus), cpus.topology.row_of, nf)
     spans: list[Span] = []
     for col in columns:
         if col.key == _BAR:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -199,10 +200,10 @@ class Cells:
         """The row as a line."""
         show = plain_glyphs if ascii_only else str
         runs, first = [], 0
-        for at in range(1, len(self._texts) + 1):
-            if at == len(self._texts) or self._tones[at] is not self._tones[first]:
-                runs.append(Span(show("".join(self._texts[first:at])), self._tones[first]))
-                first = at
+        for tone, run in groupby(self._tones):
+            after = first + len([*run])
+            runs.append(Span(show("".join(self._texts[first:after])), tone))
+            first = after
         return line(*runs)
 
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from nftop.model.missing import Missing, Reason
+from nftop.model.struct import field_names
 from nftop.store.format.column_bytes import (
     NUMBER_BYTES,
     REFERENCE_BYTES,
@@ -185,13 +186,14 @@ class Codec:
         [name] = names
         shapes = [(shape, attrgetter(field)) for field, shape in self._records[name]]
         kind = classes()[name]
+        width = len(field_names(kind))
 
         def write(values: list[Any], out: ColumnWriter) -> None:
             if set(map(type, values)) != {kind}:
                 raise TypeError(f"not each is a {name}")
             for shape, get in shapes:
                 self.write(shape, list(map(get, values)), out)
-            out.spend(_MEMORY["record"].of(len(values), len(values) * len(fields(kind))))
+            out.spend(_MEMORY["record"].of(len(values), len(values) * width))
 
         return write
 

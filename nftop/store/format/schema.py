@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal, NewType, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.sources import payloads
+from nftop.model.struct import field_names
 
 Shape: TypeAlias = str | tuple[Any, ...]
 Fields: TypeAlias = tuple[tuple[str, Shape], ...]
@@ -87,15 +87,18 @@ def described() -> Mapping[str, Fields]:
     return {name: _fields(kind) for name, kind in sorted(classes().items())}
 
 
+_hints = cache(get_type_hints)  # of a class
+
+
 def _fields(kind: type) -> Fields:
-    hints = get_type_hints(kind)
-    return tuple((field.name, shape_of(hints[field.name])) for field in fields(kind))
+    hints = _hints(kind)
+    return tuple((name, shape_of(hints[name])) for name in field_names(kind))
 
 
 def _types_within(kind: type) -> Iterator[type]:
-    hints = get_type_hints(kind)
-    for field in fields(kind):
-        yield from _dataclasses(hints[field.name])
+    hints = _hints(kind)
+    for name in field_names(kind):
+        yield from _dataclasses(hints[name])
 
 
 def _dataclasses(hint: Any) -> Iterator[type]:

@@ -161,6 +161,7 @@ class _Matrix(NamedTuple):
 # A block: so many bytes of a metric, 16 ticks of 512 CPUs, but at most so many ticks. Few bytes are
 # not packed, as that takes longer than it saves.
 _BLOCK_BYTES, _BLOCK_TICKS, _FEW_BYTES = 32 << 10, 64, 4 << 10
+_MOST_UNPACKED = 8  # of a ring, 256 KiB
 _Packed: TypeAlias = bytes | NDArray[np.float32]
 
 
@@ -176,6 +177,8 @@ class _Values:
         self.block_ticks = min(max(_BLOCK_BYTES // (4 * rows), 1), _BLOCK_TICKS)
         self._open = np.full((metrics, self.block_ticks, rows), np.nan, np.float32)
         self._whole: deque[list[_Packed]] = deque(maxlen=-(-ticks // self.block_ticks))
+        # By metric and number of the block: graphs need the newest ones at each tick.
+        self._unpacked: dict[tuple[int, int], NDArray[np.float32]] = {}
 
     def append(self, values: NDArray[Any]) -> None:
         """Keep one tick: (metrics, rows)."""
@@ -197,9 +200,15 @@ class _Values:
         block = self._whole[back][metric] if back else self._open[metric]
         if not isinstance(block, bytes):
             return block
+        if (known := self._unpacked.get((metric, number))) is not None:
+            return known
         by_significance = np.frombuffer(decompress(block), np.uint8).reshape(4, -1)
         values = np.ascontiguousarray(by_significance.T).view(np.float32)
-        return values.reshape(-1, self.block_ticks).T
+        values = values.reshape(-1, self.block_ticks).T
+        if len(self._unpacked) >= _MOST_UNPACKED:
+            del self._unpacked[next(iter(self._unpacked))]  # the oldest
+        self._unpacked[metric, number] = values
+        return values
 
     @staticmethod
     def _packed(values: NDArray[np.float32]) -> _Packed:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.sources.trees import put
+from tests.sources.trees import put, unpack
 
 CAPTURES = Path(__file__).parents[2] / "data/cpufreq"  # its README says whose they are
 CPU = "sys/devices/system/cpu"
@@ -27,9 +26,7 @@ POLICY = {
 
 def captured(name: str, into: Path) -> Path:
     """The files of one capture, under `into`."""
-    with tarfile.open(CAPTURES / f"{name}.tar.xz") as tar:
-        tar.extractall(into, filter="data")
-    return into
+    return unpack(CAPTURES / f"{name}.tar.xz", into)
 
 
 def host(

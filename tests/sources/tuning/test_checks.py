@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from nftop.sources.host.topology import read_topology
 from nftop.sources.tuning import checks as checks_module
 from nftop.sources.tuning.checks import ROWS, HostCheck, host_checks
 from nftop.sources.tuning.inputs import CheckInputs, HostFinding
+from tests.sources.trees import unpack
 from tests.sources.tuning.hosts import checks, host, poller
 
 # Beside the project or beside its parent: trees of real hosts, which are others' and not copied.
@@ -101,8 +100,7 @@ def test_real_hosts(
     tmp_path: Path, archive: str, tree: str, expected: dict[str, tuple[str, str]]
 ) -> None:
     assert FOLDER is not None
-    with tarfile.open(FOLDER / archive) as packed:
-        packed.extractall(tmp_path, filter="data", members=_members(packed, tree))
+    unpack(FOLDER / archive, tmp_path, tree, READ)
     result = checks(tmp_path / tree, poller(5), poller(30))
     for name, (state, text) in expected.items():
         assert result[name].state == state, name
@@ -110,16 +108,8 @@ def test_real_hosts(
 
 
 # What the checks and the topology read, of CPUs that poll all of it: the trees are of 60,000 files.
-READ = re.compile(
+READ = (
     r"/cpu/(present|online|isolated|nohz_full|intel_pstate/.*|cpu\d+/topology/(\w+_id|\w+_list))$"
     r"|/cpu/cpu(5|30)/(cpufreq|cpuidle/.*|power/pm_qos.*)$|/cpu/cpufreq/policy(5|30)/.*"
     r"|/node/node\d+/(cpulist|hugepages/.*)$"
 )
-
-
-def _members(packed: tarfile.TarFile, tree: str) -> list[tarfile.TarInfo]:
-    return [
-        member
-        for member in packed
-        if member.name.startswith(f"{tree}/") and READ.search(member.name)
-    ]
