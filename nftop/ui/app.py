@@ -497,16 +497,14 @@ class NftopApp(TerminalApp):
         elif isinstance(self.screen, ConfirmScreen):
             self._show_note("this is a preview: y or Esc")
         else:
-            self.push_screen(
-                ConfirmScreen(
-                    "Preview: undo the last change",
-                    lambda gate: gate.propose_undo(),
-                    self.changes,
-                    self._options,
-                    frame=self._main.frame,
-                ),
-                self._previewed_undo,
+            preview = ConfirmScreen(
+                "Preview: undo the last change",
+                lambda gate: gate.propose_undo(),
+                self.changes,
+                self._options,
+                frame=self._main.frame,
             )
+            self.push_screen(preview, self._previewed_undo)
 
     def _previewed_undo(self, applied: bool | None) -> None:  # noqa: FBT001 - the preview's answer
         self._repaint()

@@ -85,14 +85,8 @@ END: tuple[KeyRow, ...] = (
     KeyRow("end", "last", "End", "last; in the past: return to now", hint=("End", "now"), rank=-1,
         when=frozenset({"past"})),
 )  # fmt: skip
-HELP_KEY = KeyRow(
-    "question_mark,h,f1",
-    "help",
-    "? h F1",
-    "keys and marks of this screen",
-    hint=("?", "help"),
-    rank=0,
-)
+HELP_KEY = KeyRow("question_mark,h,f1", "help", "? h F1", "keys and marks of this screen",
+    hint=("?", "help"), rank=0)  # fmt: skip
 FIND_AGAIN: tuple[KeyRow, ...] = (
     KeyRow("n", "find_again", "n", "find next", 1),
     KeyRow("N", "find_again", "N", "find previous", -1),
@@ -217,14 +211,8 @@ BASELINE: tuple[KeyRow, ...] = (
     KeyRow("B", "baseline", "B", "forget the baseline; replay: use the recording's own"),
 )  # fmt: skip
 LIVE: frozenset[Mode] = frozenset({"live"})
-PALETTE = KeyRow(
-    "colon,ctrl+p",
-    "app.command_palette",
-    ": Ctrl-P",
-    "all commands by name",
-    hint=(":", "command"),
-    rank=5,
-)
+PALETTE = KeyRow("colon,ctrl+p", "app.command_palette", ": Ctrl-P", "all commands by name",
+    hint=(":", "command"), rank=5)  # fmt: skip
 ALWAYS: tuple[KeyRow, ...] = (
     KeyRow("x", "explain", "x", "explain the selected metrics, with their values",
         hint=("x", "explain"), rank=3),

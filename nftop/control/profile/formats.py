@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from nftop.control.profile import pqos_config
 from nftop.control.profile.pqos_config import pqos_text
@@ -68,14 +68,6 @@ class _WrongError(Exception):
     """An invalid value; the text says why."""
 
 
-class _Pair(NamedTuple):
-    """A key of a class on one line: its value as that line alone gives it, its line, and spans."""
-
-    value: object
-    line: int
-    spans: _Spans
-
-
 def parse_toml_profile(text: str) -> Listing:
     """Parse a file; errors are in `problems`. Raises TooLongError."""
     try:
@@ -85,7 +77,6 @@ def parse_toml_profile(text: str) -> Listing:
     statements: list[Statement] = []
     problems: list[ProfileProblem] = []
     listed = 0
-    pairs = _pairs(text)
     if document.get("schema") != SCHEMA:
         problems.append(ProfileProblem(0, f"no profile of nftop's: its schema would be {SCHEMA!r}"))
     unknown = sorted(document.keys() - {"schema", "class"})
@@ -93,6 +84,7 @@ def parse_toml_profile(text: str) -> Listing:
     tables = document.get("class", [])
     if not isinstance(tables, list) or not all(isinstance(item, dict) for item in tables):
         return Listing((), (*problems, ProfileProblem(0, "a class is a table: [[class]]")))
+    spans_of = _spans(text, tables)
     for number, table in enumerate(tables, 1):
         group = table.get("group")
         if not isinstance(group, str) or not group:
@@ -101,16 +93,16 @@ def parse_toml_profile(text: str) -> Listing:
         for key, value in table.items():
             if key == "group":
                 continue
-            pair = pairs.get((number, key), _NO_PAIR)
-            known = pair if pair.value == value else _NO_PAIR
+            spans = spans_of.get((number, key), {})
             try:
-                ours = list(_statements(group, key, value, known.spans))
+                ours = list(_statements(group, key, value, spans))
                 listed += sum(len(item.cpus) for item in ours if isinstance(item, CpusStatement))
                 if listed > MOST_LISTED:
                     raise TooLongError(f"its lists name more than {MOST_LISTED} CPUs")
                 statements += ours
             except _WrongError as error:
-                problems.append(ProfileProblem(known.line, f"{group}: {error}"))
+                line = next(iter(spans.values()), NOWHERE).line
+                problems.append(ProfileProblem(line, f"{group}: {error}"))
     return Listing(tuple(statements), tuple(problems), names=_names(text))
 
 
@@ -123,36 +115,33 @@ def _names(text: str) -> dict[str, TextSpan]:
     return {name: where[0] for name, where in spans.items() if len(where) == 1}
 
 
-def _pairs(text: str) -> dict[tuple[int, str], _Pair]:
-    """By number of the class, from 1, and key: what one line gives, as the parser has no positions.
+def _spans(text: str, tables: Sequence[Mapping[str, Any]]) -> dict[tuple[int, str], _Spans]:
+    """By number of the class, from 1, and key: values on one line, as the parser has no positions.
 
-    A line inside a text of several lines may look like one; its value is then another.
+    A line inside a text of several lines may look like one; the table's value is then another.
     """
-    pairs: dict[tuple[int, str], _Pair] = {}
+    spans: dict[tuple[int, str], _Spans] = {}
     number, inside = 0, False
     for line, row in enumerate(text.splitlines(), 1):
         if (header := _HEADER.match(row)) is not None:
             inside = header[1] is not None
             number += inside
-        elif inside and (pair := _PAIR.match(row)) is not None:
+        elif 0 < number <= len(tables) and inside and (pair := _PAIR.match(row)) is not None:
             with suppress(ValueError):
                 ((key, value),) = parse_toml(row).items()
-                if pair[1] is not None:
-                    spans = {"": _span(line, row, pair.span(1))}
-                else:
-                    items = _ITEM.finditer(row, *pair.span(2))
-                    spans = {item[1].strip("\"'"): _span(line, row, item.span(2)) for item in items}
-                pairs[number, key] = _Pair(value, line, spans)
-    return pairs
+                items = {"": pair.span(1)}
+                if pair[1] is None:
+                    parts = _ITEM.finditer(row, *pair.span(2))
+                    items = {item[1].strip("\"'"): item.span(2) for item in parts}
+                if tables[number - 1].get(key) == value:
+                    spans[number, key] = {at: _span(line, row, item) for at, item in items.items()}
+    return spans
 
 
 def _span(line: int, row: str, at: tuple[int, int]) -> TextSpan:
     """Span of a value without its quotes."""
     quoted = row[at[0]] in "\"'"
     return TextSpan(line, at[0] + quoted, at[1] - quoted)
-
-
-_NO_PAIR = _Pair(None, 0, {})
 
 
 def _statements(group: str, key: str, value: object, spans: _Spans) -> Iterator[Statement]:

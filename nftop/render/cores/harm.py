@@ -32,12 +32,6 @@ from nftop.render.incidents.line import container_text
 
 # Rows with this much harm or more are sick; changes up to `NEAR` of what is usual are not.
 SICK = 0.5
-_HARMED = (
-    "4 of the 17 polling cores are harmed: their NF loses packets, they wait for their CPU more "
-    f"than {WAIT_RATIO_MOST:.0%} of the time, a packet costs over {NEAR:.0%} more than usual, or "
-    "they are victim or culprit of an incident"
-)
-MARKS = (("sick 4 of 17", _HARMED),)
 _LOSS, _WAIT = 4.0, 1.0
 _BEHIND = 0.05  # less than a step
 _BLOCK = 64  # rows whose graphs are made at once
