@@ -82,23 +82,49 @@ MOVE: tuple[KeyRow, ...] = (
 END: tuple[KeyRow, ...] = (
     *MOVE[:-1],
     KeyRow("G", "move", "G", "last", MOST),
-    KeyRow("end", "last", "End", "last; in the past: return to now", hint=("End", "now"), rank=-1,
-        when=frozenset({"past"})),
-)  # fmt: skip
-HELP_KEY = KeyRow("question_mark,h,f1", "help", "? h F1", "keys and marks of this screen",
-    hint=("?", "help"), rank=0)  # fmt: skip
+    KeyRow(
+        "end",
+        "last",
+        "End",
+        "last; in the past: return to now",
+        hint=("End", "now"),
+        rank=-1,
+        when=frozenset({"past"}),
+    ),
+)
+HELP_KEY = KeyRow(
+    "question_mark,h,f1",
+    "help",
+    "? h F1",
+    "keys and marks of this screen",
+    hint=("?", "help"),
+    rank=0,
+)
 FIND_AGAIN: tuple[KeyRow, ...] = (
     KeyRow("n", "find_again", "n", "find next", 1),
     KeyRow("N", "find_again", "N", "find previous", -1),
 )
 CPUS: tuple[KeyRow, ...] = (
-    KeyRow("slash", "ask_find", "/", "find a thread, an NF or a CPU (4 or 0-3,8)",
-        hint=("/", "find"), rank=6, opens_prompt=True),
+    KeyRow(
+        "slash",
+        "ask_find",
+        "/",
+        "find a thread, an NF or a CPU (4 or 0-3,8)",
+        hint=("/", "find"),
+        rank=6,
+        opens_prompt=True,
+    ),
     *FIND_AGAIN,
-    KeyRow("backslash,f4", "ask_filter", "\\ F4",
-        "show only rows with this thread, NF or CPU list; empty: all", hint=("\\", "filter"),
-        rank=11, opens_prompt=True),
-)  # fmt: skip
+    KeyRow(
+        "backslash,f4",
+        "ask_filter",
+        "\\ F4",
+        "show only rows with this thread, NF or CPU list; empty: all",
+        hint=("\\", "filter"),
+        rank=11,
+        opens_prompt=True,
+    ),
+)
 SORT: tuple[KeyRow, ...] = (
     KeyRow("greater_than_sign,f6", "sort", "> F6", "sort by the next column", 1),
     KeyRow("less_than_sign", "sort", "<", "sort by the previous column", -1),
@@ -106,17 +132,29 @@ SORT: tuple[KeyRow, ...] = (
     KeyRow("s", "sort_menu", "s", "choose the column to sort by", hint=("s", "sort"), rank=2),
 )
 COLUMNS: tuple[KeyRow, ...] = (
-    KeyRow("c,f2", "columns", "c F2", "choose the table's columns and their order",
-        hint=("c", "columns"), rank=8),
-)  # fmt: skip
+    KeyRow(
+        "c,f2",
+        "columns",
+        "c F2",
+        "choose the table's columns and their order",
+        hint=("c", "columns"),
+        rank=8,
+    ),
+)
 FOLD: tuple[KeyRow, ...] = (
     KeyRow("i", "fold", "i", "show or fold CPUs without a poller", hint=("i", "others"), rank=14),
 )
 TOPDOWN: tuple[KeyRow, ...] = (
     KeyRow("p", "move", "p", "previous CPU, as k", -1),
-    KeyRow("t", "group", "t", "selected core, or all cores by NF or cache class",
-        hint=("t", "group"), rank=3),
-)  # fmt: skip
+    KeyRow(
+        "t",
+        "group",
+        "t",
+        "selected core, or all cores by NF or cache class",
+        hint=("t", "group"),
+        rank=3,
+    ),
+)
 EDITS: frozenset[Mode] = frozenset({"edits"})
 RECORDS: frozenset[Mode] = frozenset({"records"})
 NFS: tuple[KeyRow, ...] = (
@@ -144,36 +182,64 @@ DRILL: tuple[KeyRow, ...] = (
     KeyRow("enter", "open", "Enter", "top-down of the selected core", hint=("⏎", "open"), rank=1),
 )
 HANDOVER: tuple[KeyRow, ...] = (
-    KeyRow("Y", "perf", "Y",
+    KeyRow(
+        "Y",
+        "perf",
+        "Y",
         "commands of perf for the selected core: functions, shared lines, branches; there C "
-        "copies them"),
-)  # fmt: skip
+        "copies them",
+    ),
+)
 TIMELINE: tuple[KeyRow, ...] = (
-    KeyRow("enter", "open", "Enter", "go to the moment of the selected event",
-        hint=("⏎", "go there"), rank=1),
-    KeyRow("H", "ask_report", "H", "report of the past as a web page, with its recording",
-        when=RECORDS, opens_prompt=True),
-)  # fmt: skip
+    KeyRow(
+        "enter",
+        "open",
+        "Enter",
+        "go to the moment of the selected event",
+        hint=("⏎", "go there"),
+        rank=1,
+    ),
+    KeyRow(
+        "H",
+        "ask_report",
+        "H",
+        "report of the past as a web page, with its recording",
+        when=RECORDS,
+        opens_prompt=True,
+    ),
+)
 # On every screen: a change that is not kept is reverted.
 PENDING: frozenset[Mode] = frozenset({"pending"})
 CHANGE: tuple[KeyRow, ...] = (
-    KeyRow("K", "app.keep", "K", "keep the applied change",
-        hint=("K", "keep"), rank=-2, when=PENDING),
+    KeyRow(
+        "K", "app.keep", "K", "keep the applied change", hint=("K", "keep"), rank=-2, when=PENDING
+    ),
     KeyRow("U", "app.take_back", "U", "take back the pending change"),
-    KeyRow("u", "app.undo", "u",
-        "take back the pending change, or preview the undo of the last one", hint=("u", "undo"),
-        rank=-1, when=PENDING),
-)  # fmt: skip
+    KeyRow(
+        "u",
+        "app.undo",
+        "u",
+        "take back the pending change, or preview the undo of the last one",
+        hint=("u", "undo"),
+        rank=-1,
+        when=PENDING,
+    ),
+)
 EDIT: tuple[KeyRow, ...] = (
     KeyRow("e", "edit", "e", "edit the cache classes", hint=("e", "edit"), rank=4, when=EDITS),
-    KeyRow("T", "sweep", "T",
+    KeyRow(
+        "T",
+        "sweep",
+        "T",
         "sweep: find the mask of the selected class by experiment; replay: the recorded "
-        "experiment up to here"),
-)  # fmt: skip
+        "experiment up to here",
+    ),
+)
 PRIORITIES: tuple[KeyRow, ...] = (
-    KeyRow("e", "edit", "e", "pin or release core frequencies",
-        hint=("e", "edit"), rank=4, when=EDITS),
-)  # fmt: skip
+    KeyRow(
+        "e", "edit", "e", "pin or release core frequencies", hint=("e", "edit"), rank=4, when=EDITS
+    ),
+)
 REPLAY: frozenset[Mode] = frozenset({"replay"})
 BACK: frozenset[Mode] = frozenset({"replay", "past"})
 # On every screen but the editors, whose keys have these.
@@ -205,14 +271,27 @@ TAPE: tuple[KeyRow, ...] = (
     *TIME,
 )  # fmt: skip
 BASELINE: tuple[KeyRow, ...] = (
-    KeyRow("b", "baseline", "b",
+    KeyRow(
+        "b",
+        "baseline",
+        "b",
         "keep a baseline: medians of the last ticks of NFs and cores, for vs.base; again: replace "
-        "it", 1, ("b", "base"), rank=17),
+        "it",
+        1,
+        ("b", "base"),
+        rank=17,
+    ),
     KeyRow("B", "baseline", "B", "forget the baseline; replay: use the recording's own"),
-)  # fmt: skip
+)
 LIVE: frozenset[Mode] = frozenset({"live"})
-PALETTE = KeyRow("colon,ctrl+p", "app.command_palette", ": Ctrl-P", "all commands by name",
-    hint=(":", "command"), rank=5)  # fmt: skip
+PALETTE = KeyRow(
+    "colon,ctrl+p",
+    "app.command_palette",
+    ": Ctrl-P",
+    "all commands by name",
+    hint=(":", "command"),
+    rank=5,
+)
 ALWAYS: tuple[KeyRow, ...] = (
     KeyRow("x", "explain", "x", "explain the selected metrics, with their values",
         hint=("x", "explain"), rank=3),
@@ -258,13 +337,19 @@ SCROLL: tuple[KeyRow, ...] = (
     KeyRow("G,end", "move", "G", "to the end", MOST),
 )  # fmt: skip
 FIND: tuple[KeyRow, ...] = (
-    KeyRow("slash", "ask_find", "/", "find on this page",
-        hint=("/", "find"), rank=3, opens_prompt=True),
+    KeyRow(
+        "slash", "ask_find", "/", "find on this page", hint=("/", "find"), rank=3, opens_prompt=True
+    ),
     *FIND_AGAIN,
-    KeyRow("C", "copy", "C",
+    KeyRow(
+        "C",
+        "copy",
+        "C",
         "copy the page to the clipboard (OSC 52), or the lines that have the search",
-        hint=("C", "copy"), rank=4),
-)  # fmt: skip
+        hint=("C", "copy"),
+        rank=4,
+    ),
+)
 LEAVE: tuple[KeyRow, ...] = (
     HELP_KEY,
     KeyRow("escape,q,f10", "close", "Esc q", "close; so does the key that opened the page",

@@ -131,8 +131,8 @@ def _spans(text: str, tables: Sequence[Mapping[str, Any]]) -> dict[tuple[int, st
                 ((key, value),) = parse_toml(row).items()
                 items = {"": pair.span(1)}
                 if pair[1] is None:
-                    parts = _ITEM.finditer(row, *pair.span(2))
-                    items = {item[1].strip("\"'"): item.span(2) for item in parts}
+                    hits = _ITEM.finditer(row, *pair.span(2))
+                    items = {item[1].strip("\"'"): item.span(2) for item in hits}
                 if tables[number - 1].get(key) == value:
                     spans[number, key] = {at: _span(line, row, item) for at, item in items.items()}
     return spans

@@ -173,7 +173,7 @@ cpus = "2-8"
     assert not any(problem.edits for problem in problems)
 
 
-def test_toml_has_the_line_of_a_wrong_value_and_is_mended_there() -> None:
+def test_toml_has_the_line_of_a_wrong_value_and_is_mended() -> None:
     text = """schema = "nftop.profile/1"
 [[class]]
 group = "nftop.a"
