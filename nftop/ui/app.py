@@ -12,7 +12,6 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from rich.console import RenderableType
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -315,7 +314,7 @@ class TerminalApp(App[None]):
         # Textual parses the stylesheet before nftop's own theme is set.
         return dict(VARIABLES)
 
-    def panic(self, *renderables: RenderableType) -> None:
+    def panic(self, *renderables: Any) -> None:
         self._return_code = FAILURE  # Textual would leave it unset
         super().panic(*renderables)
 
