@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import difflib
 import re
-import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
@@ -20,7 +19,6 @@ from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
-from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.message import Message
 from textual.timer import Timer, TimerCallback
@@ -48,6 +46,7 @@ from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.editor_opener import IN_THE_PAST
 from nftop.ui.screens.fleet import FleetContext, FleetReady, FleetScreen, HostOpened, OpenedHost
 from nftop.ui.screens.main import MainScreen
+from nftop.ui.terminal_driver import LoopDriver
 from nftop.ui.theme import THEMES, VARIABLES, theme_name
 
 
@@ -60,40 +59,6 @@ class GroundAsReverse(NoColor):
             for text, style, control in segments
         ]
         return super().apply(marked, background)
-
-
-class LoopDriver(LinuxDriver):
-    """Textual's driver, stopped and resumed between two callbacks of the loop.
-
-    Bytes that are no UTF-8, of a keyboard or a paste, are dropped with what was read with them.
-
-    Its handlers of SIGTSTP and SIGCONT write to the terminal through a queue. Run at once, they
-    could interrupt this thread inside that queue's lock and wait for it forever. The loop also
-    wakes where the kernel gives a signal to another thread. A second stop, and a resume without a
-    stop, do nothing.
-    """
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTSTP, self._stop)
-        loop.add_signal_handler(signal.SIGCONT, self._resume)
-
-    def run_input_thread(self) -> None:
-        while not self.exit_event.is_set():
-            with suppress(UnicodeDecodeError):
-                super().run_input_thread()
-
-    def _stop(self) -> None:
-        if self._has_terminal():
-            self._sigtstp_application()
-
-    def _resume(self) -> None:
-        if not self._has_terminal():
-            self._sigcont_application()
-
-    def _has_terminal(self) -> bool:
-        return self._writer_thread is not None and self._writer_thread.is_alive()
 
 
 @lru_cache(maxsize=256)
