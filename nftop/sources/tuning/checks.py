@@ -369,76 +369,126 @@ class HostCheck:
 
 
 ROWS: tuple[HostCheck, ...] = (
-    HostCheck("isolation",
+    HostCheck(
+        "isolation",
         f"another task on a core that polls takes its time ({_SDP}, 10.1: 1.3; {_RDT}, 2.3.2)",
-        isolation),
-    HostCheck("tick",
+        isolation,
+    ),
+    HostCheck(
+        "tick",
         f"frequent ticks cost latency ({_RDT}, 2.3.2; {_SDP}, 10.1: 1.3 asks for low jitter "
-        "without naming ticks)", tick),
+        "without naming ticks)",
+        tick,
+    ),
     HostCheck(
         "rcu", f"the kernel's deferred work runs on the core otherwise ({_RDT}, 2.3.2)", callbacks
     ),
-    HostCheck("c-states",
+    HostCheck(
+        "c-states",
         "without deep states performance is more consistent, and the rate without drops better "
-        f"({_SDP}, 10.1: 1.1); they cost latency ({_RDT}, 2.3.1)", idle_states),
-    HostCheck("turbo",
+        f"({_SDP}, 10.1: 1.1); they cost latency ({_RDT}, 2.3.1)",
+        idle_states,
+    ),
+    HostCheck(
+        "turbo",
         f"a frequency that changes makes performance inconsistent ({_SDP}, 10.1: 1.1; {_RDT}, "
-        "2.3.1)", turbo),
+        "2.3.1)",
+        turbo,
+    ),
     HostCheck(
         "governor", f"changing speed states do so too ({_SDP}, 10.1: 1.1; {_RDT}, 2.3.1)", governor
     ),
-    HostCheck("clock source",
+    HostCheck(
+        "clock source",
         f"a TSC that seems unreliable is checked continuously, which costs latency ({_RDT}, 2.3.2)",
-        clock_source),
-    HostCheck("huge pages",
-        f"they reduce page faults and TLB misses ({_RDT}, 2.3.2 and C.2.1)", devices.huge_pages),
-    HostCheck("memory channels",
+        clock_source,
+    ),
+    HostCheck(
+        "huge pages",
+        f"they reduce page faults and TLB misses ({_RDT}, 2.3.2 and C.2.1)",
+        devices.huge_pages,
+    ),
+    HostCheck(
+        "memory channels",
         f"bandwidth grows with the number of channels ({_SDP}, 10.1: 1.5), which are to be used "
-        "uniformly (10.2: 2.3)", devices.channels),
-    HostCheck("clusters",
+        "uniformly (10.2: 2.3)",
+        devices.channels,
+    ),
+    HostCheck(
+        "clusters",
         f"where memory is not used equally on all sockets, Cluster-on-Die is to be off ({_SDP}, "
-        "10.1: 1.6)", devices.clusters),
-    HostCheck("nic",
+        "10.1: 1.6)",
+        devices.clusters,
+    ),
+    HostCheck(
+        "nic",
         f"cores, memory and device on one node for the best latency ({_RDT}, 2.3.2); a NIC on one "
         f"socket and its application on both is one cause of traffic between them ({_SDP}, 9.2)",
-        devices.nodes),
-    HostCheck("nic link",
-        f"payload of 256 bytes, reads of 512 or more, no ASPM ({_SDP}, 10.1: 1.2)", devices.links),
-    HostCheck("nmi watchdog",
+        devices.nodes,
+    ),
+    HostCheck(
+        "nic link",
+        f"payload of 256 bytes, reads of 512 or more, no ASPM ({_SDP}, 10.1: 1.2)",
+        devices.links,
+    ),
+    HostCheck(
+        "nmi watchdog",
         f"off on the paper's host ({_RDT}, C.2.1); it takes a counter from top-down, too",
-        watchdog),
-    HostCheck("irqbalance",
+        watchdog,
+    ),
+    HostCheck(
+        "irqbalance",
         f"it spreads interrupts over all cores ({_RDT}, 2.3.2: disable it; C.2.1: disabled there)",
-        balancer),
+        balancer,
+    ),
     HostCheck(
         "interrupts", f"they belong on other cores than those that poll ({_RDT}, 2.3.2)", interrupts
     ),
-    HostCheck("real-time limit",
+    HostCheck(
+        "real-time limit",
         "the rest is taken from a polling thread of a real-time policy: 50 ms of each second "
-        f"({_RDT}, C.2.1: no limit there)", kernel.real_time),
-    HostCheck("vm statistics",
+        f"({_RDT}, C.2.1: no limit there)",
+        kernel.real_time,
+    ),
+    HostCheck(
+        "vm statistics",
         f"the kernel's worker for them runs on every CPU that had changes ({_RDT}, C.2.1: 10 s)",
-        kernel.stat_interval),
-    HostCheck("soft lockup",
+        kernel.stat_interval,
+    ),
+    HostCheck(
+        "soft lockup",
         f"the timer and the thread of its watchdog wake the CPU ({_RDT}, C.2.1: off there)",
-        kernel.soft_lockup),
-    HostCheck("iommu",
+        kernel.soft_lockup,
+    ),
+    HostCheck(
+        "iommu",
         f"a device handed to a guest or a program wants it on ({_RDT}, 2.3.2); translating each "
-        "buffer of the kernel's own NICs costs time", kernel.iommu),
-    HostCheck("smi",
+        "buffer of the kernel's own NICs costs time",
+        kernel.iommu,
+    ),
+    HostCheck(
+        "smi",
         f"firmware runs outside of the kernel meanwhile, which costs latency ({_RDT}, 2.3.1)",
-        kernel.smi),
-    HostCheck("hyper-threading",
+        kernel.smi,
+    ),
+    HostCheck(
+        "hyper-threading",
         f"threads of a core share its resources, which costs latency ({_RDT}, 2.3.1: off)",
-        kernel.threads),
+        kernel.threads,
+    ),
     HostCheck("qemu", f"real-time applications want dedicated CPUs ({_RDT}, 2.3.2)", kernel.guests),
-    HostCheck("microcode",
+    HostCheck(
+        "microcode",
         "CPUs of different revisions may differ in what an instruction costs "
-        "(Documentation/arch/x86/microcode.rst)", kernel.microcode),
-    HostCheck("memory bandwidth",
+        "(Documentation/arch/x86/microcode.rst)",
+        kernel.microcode,
+    ),
+    HostCheck(
+        "memory bandwidth",
         f"shares of it are of what the modules can move; a load reaches less ({_SDP}, 7.1)",
-        kernel.bandwidth),
-)  # fmt: skip
+        kernel.bandwidth,
+    ),
+)
 
 
 def host_checks(
