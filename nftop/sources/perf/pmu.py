@@ -6,6 +6,7 @@ Documentation/ABI/testing/sysfs-bus-event_source-devices*.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -80,6 +81,7 @@ def scatter(word: int, value: int, bits: tuple[int, ...]) -> int:
     return word
 
 
+@functools.lru_cache(maxsize=256)
 def parse_format(text: str) -> tuple[str, tuple[int, ...]]:
     """Word and bit positions of `config:0-7,32-35`, lowest first. Raises PmuError."""
     match = _FORMAT.fullmatch(text.strip())
