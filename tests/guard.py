@@ -214,9 +214,12 @@ MAY: Mapping[str, str] = {
     "export/http/server.py": "socket.socket socket.AF_INET socket.AF_INET6 socket.SOCK_STREAM "
     "socket.SOL_SOCKET socket.SO_REUSEADDR socket.SHUT_WR socket.socketpair bind "
     "selectors.DefaultSelector selectors.BaseSelector selectors.EVENT_*",
-    # The event loop: the end of the session, and waking for signals.
-    "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop signal.SIGTSTP signal.SIGCONT "
-    "sys.setswitchinterval",
+    # The event loop: the end of the session.
+    "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop sys.setswitchinterval",
+    # The terminal: what is typed, and waking for signals.
+    "ui/terminal_driver.py": "asyncio.get_running_loop signal.SIGTSTP signal.SIGCONT os.read "
+    "os.close os.eventfd os.eventfd_write os.EFD_CLOEXEC "
+    "codecs.getincrementaldecoder",
     # Whether standard output is a terminal, and what is on it before the screen.
     "cli/first_frame.py": "os.environ os.get_terminal_size sys.stdin sys.stdout",
     "cli/signals.py": "os._exit signal.signal signal.SIG* queue.SimpleQueue",

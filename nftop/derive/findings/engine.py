@@ -423,6 +423,9 @@ def _findings(
     nfs: Sequence[_Nfs],
     settings: RuleSettings,
 ) -> list[Finding]:
+    rows = np.flatnonzero(now.active).tolist()
+    if not rows:
+        return []  # the usual case
     clear = np.broadcast_to(limits.clear, len(now.keys))
     excess = _excess(rule, limits, measured)
 
@@ -446,7 +449,7 @@ def _findings(
             clear=float(clear[row]),
             excess=float(excess[row]),
         )
-        for row in np.flatnonzero(now.active).tolist()
+        for row in rows
     ]
 
 
