@@ -87,10 +87,8 @@ def parse_format(text: str) -> tuple[str, tuple[int, ...]]:
     match = _FORMAT.fullmatch(text.strip())
     if match is None:
         raise PmuError(f"{text!r} is not a format")
-    positions: list[int] = []
-    for span in match[2].split(","):
-        low, _, high = span.partition("-")
-        positions.extend(range(int(low), int(high or low) + 1))
+    spans = (span.partition("-") for span in match[2].split(","))
+    positions = [at for low, _, high in spans for at in range(int(low), int(high or low) + 1)]
     if not positions or max(positions) > 63 or len(set(positions)) != len(positions):
         raise PmuError(f"{text!r} is not a format of a 64-bit word")
     return match[1], tuple(positions)
@@ -118,10 +116,6 @@ def _number(pmu: Pmu, term: str, text: str) -> int:
 
 
 def _texts(folder: Path) -> dict[str, str]:
-    if not folder.is_dir():
-        return {}
-    return {
-        path.name: path.read_text(encoding="utf-8", errors="replace").strip()
-        for path in sorted(folder.iterdir())
-        if path.is_file()
-    }
+    entries = sorted(folder.iterdir()) if folder.is_dir() else []
+    files = (path for path in entries if path.is_file())
+    return {path.name: path.read_text(encoding="utf-8", errors="replace").strip() for path in files}
