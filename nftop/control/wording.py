@@ -29,11 +29,6 @@ GUARD_ENDED = (
 )
 
 
-def counted(count: int, noun: str) -> str:
-    """`1 way`, `2 ways`."""
-    return f"{count} {noun}{'s' * (count != 1)}"
-
-
 def describe(cell: Cell) -> str:
     cpus = cell.name or str(cell.number)
     words = {

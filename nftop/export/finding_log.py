@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 
 from nftop.export.output import warn
 from nftop.model.frame import Finding
+from nftop.model.number_text import counted
 from nftop.render.base.text import printable
 
 LogKind: TypeAlias = Literal["journal", "syslog"]
@@ -89,7 +90,7 @@ def open_log(kind: LogKind | None, host: str) -> FindingLog | None:
 
 
 def _message(finding: Finding, left_out: int) -> str:
-    more = f" (and {left_out} findings that were not logged)" if left_out else ""
+    more = f" (and {counted(left_out, 'finding')} not logged)" if left_out else ""
     return printable(f"{finding.where}: {finding.text} [{finding.rule}]{more}")
 
 

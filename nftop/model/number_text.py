@@ -48,3 +48,8 @@ def number_texts(value: float, form: Form) -> Iterator[str]:
 
 # What is counted, or measured no better, has at most one decimal.
 COUNT = Form(1.0, ((99.95, 1), (999.5, 0)))
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """`1 way`, `2 ways`; `plural`: of a noun that takes more than an s."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nftop.model.number_text import counted
 from nftop.model.struct import dataclass
 
 BREAKS_OFF = "it breaks off within a tick"
@@ -39,4 +40,5 @@ class RecordingLoss:
             return self.why
         count = "an unknown number of" if self.ticks is None else self.ticks
         ticks = f"{count} tick{'' if self.ticks == 1 else 's'} lost"
-        return f"{ticks}: {self.why}" + (f" ({self.size_bytes} bytes)" if self.size_bytes else "")
+        size = f" ({counted(self.size_bytes, 'byte')})" if self.size_bytes else ""
+        return f"{ticks}: {self.why}{size}"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from nftop.model.ids import Cpu, Lcore, format_cpu_list
 from nftop.model.missing import Missing, Reason
+from nftop.model.number_text import counted
 from nftop.model.owner import Owner
 from nftop.model.struct import dataclass, field
 from nftop.model.threads import CpuUse, ThreadRow
@@ -208,7 +209,8 @@ class ThreadTable:
     @property
     def gaps(self) -> str:
         """What could not be read, a text; "" if nothing."""
-        return f"{self.hidden} processes can't be looked into; run as root" if self.hidden else ""
+        hidden = counted(self.hidden, "process", "processes")
+        return f"{hidden} can't be looked into; run as root" if self.hidden else ""
 
 
 @dataclass(frozen=True, slots=True)

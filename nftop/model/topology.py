@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nftop.model.ids import Core, Cpu, L3Domain, Package
+from nftop.model.number_text import counted
 from nftop.model.struct import dataclass, field
 
 if TYPE_CHECKING:
@@ -184,6 +185,12 @@ class Topology:
         index_of: dict[Package | None, int] = {}
         index_of |= {package: index for index, package in enumerate(self.packages)}
         return np.array([index_of.get(c.package, len(index_of)) for c in self.cpus], np.intp)
+
+    @property
+    def size(self) -> str:
+        """`2 packages, 44 cores, 88 CPUs`."""
+        packages, cores = counted(len(self.packages), "package"), counted(self.core_count, "core")
+        return f"{packages}, {cores}, {counted(len(self.cpus), 'CPU')}"
 
     @cached_property
     def core_count(self) -> int:

@@ -68,6 +68,7 @@ MARKS: tuple[tuple[str, str], ...] = (
     ("down", "Prometheus' scrape of nftop serve fails there: there are no numbers"),
     ("gone", "Prometheus has had this target, and has it no more"),
     ("INCIDENT, FINDING", "what is wrong with the row, the worst first; +2: two more"),
+    ("sick 5 of 12", "5 of the 12 rows lose packets, have no numbers, an incident or a finding"),
     ("\u25cf \u25b2 i", "an incident with packets lost, with harm, information"),
 )
 _MOST_NOTES = 2  # above the table
@@ -518,7 +519,7 @@ def unmapped_lines(
         BLANK,
         *(crop(line(Span(text, Tone.ACCENT)), max(width, cells(text))) for text in to_add),
         BLANK,
-        *paragraph("y copies these lines; nftop reads the file when it starts.", width),
+        *paragraph("C copies these lines; nftop reads the file when it starts.", width),
         *(item for text in unread for item in paragraph(f"not read: {text}", width)),
     ]
 

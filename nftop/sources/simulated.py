@@ -212,10 +212,7 @@ def _texts(model: Model, uarch: uarch_table.Uarch, *, turns: bool) -> dict[str, 
     counted = dict.fromkeys(name for group in groups for name in group)
     boxes = [turn for unit in uarch.uncore for turn in (*unit.turns, *unit.on_demand)]
     limits = " and ".join(f"{hz / 1e9:.1f}" for hz in scenario.processor.start_hz)
-    size = (
-        f"{len(topology.packages)} packages, {topology.core_count} cores, "
-        f"{len(topology.cpus)} CPUs; scenario {scenario.name}: {scenario.title}"
-    )
+    size = f"{topology.size}; scenario {scenario.name}: {scenario.title}"
     names = {placed.task.name for placed in layout.placed}
     absent = [task.name for task in scenario.tasks if task.name not in names]
     if absent:

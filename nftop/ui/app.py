@@ -26,6 +26,7 @@ from textual.types import IgnoreReturnCallbackType
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
+from nftop.export.output import FAILURE
 from nftop.model.clock import show_utc
 from nftop.model.error_text import exhausted
 from nftop.model.frame import Frame
@@ -70,7 +71,6 @@ _NO_COLOR = GroundAsReverse()
 _COUNT_DOWN_S = 0.5
 _SWITCH_S = 0.0005
 _FEED = "feed"
-
 
 # Keys that only move about; their names would fill the list.
 _MOVES = frozenset({"move", "page", "last", "find_again", "app.command_palette"})
@@ -153,10 +153,9 @@ class NftopCommands(Provider):
                     run = partial(self.screen.run_action, _action(key))
                     yield PaletteCommand(f"{key.help}  ({key.shown})", run)
         for theme in THEMES:
-            yield PaletteCommand(f"colours: {theme.name}", partial(self._set_theme, theme.name))
-
-    def _set_theme(self, name: str) -> None:
-        self.app.theme = name
+            yield PaletteCommand(
+                f"colours: {theme.name}", partial(setattr, self.app, "theme", theme.name)
+            )
 
 
 def matches_words(query: str, name: str) -> bool:
@@ -279,6 +278,10 @@ class TerminalApp(App[None]):
     def get_theme_variable_defaults(self) -> dict[str, str]:
         # Textual parses the stylesheet before nftop's own theme is set.
         return dict(VARIABLES)
+
+    def panic(self, *renderables: Any) -> None:
+        self._return_code = FAILURE  # Textual would leave it unset
+        super().panic(*renderables)
 
     def leave(self, code: int) -> None:
         """Exit with this code soon. Safe from any thread."""
@@ -458,16 +461,14 @@ class NftopApp(TerminalApp):
         elif isinstance(self.screen, ConfirmScreen):
             self._show_note("this is a preview: y or Esc")
         else:
-            self.push_screen(
-                ConfirmScreen(
-                    "Preview: undo the last change",
-                    lambda gate: gate.propose_undo(),
-                    self.changes,
-                    self._options,
-                    frame=self._main.frame,
-                ),
-                self._previewed_undo,
+            preview = ConfirmScreen(
+                "Preview: undo the last change",
+                lambda gate: gate.propose_undo(),
+                self.changes,
+                self._options,
+                frame=self._main.frame,
             )
+            self.push_screen(preview, self._previewed_undo)
 
     def _previewed_undo(self, applied: bool | None) -> None:  # noqa: FBT001 - the preview's answer
         self._repaint()

@@ -2,8 +2,9 @@
 
 `key_table.py` has the list of all screens and makes the pages of the help from these rows.
 
-A key means the same on every screen of the main window; `tests/ui/test_key_table.py` finds
-collisions, also with keys that are reserved, and keeps `docs/keys.md`.
+A key means the same on every screen of the main window, and `y` only confirms: a key that copies
+on one screen must not write on the next. `tests/ui/test_key_table.py` finds collisions, also with
+keys that are reserved, and keeps `docs/keys.md`.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ SORT: tuple[KeyRow, ...] = (
 )
 COLUMNS: tuple[KeyRow, ...] = (
     KeyRow(
-        "c,C,f2",
+        "c,f2",
         "columns",
         "c F2",
         "choose the table's columns and their order",
@@ -185,8 +186,8 @@ HANDOVER: tuple[KeyRow, ...] = (
         "Y",
         "perf",
         "Y",
-        "commands of perf for the selected core: functions, shared lines, "
-        "branches; there y copies them",
+        "commands of perf for the selected core: functions, shared lines, branches; there C "
+        "copies them",
     ),
 )
 TIMELINE: tuple[KeyRow, ...] = (
@@ -230,8 +231,8 @@ EDIT: tuple[KeyRow, ...] = (
         "T",
         "sweep",
         "T",
-        "sweep: find the mask of the selected class by experiment; "
-        "replay: the recorded experiment up to here",
+        "sweep: find the mask of the selected class by experiment; replay: the recorded "
+        "experiment up to here",
     ),
 )
 PRIORITIES: tuple[KeyRow, ...] = (
@@ -274,8 +275,8 @@ BASELINE: tuple[KeyRow, ...] = (
         "b",
         "baseline",
         "b",
-        "keep a baseline: medians of the last ticks of NFs and cores, for "
-        "vs.base; again: replace it",
+        "keep a baseline: medians of the last ticks of NFs and cores, for vs.base; again: replace "
+        "it",
         1,
         ("b", "base"),
         rank=17,
@@ -301,8 +302,8 @@ ALWAYS: tuple[KeyRow, ...] = (
     KeyRow("space", "pause", "Space",
         "freeze the screen (measuring continues); pause a replay or the past",
         hint=("Spc", "pause"), rank=9),
-    KeyRow("y", "copy", "y", "copy the selected row to the clipboard (OSC 52)",
-        hint=("y", "copy"), rank=19),
+    KeyRow("C", "copy", "C", "copy the selected row to the clipboard (OSC 52)",
+        hint=("C", "copy"), rank=19),
     *BASELINE,
     *TAPE,
     KeyRow("d", "ask_delay", "d", "seconds between ticks",
@@ -341,11 +342,11 @@ FIND: tuple[KeyRow, ...] = (
     ),
     *FIND_AGAIN,
     KeyRow(
-        "y",
+        "C",
         "copy",
-        "y",
+        "C",
         "copy the page to the clipboard (OSC 52), or the lines that have the search",
-        hint=("y", "copy"),
+        hint=("C", "copy"),
         rank=4,
     ),
 )
@@ -388,7 +389,7 @@ COLUMN_MENU: tuple[KeyRow, ...] = (
     KeyRow("greater_than_sign", "shift", ">", "move it to the right", 1),
     KeyRow("r", "reset", "r", "nftop's own choice by width", hint=("r", "reset"), rank=3),
     HELP_KEY,
-    KeyRow("escape,enter,c,C,f2,q,f10", "close", "Esc Enter", "keep the choice and go back",
+    KeyRow("escape,enter,c,f2,q,f10", "close", "Esc Enter", "keep the choice and go back",
         hint=("⏎", "keep"), rank=1),
     *CHANGE,
 )  # fmt: skip
@@ -425,8 +426,8 @@ FLEET: tuple[KeyRow, ...] = (
     KeyRow("r", "refresh", "r", "ask Prometheus now", hint=("r", "refresh"), rank=10),
     KeyRow("d", "ask_delay", "d", "seconds between queries",
         hint=("d", "delay"), rank=11, opens_prompt=True),
-    KeyRow("y", "copy", "y", "copy the selected row to the clipboard (OSC 52)",
-        hint=("y", "copy"), rank=12),
+    KeyRow("C", "copy", "C", "copy the selected row to the clipboard (OSC 52)",
+        hint=("C", "copy"), rank=12),
     PALETTE,
     HELP_KEY,
     KeyRow("escape", "clear", "Esc", "give up opening a host; clear message, then filter"),
@@ -448,8 +449,8 @@ INCIDENT: tuple[KeyRow, ...] = (
         hint=("e", "edit draft"), rank=1, when=frozenset({"draft"})),
     KeyRow("T", "sweep", "T", "sweep: find the width of its mask by experiment",
         hint=("T", "sweep"), rank=1, when=frozenset({"mask"})),
-    KeyRow("y", "copy", "y", "copy its text and its commands to the clipboard",
-        hint=("y", "copy"), rank=2,
+    KeyRow("C", "copy", "C", "copy its text and its commands to the clipboard",
+        hint=("C", "copy"), rank=2,
         when=frozenset({"incident"})),
     KeyRow("m", "mute", "m", "mute its rules for its victims; again: no longer",
         hint=("m", "mute"), rank=4, when=frozenset({"incident"})),
@@ -513,8 +514,8 @@ EDITOR: tuple[KeyRow, ...] = (
     HELP_KEY,
     KeyRow("escape", "close", "Esc", "back; asks if the draft is changed",
         hint=("Esc", "back"), rank=1),
-    KeyRow("y", "copy", "y", "copy the draft's commands to the clipboard",
-        hint=("y", "copy"), rank=9),
+    KeyRow("C", "copy", "C", "copy the draft's commands to the clipboard",
+        hint=("C", "copy"), rank=9),
     KeyRow("q,f10", "quit", "q F10", "quit nftop; asks if the draft is changed"),
     *CHANGE,
 )  # fmt: skip
@@ -531,8 +532,8 @@ EXPERIMENT: tuple[KeyRow, ...] = (
         hint=("e", "draft"), rank=1, when=OFFER),
     KeyRow("t", "draft", "t", "open the mask within the tolerance as a draft", 1,
         ("t", "tolerance"), rank=4, when=OFFER),
-    KeyRow("c", "copy", "c", "copy the command that sets the recommended mask (OSC 52)",
-        hint=("c", "copy"), rank=5, when=OFFER),
+    KeyRow("C,c", "copy", "C", "copy the command that sets the recommended mask (OSC 52)",
+        hint=("C", "copy"), rank=5, when=OFFER),
     KeyRow("T", "again", "T", "plan it again", hint=("T", "again"), rank=6,
         when=frozenset({"measured"})),
     KeyRow("tab", "swap", "Tab", "graphs of the next network function",
@@ -549,8 +550,8 @@ CONFIRM: tuple[KeyRow, ...] = (
         hint=("y", "apply"), rank=1),
     KeyRow("escape,n,q,f10", "close", "Esc n", "back without a change",
         hint=("Esc", "back"), rank=1),
-    KeyRow("c", "copy", "c", "copy the command to the clipboard (OSC 52)",
-        hint=("c", "copy"), rank=3),
+    KeyRow("C,c", "copy", "C", "copy the command to the clipboard (OSC 52)",
+        hint=("C", "copy"), rank=3),
     *SCROLL,
     HELP_KEY,
     *CHANGE,

@@ -63,6 +63,9 @@ from tests.waiting import until
         (["demo", "--frobnicate"], "unrecognized arguments: --frobnicate"),
         (["--frobnicate"], "unrecognized arguments: --frobnicate"),
         (["--scenario=noisy"], "unrecognized arguments: --scenario=noisy"),
+        (["serve", "--port", "1"], "nftop serve --help lists the options"),
+        (["sst", "show", "--x"], "nftop sst show --help lists the options"),
+        (["demo", "undo", "1"], "nftop demo undo --help lists the options"),
         (["cat"], "the following arguments are required: COMMAND"),
         (["cat", "set"], "the following arguments are required: --group"),
         (["cat", "set", "--group", "a", "--l3", "3f0"], "'3f0' is not ID=MASK"),
@@ -317,7 +320,7 @@ def test_standard_error_that_is_closed_does_not_move_to_standard_output() -> Non
 def test_doctor_text_and_json_agree() -> None:
     """Of one examination: other tests' processes begin and end, some with a long name."""
     examine, answers = doctor.examine_host, list[tuple[tuple[Check, ...], Host]]()
-    long = Check(f"dpdk {'x' * 60}", Reason.SOURCE, "no answer")
+    long = Check(f"dpdk {'x' * 60}", Reason.SOURCE, "no answer", "sudo nftop")  # a first step
 
     def examined(options: argparse.Namespace) -> tuple[tuple[Check, ...], Host]:
         if not answers:

@@ -420,7 +420,7 @@ async def test_simulated_is_on_every_screen_of_a_simulated_host() -> None:
 async def test_the_selected_row_is_copied() -> None:
     for number, name in (("1", "vpp_wk_0"), ("2", "vpp")):
         async with running(frame(8), size=(120, 36)) as run:
-            text = await run.press(number, "g", "y")
+            text = await run.press(number, "g", "C")
             assert name in run.app.clipboard and "\n" not in run.app.clipboard
             assert run.app.clipboard.isprintable()
             assert f"copied row: {run.app.clipboard[:20]}" in text
@@ -428,9 +428,9 @@ async def test_the_selected_row_is_copied() -> None:
 
 async def test_a_page_or_its_matching_lines_are_copied() -> None:
     async with running(frame(8), size=(120, 36)) as run:
-        await run.press("x", "y")
+        await run.press("x", "C")
         assert run.app.clipboard.startswith("CPP (cpp)") and "Sources" in run.app.clipboard
-        await run.press("slash", *"equation", "enter", "y")
+        await run.press("slash", *"equation", "enter", "C")
         assert "equation" in run.app.clipboard and "Sources" not in run.app.clipboard
 
 

@@ -12,8 +12,9 @@ from textual.app import App
 from textual.keys import KEY_ALIASES
 from textual.screen import Screen
 
+from nftop.render.pages.help import help_lines
 from nftop.ui.key_bindings import MOVE, KeyRow, hints
-from nftop.ui.key_table import _DIALOGS, key_tables, titles
+from nftop.ui.key_table import _DIALOGS, help_content, key_tables, titles
 from nftop.ui.screens.registry import screens
 
 PAGE = Path(__file__).parents[2] / "docs/keys.md"
@@ -52,8 +53,8 @@ _HEAD = """\
 # Keys
 
 Made from `nftop/ui/key_bindings.py` by `python -m tests.ui.test_key_table`; do not edit.
-A key means the same on every screen of the main window. No key needs Alt, Ctrl-A, Ctrl-B, Ctrl-S
-or Ctrl-Q. Ctrl-C quits everywhere, Ctrl-Z suspends."""
+A key means the same on every screen of the main window. `y` only confirms, `C` copies.
+No key needs Alt, Ctrl-A, Ctrl-B, Ctrl-S or Ctrl-Q. Ctrl-C quits everywhere, Ctrl-Z suspends."""
 
 
 def _section(title: str, keys: list[KeyRow] | tuple[KeyRow, ...]) -> str:
@@ -85,6 +86,15 @@ def test_a_key_means_the_same_on_all_screens_of_the_main_window() -> None:
     every = tuple(key for row in screens() for key in key_tables()[row.id])
     matches = meanings(every)
     assert {key: sorted(what) for key, what in matches.items() if len(what) > 1} == {}
+
+
+def test_a_key_that_writes_does_nothing_else_on_any_screen() -> None:
+    rows = [row for keys in key_tables().values() for row in keys]
+    confirming = {row for row in rows if row.action in ("yes", "start")}
+    keys = {key for row in confirming for key in row.keys.split(",")}
+    assert keys == {"y"}
+    assert {row for row in rows if keys.intersection(row.keys.split(","))} == confirming
+    assert all("C" in row.keys.split(",") for row in rows if row.action == "copy")
 
 
 def test_collisions_are_detected() -> None:
@@ -122,6 +132,13 @@ def test_every_screen_has_help_and_a_way_back_among_its_hints(screen: str) -> No
     if not screen.startswith("fleet"):
         assert {"K", "u"} <= {hint.key for hint in hints(key_tables()[screen], ["pending"])}
     assert screen in titles()
+
+
+@pytest.mark.parametrize("screen", key_tables())
+def test_the_help_of_every_screen_finds_what_sick_is(screen: str) -> None:
+    shown, others = help_content(screen)
+    lines = help_lines(shown, others, "sick", 100)
+    assert any(item.text.lstrip().startswith("sick 4 of 17") for item in lines)
 
 
 def test_the_page_is_the_table() -> None:

@@ -33,9 +33,9 @@ from nftop.control.gate_protocols import ClassGate
 from nftop.control.profile.formats import PARSERS, WRITERS, form_of
 from nftop.control.profile.profile import MOST_BYTES, ProfileProblem, mended
 from nftop.control.profile.validate import Fitted, export_profile, fit
-from nftop.control.wording import counted
 from nftop.export.output import FAILURE, put
 from nftop.model.change import Proposal, ReasonCode, Refusal
+from nftop.model.number_text import counted
 from nftop.model.rdt.rdt import class_directory
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
@@ -55,13 +55,15 @@ def imported(options: argparse.Namespace, gate: ClassGate, ask: Callable[[str], 
     fitted = fit(parse(text), state, rules, numbers)
     seen = {text}
     while offered := [problem for problem in fitted.problems if problem.edits]:
-        accepted = _accepted(offered, text, (lambda _: True) if options.fix else ask)
+        agree = (lambda _: True) if options.fix else ask
+        accepted = _accepted(offered, text, options.file, agree)
         text = mended(text, accepted)
         if not accepted or text in seen:
             break
         seen.add(text)
         fitted = fit(parse(text), state, rules, numbers)
-    _print_problems(problem for problem in fitted.problems if not problem.edits)
+    left = [problem for problem in fitted.problems if not problem.edits]
+    _print_problems(left, options.file)
     words = ["cat", "import", options.file, *["--fix"] * options.fix]
     commands = (f"{gate.program} {shlex.join(words)}",)
     if any(item.fatal for item in fitted.problems):
@@ -85,7 +87,7 @@ def _wanted(options: argparse.Namespace, gate: ClassGate) -> TrialWish:
     parse = PARSERS[options.profile or form_of(options.file, text)]
     numbers = known_numbers(options)
     fitted = fit(parse(text), gate.host.state(), gate.host.rules(), numbers)
-    _print_problems(fitted.problems)
+    _print_problems(fitted.problems, options.file)
     if any(problem.fatal for problem in fitted.problems):
         raise EndedError(f"{options.file} does not fit: see above", FAILURE)
     label = Path(options.file).stem or "profile"
@@ -93,12 +95,12 @@ def _wanted(options: argparse.Namespace, gate: ClassGate) -> TrialWish:
 
 
 def _accepted(
-    offered: Sequence[ProfileProblem], text: str, ask: Callable[[str], bool]
+    offered: Sequence[ProfileProblem], text: str, file: str, ask: Callable[[str], bool]
 ) -> list[ProfileProblem]:
     """Problems whose edits are accepted, one by one."""
     accepted = []
     for problem in offered:
-        _print_problems([problem])
+        _print_problems([problem], file)
         put(sys.stdout, _edit_text(problem, text))
         if ask("mend it so? [y/N] "):
             accepted.append(problem)
@@ -115,21 +117,19 @@ def _edit_text(problem: ProfileProblem, text: str) -> str:
     return f"  now:  {printable(before)}\n  then: {printable(after[span.line - 1])}\n"
 
 
-def _print_problems(problems: Iterable[ProfileProblem]) -> None:
+def _print_problems(problems: Iterable[ProfileProblem], file: str) -> None:
     for problem in problems:
-        where = f"line {problem.line}: " if problem.line else ""
-        put(
-            sys.stdout,
-            printable(f"{'error' if problem.fatal else 'note'}: {where}{problem.text}") + "\n",
-        )
+        where = f"{file}, line {problem.line}" if problem.line else file
+        kind = "error" if problem.fatal else "note"
+        put(sys.stdout, printable(f"{kind}: {where}: {problem.text}") + "\n")
 
 
 def _refusal(fitted: Fitted, options: argparse.Namespace) -> Refusal:
     left = [problem for problem in fitted.problems if problem.fatal]
     unmade = sum(bool(item.edits) for item in left)
-    hint = f"; {unmade} can be mended: --fix does, or answer yes on a terminal" * bool(unmade)
+    hint = f"--fix mends {unmade}, or answer yes on a terminal" if unmade else "--fix mends none"
     verb = "is" if len(left) == 1 else "are"
-    text = f"{counted(len(left), 'error')} in {options.file} {verb} left, see above{hint}"
+    text = f"{counted(len(left), 'error')} in {options.file} {verb} left, see above; {hint}"
     return Refusal(ReasonCode.PROFILE_INVALID, text)
 
 

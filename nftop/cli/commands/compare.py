@@ -16,6 +16,7 @@ from nftop.derive.compare.metric import SAMPLES_NEEDED
 from nftop.derive.experiment.curve import curve_of
 from nftop.export.json.compare import comparison_json, hosts_json
 from nftop.export.output import OK, USAGE, fail, put, warn
+from nftop.model.number_text import counted
 from nftop.model.struct import replace
 from nftop.render.base.text import printable
 from nftop.render.experiment.text import group_text, result_text, trial_text
@@ -195,7 +196,7 @@ def _warn_if_short(name: str, cut: Cut) -> None:
     samples = cut.expected_samples
     if samples is not None and samples < SAMPLES_NEEDED:
         warn(
-            f"nftop: {name} has {samples} samples at most, and a difference needs "
+            f"nftop: {name} has {counted(samples, 'sample')} at most, and a difference needs "
             f"{SAMPLES_NEEDED}, more where noise persists"
         )
 

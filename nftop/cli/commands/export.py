@@ -11,6 +11,7 @@ from nftop.export.output import FAILURE, OK, USAGE, fail, warn
 from nftop.export.tables.dataset import AppendedDay, Dataset, RecordedInterval
 from nftop.export.tables.outputs import OutputExistsError, Outputs, OutputsError
 from nftop.export.tables.tables import TABLES
+from nftop.model.number_text import counted
 from nftop.render.base.text import printable
 from nftop.session.interval import Cut, ticks
 from nftop.store.folders import caller
@@ -69,7 +70,7 @@ def _exported(cut: Cut, outputs: Outputs | Dataset) -> int:
         warn(f"nftop: {cut.unfinished}")
     if isinstance(written, dict):
         for name, count in written.items():
-            warn(f"nftop: {count} rows in {printable(name)}")
+            warn(f"nftop: {counted(count, 'row')} in {printable(name)}")
     else:
         for day in written:
             warn(f"nftop: {_day_text(day, lossy=bool(cut.losses))}")
@@ -81,4 +82,4 @@ def _day_text(day: AppendedDay, *, lossy: bool) -> str:
     before = "; the recording's rows of this time were replaced" if day.replaced else ""
     before += ", rows of lost ticks stay" if before and lossy else ""
     size = f"{day.size_bytes / 1e6:.2f} MB"
-    return f"{printable(day.host)} {day.day}: {day.rows} rows, {size} in Parquet{before}"
+    return f"{printable(day.host)} {day.day}: {counted(day.rows, 'row')}, {size} in Parquet{before}"

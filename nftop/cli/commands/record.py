@@ -23,6 +23,7 @@ from nftop.derive.findings.registry import rule_called
 from nftop.export.finding_log import MOST_PER_MINUTE, FindingLog, open_log
 from nftop.export.output import FAILURE, OK, USAGE, fail, put, warn
 from nftop.model.frame import Finding, Focus, Frame
+from nftop.model.number_text import counted
 from nftop.model.recording_loss import RecordingLoss
 from nftop.model.sample import Sample
 from nftop.model.struct import replace
@@ -193,7 +194,7 @@ def _report_log(log: FindingLog | None) -> None:
         return
     if log.left_out:
         why = f": {log.problem}" if log.problem else f", more than {MOST_PER_MINUTE} a minute"
-        warn(f"nftop: {log.left_out} findings were not logged{printable(why)}")
+        warn(f"nftop: not logged: {counted(log.left_out, 'finding')}{printable(why)}")
     log.close()
 
 
@@ -279,7 +280,7 @@ def _run(
 
 def _exit_code(done: Recording | None, broken: OSError | None, ended: list[int]) -> int:
     if isinstance(broken, BrokenPipeError):
-        kept = "" if done is None else f" after {done.ticks} ticks"
+        kept = "" if done is None else f" after {counted(done.ticks, 'tick')}"
         return fail(f"the reader closed standard output{kept}", FAILURE)
     if done is None:
         return fail("nothing was recorded", FAILURE)

@@ -207,7 +207,11 @@ def _fill_remove(remove: argparse.ArgumentParser) -> None:
 def _fill_import(take: argparse.ArgumentParser) -> None:
     take.add_argument("file", metavar="FILE", type=file_name, help="- is standard input")
     take.add_argument(
-        "--fix", action="store_true", help="fix all errors that can be fixed, without asking"
+        "--fix",
+        action="store_true",
+        help="accept each edit that is offered, without asking: ways, CPUs and groups that this "
+        "host lacks, and words and numbers of pqos that are misspelt. FILE stays as it is. All "
+        "other errors are listed by line; with one of them nothing is done, and the exit code is 1",
     )
     add_confirmation(take)
     _add_format(take)

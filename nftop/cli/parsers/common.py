@@ -50,6 +50,10 @@ def _columns() -> int:
     return 80
 
 
+# Programs of the parsers of all commands; what they do not know may be the simulated host's.
+_OF_ALL = ("nftop", "nftop demo")
+
+
 class Parser(argparse.ArgumentParser):
     """Writes as every command does: argparse itself ignores a stream that can't be written.
 
@@ -92,7 +96,12 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self.complete()
-        return super().parse_known_args(args, namespace)
+        known, rest = super().parse_known_args(args, namespace)
+        if (
+            rest and self.prog not in _OF_ALL
+        ):  # argparse would leave them to the parser of all commands
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return known, rest
 
     def _print_message(self, message: str, file: object = None) -> None:
         put(cast("TextIO | None", file), message)

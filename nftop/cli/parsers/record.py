@@ -48,6 +48,10 @@ examples:
   sudo nftop record -o edge.nftop --rotate-time 1h --keep 48
   ssh HOST sudo nftop record -o - | nftop replay -
 """
+_NO_END = """\
+A recording that breaks off, because its recorder was killed, still runs or the file was cut, is not
+damaged: nftop reports that its end is missing, and the exit code is 0. It is 4 where bytes before
+the end are wrong or missing."""
 _REPLAY = f"""\
 The same screens on a recording. Space pauses, [ and ] step, {{ and }} go to markers and changes of
 cache classes, S to a time, + and - change the speed.
@@ -57,10 +61,9 @@ The length of a pipe is unknown: only times, + and start are accepted, and data 
 A pipe is read no faster than it is shown; none of it is lost.
 
 exit codes: 0 ok; 1 it can't be opened; 2 usage, or a time that was not recorded; 4 no recording, or
-a damaged one: what could be read was shown
+with --batch or --list a damaged one: what could be read was shown
 
-A recording without an end, whose recorder was killed or still runs, is not damaged: nftop reports
-it and exits with 0.
+{_NO_END}
 """
 
 
@@ -256,6 +259,8 @@ host on one side are taken together.
 exit codes: 0 compared, whatever the outcome; 1 a file can't be opened; 2 usage, or times that were
 not recorded; 4 no recording, or a damaged one
 
+{_NO_END}
+
 examples:
   nftop compare edge.nftop@03:00,03:10 edge.nftop@03:20,03:30
   nftop compare before.nftop after.nftop --json
@@ -276,6 +281,8 @@ replaces its rows. Rows and bytes are printed by host and day. Readers see whole
 exit codes: 0 complete; 1 an error; 2 usage, or times that were not recorded; 4 no recording, or a
 damaged one: what could be read is written, and gaps has the rest
 
+{_NO_END}
+
 examples:
   nftop export edge.nftop --format parquet -o edge
   nftop export edge.nftop@03:00,03:10 --format csv --table nfs -o nfs.csv
@@ -292,6 +299,8 @@ tickets, has no graphs. No file is overwritten.
 {_TIMES}
 exit codes: 0 complete; 1 an error; 2 usage, or times that were not recorded; 4 no recording, or a
 damaged one: what could be read is in the report, which says so
+
+{_NO_END}
 
 examples:
   nftop report edge.nftop@03:00,03:10 -o report.html

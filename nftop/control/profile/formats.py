@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeAlias
 
 from nftop.control.profile import pqos_config
 from nftop.control.profile.pqos_config import pqos_text
@@ -52,6 +53,15 @@ _LIMITS: Mapping[str, MbaUnit] = {
 }
 _MOST = 1 << 64
 _GROUP = re.compile(r"""\s*group\s*=\s*((["'])([^"'\\]+)\2)\s*(?:#.*)?$""")
+_HEADER = re.compile(r"\s*\[(\[\s*class\s*\]\])?")
+_KEY = r"""(?:"[^"\\]*"|'[^'\\]*'|[\w-]+)"""
+_VALUE = r"""(?:"[^"\\]*"|'[^'\\]*'|[^\s"'#,{}]+)"""
+_PAIR = re.compile(rf"\s*{_KEY}\s*=\s*(?:({_VALUE})|({{[^{{}}]*}}))")
+_ITEM = re.compile(rf"[{{,]\s*({_KEY})\s*=\s*({_VALUE})")
+
+
+# Spans of the values of a table by domain; "": of a value for all domains.
+_Spans: TypeAlias = "Mapping[str, TextSpan]"
 
 
 class _WrongError(Exception):
@@ -74,6 +84,7 @@ def parse_toml_profile(text: str) -> Listing:
     tables = document.get("class", [])
     if not isinstance(tables, list) or not all(isinstance(item, dict) for item in tables):
         return Listing((), (*problems, ProfileProblem(0, "a class is a table: [[class]]")))
+    spans_of = _spans(text, tables)
     for number, table in enumerate(tables, 1):
         group = table.get("group")
         if not isinstance(group, str) or not group:
@@ -82,14 +93,16 @@ def parse_toml_profile(text: str) -> Listing:
         for key, value in table.items():
             if key == "group":
                 continue
+            spans = spans_of.get((number, key), {})
             try:
-                ours = list(_statements(group, key, value))
+                ours = list(_statements(group, key, value, spans))
                 listed += sum(len(item.cpus) for item in ours if isinstance(item, CpusStatement))
                 if listed > MOST_LISTED:
                     raise TooLongError(f"its lists name more than {MOST_LISTED} CPUs")
                 statements += ours
             except _WrongError as error:
-                problems.append(ProfileProblem(0, f"{group}: {error}"))
+                line = next(iter(spans.values()), NOWHERE).line
+                problems.append(ProfileProblem(line, f"{group}: {error}"))
     return Listing(tuple(statements), tuple(problems), names=_names(text))
 
 
@@ -102,36 +115,66 @@ def _names(text: str) -> dict[str, TextSpan]:
     return {name: where[0] for name, where in spans.items() if len(where) == 1}
 
 
-def _statements(group: str, key: str, value: object) -> Iterator[Statement]:
+def _spans(text: str, tables: Sequence[Mapping[str, Any]]) -> dict[tuple[int, str], _Spans]:
+    """By number of the class, from 1, and key: values on one line, as the parser has no positions.
+
+    A line inside a text of several lines may look like one; the table's value is then another.
+    """
+    spans: dict[tuple[int, str], _Spans] = {}
+    number, inside = 0, False
+    for line, row in enumerate(text.splitlines(), 1):
+        if (header := _HEADER.match(row)) is not None:
+            inside = header[1] is not None
+            number += inside
+        elif 0 < number <= len(tables) and inside and (pair := _PAIR.match(row)) is not None:
+            with suppress(ValueError):
+                ((key, value),) = parse_toml(row).items()
+                items = {"": pair.span(1)}
+                if pair[1] is None:
+                    hits = _ITEM.finditer(row, *pair.span(2))
+                    items = {item[1].strip("\"'"): item.span(2) for item in hits}
+                if tables[number - 1].get(key) == value:
+                    spans[number, key] = {at: _span(line, row, item) for at, item in items.items()}
+    return spans
+
+
+def _span(line: int, row: str, at: tuple[int, int]) -> TextSpan:
+    """Span of a value without its quotes."""
+    quoted = row[at[0]] in "\"'"
+    return TextSpan(line, at[0] + quoted, at[1] - quoted)
+
+
+def _statements(group: str, key: str, value: object, spans: _Spans) -> Iterator[Statement]:
     if key in _MASKS:
         resource, cdp = _MASKS[key]
-        for domains, bits in _by_domain(key, value, _bits):
-            yield MaskStatement(group, resource, cdp, domains, bits, NOWHERE)
+        for at, domains, bits in _by_domain(key, value, _bits):
+            yield MaskStatement(group, resource, cdp, domains, bits, spans.get(at, NOWHERE))
     elif key in _LIMITS:
-        for domains, most in _by_domain(key, value, _count):
-            yield LimitStatement(group, _LIMITS[key], domains, most, NOWHERE)
+        for at, domains, most in _by_domain(key, value, _count):
+            yield LimitStatement(group, _LIMITS[key], domains, most, spans.get(at, NOWHERE))
     elif key == "cpus":
         try:
             cpus = parse_cpu_list(value) if isinstance(value, str) else ()
         except ValueError as error:
-            raise _WrongError(str(error)) from None
+            raise _WrongError(f"cpus: {error}") from None
         if not cpus:
             raise _WrongError("cpus is a list such as '2-5,8'")
-        yield CpusStatement(group, cpus, NOWHERE)
+        yield CpusStatement(group, cpus, spans.get("", NOWHERE))
     else:
         raise _WrongError(f"nothing is known by the name {key!r}")
 
 
 def _by_domain(
     key: str, value: object, of: Callable[[str, object], int]
-) -> Iterator[tuple[tuple[int, ...] | None, int]]:
+) -> Iterator[tuple[str, tuple[int, ...] | None, int]]:
+    """Domain as it is written, "" for all; domains; value."""
     if not isinstance(value, dict):
-        yield None, of(key, value)
+        yield "", None, of(key, value)
         return
     for domain, item in value.items():
         if not (domain.isascii() and domain.isdigit() and len(domain) <= 6):
             raise _WrongError(f"{key}: {domain!r} is no domain's number")
-        yield (int(domain),), of(key, item)
+        yield domain, (int(domain),), of(key, item)
 
 
 def _bits(key: str, value: object) -> int:

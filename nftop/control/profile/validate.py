@@ -35,6 +35,7 @@ from nftop.model.change import (
     State,
 )
 from nftop.model.ids import Cpu, format_cpu_list
+from nftop.model.number_text import counted
 from nftop.model.rdt.rdt import (
     EXCLUSIVE,
     LOCKED,
@@ -271,10 +272,12 @@ def export_profile(
         notes.append("ways of I/O are set (io_alloc), which a profile does not say")
     monitors = sum(cell.kind == "monitor" for cell in state)
     if monitors:
-        notes.append(f"{monitors} monitoring groups: a profile is about classes only")
+        notes.append(f"{counted(monitors, 'monitoring group')}: a profile is about classes only")
     inside = sum(split_path(where)[0] != ROOT for where in rules.tasks.values())
     if inside:
-        notes.append(f"{inside} threads that are in groups of their own: they end, a profile stays")
+        notes.append(
+            f"{counted(inside, 'thread')} in groups of their own: threads end, a profile stays"
+        )
     return ExportedProfile(tuple(statements), tuple(notes), numbers)
 
 

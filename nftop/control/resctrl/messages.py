@@ -14,9 +14,10 @@ from nftop.control.resctrl.operations import (
     monitors_of,
     rivals,
 )
-from nftop.control.wording import counted, cpus_and_threads, describe
+from nftop.control.wording import cpus_and_threads, describe
 from nftop.model.change import Cell, Change, State
 from nftop.model.ids import format_cpu_list
+from nftop.model.number_text import counted
 from nftop.model.rdt.rdt import DEFAULT, ROOT, cache_of_line, class_name, group_path, split_path
 
 _MOST_NAMED = 6

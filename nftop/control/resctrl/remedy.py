@@ -18,6 +18,7 @@ from nftop.model.change import Cell, CreateGroup, MoveCpus, SetSchemata
 from nftop.model.frame import CacheClass, Frame, GroupRow
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.incident import CauseKind, Incident, Party
+from nftop.model.number_text import counted
 from nftop.model.rdt.rdt import MB, OWN_PREFIX, CacheDomain, IoWays, class_name
 from nftop.model.remedy import DraftMask, Remedy, RemedyAction, RemedyCheck
 from nftop.model.struct import dataclass, replace
@@ -204,8 +205,8 @@ def _checks(here: _Cache, old: int, new: int) -> tuple[RemedyCheck, ...]:
     freed = (old & here.victims & ~new).bit_count()
     return (
         RemedyCheck(filled & (filled - 1) == 0, "side by side"),
-        RemedyCheck(io == 0, "avoids I/O" if io == 0 else f"{io} ways are of I/O too"),
-        RemedyCheck(freed > 0, f"frees {freed} way{'s' * (freed != 1)} of victims"),
+        RemedyCheck(io == 0, "avoids I/O" if io == 0 else f"{counted(io, 'way')} of I/O too"),
+        RemedyCheck(freed > 0, f"frees {counted(freed, 'way')} of victims"),
         RemedyCheck(other == 0, f"shares {other} with others" if other else "shares none"),
     )
 

@@ -14,12 +14,12 @@ from typing import TypeAlias
 from nftop.control.rdt_limits import MaskRule, Rules, mask_problem
 from nftop.control.resctrl.operations import ENABLED, domains_of, io_cell, io_switch
 from nftop.control.resctrl.plan import propose
-from nftop.control.wording import counted
 from nftop.derive.cache.ways import in_use
 from nftop.model.change import Cell, Proposal, SetIoWays, SetSchemata, State
 from nftop.model.experiment import Experiment, HarmLimits, Setting, Timing
 from nftop.model.frame import CacheClass, Frame, NfRow, is_named
 from nftop.model.ids import Cpu, L3Domain
+from nftop.model.number_text import counted
 from nftop.model.rdt.rdt import EXCLUSIVE, LOCKED, NO_IO_ALLOC, ROOT, IoWays, class_name
 from nftop.model.struct import dataclass, field, replace
 

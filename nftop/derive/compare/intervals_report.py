@@ -36,6 +36,7 @@ from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.metric import Metric, is_bound
 from nftop.model.metrics.ports import OTHER_LOSSES
 from nftop.model.missing import Missing, Reason
+from nftop.model.number_text import counted
 from nftop.model.struct import dataclass, replace
 
 _BY_ID = {(metric.scope, metric.id): metric for metric in METRICS}
@@ -310,7 +311,7 @@ def _clock(a: EntitySeries, b: EntitySeries) -> tuple[str | None, list[str]]:
         return None, []
     known = sum(int(np.isfinite(series.of("clock")).sum()) for series in (a, b))
     left_out = known - sum(counts[clock])
-    note = f"{left_out} samples of CPP count by another clock than {clock} and are left out"
+    note = f"left out: {counted(left_out, 'sample')} of CPP by another clock than {clock}"
     return clock, [note] if left_out else []
 
 

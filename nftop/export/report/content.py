@@ -20,6 +20,7 @@ from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.number_text import counted
 from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import dataclass
 from nftop.model.timeline import TimelineEvent
@@ -125,10 +126,11 @@ def _head(data: ReportData, command: str) -> Iterator[ReportBlock]:
     yield Heading(f"{badge}nftop report of {frame.host.name}", 1)
     if frame.host.simulated:
         yield Text("All numbers are of a simulated host.", is_alert=True)
+    span = duration_text((cut.to_ns - cut.from_ns) / 1e9)
     rows = [
         ("host", f"{frame.host.name}, {frame.host.model}"),
         ("time", f"{date_time_of(cut.from_ns)} to {date_time_of(cut.to_ns)}"),
-        ("duration", f"{duration_text((cut.to_ns - cut.from_ns) / 1e9)}, {data.ticks} ticks"),
+        ("duration", f"{span}, {counted(data.ticks, 'tick')}"),
         ("recording", cut.file),
         ("made by", f"nftop {__version__}: {command}"),
     ]
@@ -144,8 +146,8 @@ def _head(data: ReportData, command: str) -> Iterator[ReportBlock]:
             yield Text(f"{_GLYPHS[event.severity]} {_sentence(event.incident)}", is_alert=True)
     summed = _summed(data, "drop_packets_per_s")
     if summed is not None:
-        drops, counted, total = summed
-        what = "all" if counted == total else f"{counted} of {total}"
+        drops, known, total = summed
+        what = "all" if known == total else f"{known} of {total}"
         title = f"Packets dropped, {what} network functions"
         yield _graph(data, title, (("dropped", drops),), "Mpps")
 

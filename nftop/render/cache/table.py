@@ -18,6 +18,7 @@ from nftop.model.frame import Frame, GroupCacheRow, GroupRow
 from nftop.model.ids import L3Domain, format_cpu_list
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reason
+from nftop.model.number_text import counted
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import EXCLUSIVE, CacheDomain, IoWays, MbaUnit, cache_of_line
 from nftop.model.struct import dataclass, replace
@@ -152,7 +153,7 @@ def _runs_on(one: ClassCell, _: TableColumn) -> list[Span]:
         if info.l3 == one.domain.l3 and info.cpu in one.group.cpus and info.cpu not in polled
     ]
     names = ", ".join(nf_names(one.frame, one.group.name, one.domain.l3))
-    threads = f"{one.group.tasks} threads" if one.group.tasks else ""
+    threads = counted(one.group.tasks, "thread") if one.group.tasks else ""
     texts = (names, f"CPU {format_cpu_list(rest)}" if rest else "", threads)
     return [Span("; ".join(filter(None, texts)), Tone.PLAIN)]
 

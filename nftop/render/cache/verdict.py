@@ -19,6 +19,7 @@ from nftop.model.column import Floats
 from nftop.model.frame import Frame
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading
+from nftop.model.number_text import counted
 from nftop.model.struct import dataclass, replace
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import BLOCKS, line_rows
@@ -88,7 +89,7 @@ def card(
     ways, noticed = frame.mask_ways, reversed(verdict.noticed)
     changes = [noticed_line(item, own_changes, ways) for item in noticed]
     more = len(changes) - _MOST_CHANGES
-    left_out = [line(Span(f"+ {more} changes before", Tone.MUTED))] if more > 0 else []
+    left_out = [line(Span(f"+ {counted(more, 'change')} before", Tone.MUTED))] if more > 0 else []
     lines = [head, summary(verdict, width), *_notes(verdict, width)]
     lines += [*changes[:_MOST_CHANGES], *left_out, *_table(verdict, frame, width, brief=brief)]
     return [crop(item, width) for item in lines]
@@ -149,7 +150,7 @@ def _progress(verdict: Verdict) -> str:
         return f"{how}, {left_out}"
     samples = max((row.n_after for subject in verdict.sections for row in subject.rows), default=0)
     return (
-        f"{verdict.age_s:.0f} s after it: {left_out}, {samples} samples; "
+        f"{verdict.age_s:.0f} s after it: {left_out}, {counted(samples, 'sample')}; "
         f"up to {verdict.span_s:.0f} s"
     )
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.model.frame import Frame
+from nftop.model.ids import L3Domain
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing
 from nftop.model.struct import dataclass, replace
@@ -20,7 +21,7 @@ from nftop.render.base.table import EDGE, LastResults, indented
 from nftop.render.base.text import fit
 from nftop.render.cache.way_cells import styles_of
 from nftop.render.cores.columns import HARM
-from nftop.render.cores.harm import RowPast, RowTrends, drops_of, nfs_by_harm
+from nftop.render.cores.harm import SICK, RowPast, RowTrends, drops_of, nfs_by_harm
 from nftop.render.cores.map import map_lines, map_metric
 from nftop.render.cores.nfs import matching_nfs, nf_lines
 from nftop.render.cores.resources import COMPACT_LINES, PackagePast, resource_lines
@@ -262,7 +263,9 @@ def below_head(  # noqa: PLR0917 - of `LastResults`
     panels: list[Line] = []
     if height >= _RESOURCES_FROM:
         most = max(room // 3, _MAP_LINES) if height >= _DETAIL_FROM else COMPACT_LINES
-        panels = resource_lines(frame, width - EDGE, min(most, room - _TABLE_LEAST), past.packages)
+        limit = min(most, room - _TABLE_LEAST)
+        worst = _worst_l3(frame, past.trends)
+        panels = resource_lines(frame, width - EDGE, limit, past.packages, worst)
         room -= len(panels)
     detail = 1 if height >= _DETAIL_FROM else 0
     table = max(min(room - detail, rows + 1), _TABLE_LEAST)
@@ -279,6 +282,16 @@ def below_head(  # noqa: PLR0917 - of `LastResults`
     if spare >= _PANE_LEAST:
         return ScreenSections(nfs, table, panels, detail + spare, _FOOTER)
     return ScreenSections(nfs, table + spare, panels, detail, _FOOTER)
+
+
+def _worst_l3(frame: Frame, trends: RowTrends) -> L3Domain | None:
+    """Cache of the worst network function's first CPU; None if none is sick, or it is not known."""
+    nf, harm = next(iter(nfs_by_harm(frame, trends)), (None, 0.0))
+    if nf is None or harm < SICK:
+        return None
+    topology = frame.cpus.topology
+    rows = (topology.row_of[cpu] for cpu in sorted(nf.cpus) if cpu in topology.row_of)
+    return next((topology.cpus[row].l3 for row in rows), None)
 
 
 def above_text(

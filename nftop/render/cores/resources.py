@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from nftop.derive.cache.ways import Shares, cache_of, in_use, shares_of, ways_of
 from nftop.model.frame import Frame, GroupRow, PackageRow
-from nftop.model.ids import Package
+from nftop.model.ids import L3Domain, Package
 from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reason
@@ -45,18 +45,23 @@ _CONTESTED = "\u2571"
 _UNKNOWN = Missing(Reason.SOURCE)
 
 
-def resource_lines(frame: Frame, width: int, limit: int, past: PackagePast) -> list[Line]:
+def resource_lines(
+    frame: Frame, width: int, limit: int, past: PackagePast, worst: L3Domain | None = None
+) -> list[Line]:
     """The map of each cache that fits, and the sockets at its right; at most `limit` lines.
 
-    On a narrow screen the sockets are left out, and where there are few lines the map has two:
-    the owner of each way, and the class that shares it.
+    Where not all caches fit, that of the worst victim, `worst`, comes first. On a narrow screen
+    the sockets are left out, and where there are few lines the map has two: the owner of each way,
+    and the class that shares it.
     """
     sockets = socket_lines(frame, past)
-    domains = [item for item in frame.domains if item.ways] if frame.groups else []
+    every = [item for item in frame.domains if item.ways] if frame.groups else []
+    domains = sorted(every, key=lambda item: item.l3 != worst)
     right = max((item.width for item in sockets), default=0)
     joined = bool(sockets) and bool(domains) and width >= map_width(domains[0]) + _GAP + right
     room = width - (right + _GAP if joined else 0)
     shown = _that_fit(domains, room)
+    shown = every if len(shown) == len(every) else shown
     # The widest cells of a way that leave out no cache.
     widest = next((cells for cells in (3, 2) if _that_fit(domains, room, cells) == shown), 1)
     used = [group for group in frame.groups if in_use(group)]

@@ -9,6 +9,7 @@ from nftop.model.frame import Frame
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing
+from nftop.model.number_text import counted
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import cache_of_line
 from nftop.render.base import format as fmt
@@ -38,7 +39,7 @@ CHECK_MARKS: tuple[tuple[str, str], ...] = (
     ("✔", "check passed"),
     ("▲", "as it was before the draft, or worth a look: ways shared with other classes"),
     ("✘", "the draft makes it worse: ways of devices, an NF loses ways"),
-    ("$", "the command that does the same; y copies it"),
+    ("$", "the command that does the same; C copies it"),
 )
 DraftCheck = tuple[tuple[str, Tone], str]
 # Least lines of sections where room is short, in the order in which they shrink; warnings stay.
@@ -106,7 +107,7 @@ def _check_lines(editor: EditorState, frame: Frame, width: int) -> list[Line]:
 def _command_lines(editor: EditorState, width: int) -> list[Line]:
     """The commands that do the same, whole."""
     copy = Click("copy")
-    hint = line(Span("y", Tone.ACCENT, copy), Span(" copy", Tone.MUTED, copy))
+    hint = line(Span("C", Tone.ACCENT, copy), Span(" copy", Tone.MUTED, copy))
     lines = [
         row
         for command in editor.plan.commands
@@ -210,7 +211,7 @@ def _overlap_checks(editor: EditorState, row: MaskRow) -> Iterator[DraftCheck]:
             tail = " as before" if was == both.bits else f" (was {ways_named(was)})"
         yield DOUBT, f"shares {ways_named(both.bits)} with {name}{tail}"
     if len(now) > _MOST_NAMED:
-        yield DOUBT, f"and {len(now) - _MOST_NAMED} classes more"
+        yield DOUBT, f"and {counted(len(now) - _MOST_NAMED, 'class', 'classes')} more"
 
 
 def _note_lines(editor: EditorState, frame: Frame, width: int) -> list[Line]:

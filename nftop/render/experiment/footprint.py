@@ -16,6 +16,7 @@ from nftop.model.footprint import (
     FootprintSubject,
 )
 from nftop.model.missing import Missing
+from nftop.model.number_text import counted
 from nftop.model.rdt.rdt import class_name
 from nftop.render.base.format import duration_text
 from nftop.render.base.text import cells, fit, printable
@@ -112,7 +113,8 @@ def row_text(footprint: Footprint, row: FootprintRow) -> str:
     for head, use in (("today", row.together), ("own", row.own)):
         if use is not None:
             texts.append(
-                f"{head} {use.bits.bit_count()} ways, typical {_scaled(use.typical_bytes, _MIB)}, "
+                f"{head} {counted(use.bits.bit_count(), 'way')}, "
+                f"typical {_scaled(use.typical_bytes, _MIB)}, "
                 f"most {_scaled(use.most_bytes, _MIB)} MiB, "
                 f"{_scaled(use.typical_bytes_per_s, _GB, 2)} GB/s"
             )

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from nftop.model.metrics.cpu import WAIT_RATIO_MOST
 from nftop.model.struct import dataclass
+from nftop.model.usual import NEAR
 from nftop.render.base.line import BLANK, Click, Line, Span, Tone, crop, line
 
 # Names of keys that have a glyph, for terminals without it.
@@ -152,6 +154,14 @@ def _sort_text(tabs: Tabs) -> Line:
     arrow = "▼" if tabs.descending else "▲"
     order = f"{tabs.sort}{arrow}" if tabs.sort else "-"
     return line(Span("sort ", Tone.MUTED, click), Span(order, Tone.PLAIN, click))
+
+
+_SICK = (
+    "4 of the 17 polling cores are harmed: their NF loses packets, they wait for their CPU more "
+    f"than {WAIT_RATIO_MOST:.0%} of the time, a packet costs over {NEAR:.0%} more than usual, or "
+    "they are victim or culprit of an incident"
+)
+MARKS = (("sick 4 of 17", _SICK),)
 
 
 def _sick_text(count: int, pollers: int) -> Line:

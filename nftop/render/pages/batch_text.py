@@ -12,6 +12,7 @@ from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
 from nftop.model.missing import Missing, Reading, Reason, total
 from nftop.model.nf.components import NO_MONITOR, NfThread
+from nftop.model.number_text import counted
 from nftop.model.rdt.rdt import class_name
 from nftop.render.base.line import BLANK, Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import TableColumn, fit_columns, header_line, number_cell, text_cell
@@ -222,7 +223,7 @@ def _rows(frame: Frame) -> Iterator[tuple[tuple[str, str, str, str], Sequence[Re
     for group in frame.groups:
         for monitor in group.monitors:
             members = [f"CPU {format_cpu_list(monitor.cpus)}"] if monitor.cpus else []
-            members += [f"{len(monitor.tids)} threads"] if monitor.tids else []
+            members += [counted(len(monitor.tids), "thread")] if monitor.tids else []
             rmid = "" if monitor.rmid is None else f"RMID {monitor.rmid}"
             name = class_name(group.name, monitor.name)
             yield (

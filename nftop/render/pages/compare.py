@@ -18,6 +18,7 @@ from nftop.derive.compare.intervals_report import Comparison, EntityReport
 from nftop.derive.compare.metric import DIFFERS, RULE, Compared, percent
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading
+from nftop.model.number_text import counted
 from nftop.model.struct import replace
 from nftop.render.base.format import cell, number
 from nftop.render.base.text import cells, fit, printable, wrap
@@ -55,7 +56,7 @@ def interval_line(name: str, file: str, host: str, interval: Interval, *, simula
     badge = "  SIMULATED" if simulated else ""
     times = f"{first:%Y-%m-%d %H:%M:%S} - {until} UTC"
     shown = f"{printable(file)}  {printable(host)}"
-    return f"{name}  {shown}  {times}  {interval.ticks} ticks{badge}"
+    return f"{name}  {shown}  {times}  {counted(interval.ticks, 'tick')}{badge}"
 
 
 _HOSTS_HEAD = (

@@ -16,6 +16,7 @@ from pathlib import Path
 from nftop.model.check import Check
 from nftop.model.missing import Reason
 from nftop.model.nf.dpdk_busy import busy_advice
+from nftop.model.number_text import counted
 from nftop.model.owner import rank, suffix
 from nftop.model.sample import DpdkApp, DpdkTable
 from nftop.sources.dpdk import client, protocol
@@ -183,6 +184,6 @@ class DpdkSource(NfSource[RequestLink[str, Answers], DpdkApp]):
         busy = any(lcore.busy_cycles is not None for lcore in sample.lcores)
         usage = "no busy cycles: " + "; ".join(filter(None, (advice.why, advice.fix)))
         usage = "busy cycles known" if busy else usage
-        lcores = f"{len(sample.lcores)} lcores" if sample.lcores_told else "lcores unknown"
-        text = f"{subject}: {len(sample.ports)} ports, {lcores}, {usage}"
+        lcores = counted(len(sample.lcores), "lcore") if sample.lcores_told else "lcores unknown"
+        text = f"{subject}: {counted(len(sample.ports), 'port')}, {lcores}, {usage}"
         return Check(f"dpdk {sample.prefix}", Reason.PRESENT, text)

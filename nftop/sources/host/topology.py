@@ -237,10 +237,7 @@ class TopologySource:
     def check(self) -> tuple[Check, ...]:
         topology = read_topology(self._root)
         online = sum(info.online for info in topology.cpus)
-        text = (
-            f"{len(topology.packages)} packages, {topology.core_count} cores, "
-            f"{len(topology.cpus)} CPUs, {online} online"
-        )
+        text = f"{topology.size}, {online} online"
         if topology.notes:
             return (Check(self.name, Reason.ERROR, f"{text}; {topology.gaps}"),)
         return (Check(self.name, Reason.PRESENT, text),)

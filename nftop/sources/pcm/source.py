@@ -13,6 +13,7 @@ import numpy as np
 from nftop.model.check import Check
 from nftop.model.ids import Core, Cpu, Package
 from nftop.model.missing import Missing, Reason
+from nftop.model.number_text import counted
 from nftop.model.owner import UNKNOWN, Owner, suffix
 from nftop.model.pcm import ANOTHERS, REQUEST_INTERVAL_S, PcmTable, rows_of
 from nftop.model.struct import dataclass, replace
@@ -22,6 +23,7 @@ from nftop.sources.host.sysfs import SysTree
 from nftop.sources.host.topology import read_topology
 from nftop.sources.pcm.client import get
 from nftop.sources.pcm.document import BadDocumentError, parse_json, parse_text, table_of
+from nftop.sources.resctrl.files import GUEST, cpu_flags
 from nftop.sources.runtime.http_client import Address, HttpAnswer, NoAnswerError
 from nftop.sources.trust import ownership, peer
 
@@ -68,15 +70,16 @@ def report(
 ) -> tuple[Check, ...]:
     """Doctor's lines."""
     if isinstance(value, Missing):
-        fix = ""
-        if value.reason is Reason.SOURCE:
-            fix = _START
+        # A guest has none of the registers that the server reads.
+        is_guest = root is not None and GUEST in cpu_flags(root)
+        fix = _START if value.reason is Reason.SOURCE and not is_guest else ""
         lines = [Check("pcm", value.reason, value.message, fix)]
     else:
         form = "totals since its start" if value.since_start else "its last second"
         text = (
-            f"{address.shown}{suffix(owner)} reports {form} of {len(value.sockets)} packages, "
-            f"{len(value.cpus)} CPUs, {len(value.links)} links"
+            f"{address.shown}{suffix(owner)} reports {form} of "
+            f"{counted(len(value.sockets), 'package')}, {counted(len(value.cpus), 'CPU')}, "
+            f"{counted(len(value.links), 'link')}"
         )
         lines = [Check("pcm", Reason.PRESENT, text)]
         if root is not None and rows_of(value, read_topology(root))[0] is None:
@@ -303,8 +306,7 @@ class PcmTopologySource:
         read = self.read()
         if isinstance(read, Missing):
             return missing_check(self.name, read)
-        text = f"{len(read.packages)} packages, {read.core_count} cores, {len(read.cpus)} CPUs"
-        return (Check(self.name, Reason.PRESENT, f"{text}; {_NOTE}"),)
+        return (Check(self.name, Reason.PRESENT, f"{read.size}; {_NOTE}"),)
 
     def close(self) -> None:
         """Nothing is held."""

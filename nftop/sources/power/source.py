@@ -34,6 +34,7 @@ from nftop.sources.perf.abi import (
 )
 from nftop.sources.perf.group import Costs, CounterGroup, open_group
 from nftop.sources.perf.problems import CAME_BACK, QUIET, CounterProblem, explain
+from nftop.sources.resctrl.files import GUEST, cpu_flags
 from nftop.uarch.table import Encoding
 
 _FAST_NS, SLOW_NS = 500_000_000, 5_000_000_000
@@ -69,6 +70,7 @@ _MODULES = {"power": "rapl", "cstate_pkg": "intel_cstate", "cstate_core": "intel
 _NO_FILES = CounterProblem(
     Reason.HARDWARE, "this kernel does not count throttling (thermal_throttle): guests have none"
 )
+_NOT_OF_GUESTS = CounterProblem(Reason.HARDWARE, "this is a guest, and guests have none")
 _NO_EVENT = "this CPU's PMU {pmu} has no {event}"
 _OTHER_UNIT = "the kernel counts {event} in {unit} J, not in 2**-32 J"
 
@@ -173,7 +175,7 @@ class PowerSource:
     def check(self) -> tuple[Check, ...]:
         """What is counted, what is absent, and how often the host was throttled since its start."""
         self.read()
-        return tuple(_checks(self._rows))
+        return tuple(_checks(self._rows, self._root))
 
     def close(self) -> None:
         """Close every counter. Safe to call twice."""
@@ -394,7 +396,7 @@ def _tabled(rows: Sequence[_Row]) -> UncoreTable:
     )
 
 
-def _checks(rows: Sequence[_Row]) -> Iterator[Check]:
+def _checks(rows: Sequence[_Row], root: Path) -> Iterator[Check]:
     """A line for each PMU, and one for throttling."""
     for kind in COUNTED:
         mine = [row for row in rows if row.event in kind.events]
@@ -406,7 +408,8 @@ def _checks(rows: Sequence[_Row]) -> Iterator[Check]:
                 boxes = len({(row.package, row.number) for row in known})
                 yield Check(name, Reason.PRESENT, f"counts {listed} of {boxes} {_UNITS[kind.pmu]}")
             elif problems := [row.problem for row in mine if row.problem is not None]:
-                yield problems[0].check(name)
+                is_absent = problems[0].fix.startswith(_LOAD) and GUEST in cpu_flags(root)
+                yield (_NOT_OF_GUESTS if is_absent else problems[0]).check(name)
         elif not kind.of_cores:
             yield _throttled(rows)
 

@@ -8,6 +8,7 @@ import msgspec
 
 from nftop.model.ids import Cpu, L3Domain
 from nftop.model.missing import Missing, Reason
+from nftop.model.number_text import counted
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import (
     EVENTS,
@@ -153,7 +154,9 @@ def table_of(
             mba_least=state.least or None,
             mba_step=state.step or None,
         ),
-        notes=(f"the classes of {unread} CPUs of --quiet-cpus were not read",) if unread else (),
+        notes=(f"the classes of {counted(unread, 'CPU')} of --quiet-cpus were not read",)
+        if unread
+        else (),
     )
 
 

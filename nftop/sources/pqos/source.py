@@ -13,6 +13,7 @@ import msgspec
 
 from nftop.model.check import Check
 from nftop.model.missing import Missing, Reason
+from nftop.model.number_text import counted
 from nftop.model.rdt.rdt import ResctrlTable
 from nftop.model.struct import replace
 from nftop.model.topology import Topology
@@ -210,8 +211,8 @@ class PqosSource:
             return missing_check(self.name, value, fix)
         writes = "monitors write RMIDs" if self._way == "monitor" else "nothing is written"
         text = (
-            f"{len(value.groups)} classes through MSRs; libpqos runs on every CPU for a moment "
-            "when it starts, each is interrupted for its class every "
+            f"{counted(len(value.groups), 'class', 'classes')} through MSRs; libpqos runs on every "
+            "CPU for a moment when it starts, each is interrupted for its class every "
             f"{_CLASSES_EVERY_NS / 1e9:g} s, and {writes}"
         )
         return (Check(self.name, Reason.PRESENT, text),)

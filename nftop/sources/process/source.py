@@ -12,6 +12,7 @@ from typing import TypeAlias
 from nftop.model.check import Check
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reason
+from nftop.model.number_text import counted
 from nftop.model.sample import ProcessFacts, ThreadTable
 from nftop.model.struct import replace
 from nftop.model.threads import CpuUse, ThreadRow
@@ -274,8 +275,9 @@ def _row(thread: ThreadRow, files: ThreadFiles, read_at_ns: int) -> ThreadRow | 
 
 def _check_processes(name: str, result: scan.ScanResult) -> Check:
     roles = sum(thread.role != "" for thread in result.threads)
-    text = f"{result.processes} processes, {roles} threads of network functions among them"
+    text = counted(result.processes, "process", "processes")
+    text += f", {counted(roles, 'thread')} of network functions among them"
     if result.hidden:
-        why = f"{text}; {result.hidden} more are closed to nftop, by hidepid of /proc"
+        why = f"{text}; {result.hidden} more closed to nftop, by hidepid of /proc"
         return Check(name, Reason.PERMISSION, why, "sudo nftop")
     return Check(name, Reason.PRESENT, text)

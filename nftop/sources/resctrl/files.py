@@ -47,6 +47,9 @@ def read_optional(path: str, parse: Callable[[str], T]) -> T | Missing | None:
     return None if isinstance(value, Missing) and value.reason is Reason.SOURCE else value
 
 
+GUEST = "hypervisor"  # of `cpu_flags`
+
+
 def cpu_flags(root: Path) -> frozenset[str]:
     """Flags of the first CPU in /proc/cpuinfo; empty if it can't be read."""
     text = read_as(os.fspath(root / "proc/cpuinfo"), str, _FLAGS_BYTES)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from nftop.model.missing import Reason
+from nftop.model.number_text import counted
 from nftop.model.struct import dataclass, field
 from nftop.sources.host.sysfs import SysTree, link_target, numbered, read_up_to
 from nftop.sources.host.topology import read_cpuid
@@ -323,10 +324,9 @@ def _controller(inputs: CheckInputs, name: str) -> _Controller:
 
 def _without_edac(inputs: CheckInputs) -> HostFinding:
     """Other facts about memory; none has the channel of a DIMM."""
-    counted = sum(map(bool, map(_IMC.fullmatch, inputs.tree.names("sys/bus/event_source/devices"))))
-    units = (
-        f"; the kernel has {counted} units of counters a package (uncore_imc)" if counted else ""
-    )
+    boxes = sum(map(bool, map(_IMC.fullmatch, inputs.tree.names("sys/bus/event_source/devices"))))
+    units = f"; the kernel has {counted(boxes, 'unit')} of counters a package (uncore_imc)"
+    units *= bool(boxes)
     cpuid = read_cpuid(inputs.root)
     module = "" if cpuid is None else _EDAC_MODULES.get(identify(*cpuid), "")
     fix = f"sudo modprobe {module}" if module else ""
@@ -338,7 +338,7 @@ def _without_edac(inputs: CheckInputs) -> HostFinding:
     if installed is None:
         # A guest has neither, nor counters of memory.
         text = f"neither EDAC nor DMI lists memory here{units}"
-        return HostFinding(Reason.SOURCE, text, fix if counted else "")
+        return HostFinding(Reason.SOURCE, text, fix if boxes else "")
     sizes = ", ".join(f"{count} of {size / 1024:g} GB" for size, count in installed.filled.items())
     text = f"DIMMs: {sizes or 'none listed'}; {installed.empty} slots empty{units}"
     return HostFinding(Reason.SOURCE, f"{text}; only EDAC has their channels", fix)
@@ -435,7 +435,8 @@ def _locality(inputs: CheckInputs, nic: Nic, users: set[int], hidden: int) -> Ho
     mine = [poller for poller in inputs.pollers if poller.pid in users and poller.pinned]
     names = ", ".join(sorted({f"{item.program}[{item.pid}]" for item in mine}))
     if not users:
-        why = f"{hidden} processes can't be read" if hidden else "no process has it open"
+        unread = f"{counted(hidden, 'process', 'processes')} can't be read"
+        why = unread if hidden else "no process has it open"
         reason = Reason.PERMISSION if hidden else Reason.IDLE
         fix = "sudo nftop doctor" if hidden else ""
         return HostFinding(reason, f"{_location(nic)}; {why}", fix, of=nic.address)

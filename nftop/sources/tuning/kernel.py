@@ -16,6 +16,7 @@ from nftop.model.missing import Reason
 from nftop.model.peaks import memory_peak_bytes_per_s, modules_peak_bytes_per_s, usual_modules
 from nftop.sources.host.sysfs import link_target
 from nftop.sources.host.topology import read_capacity, read_cpuid
+from nftop.sources.resctrl.files import GUEST, cpu_flags
 from nftop.sources.tuning.devices import nics
 from nftop.sources.tuning.inputs import (
     CPU,
@@ -73,6 +74,8 @@ def stat_interval(inputs: CheckInputs) -> HostFinding:
     if seconds is None:
         return HostFinding(Reason.HARDWARE, "this kernel has no vm.stat_interval")
     text = f"the kernel folds each CPU's statistics of memory every {seconds} s"
+    if not inputs.polled:
+        return HostFinding(Reason.IDLE, f"{NOBODY_POLLS}; {text}")
     if seconds >= _STAT_INTERVAL_S:
         return as_advised(text)
     return otherwise(text, "sudo sysctl vm.stat_interval=120")
@@ -157,8 +160,12 @@ def smi(inputs: CheckInputs) -> HostFinding:
         time.sleep(_SMI_WATCH_S)
         second = _smi_count(inputs, cpu)
     except FileNotFoundError:
-        why = "the count of system management interrupts needs the module msr"
-        return HostFinding(Reason.SOURCE, why, "sudo modprobe msr")
+        if is_guest := GUEST in cpu_flags(inputs.root):
+            why = "a guest has no count of system management interrupts"
+        else:
+            why = "the count of system management interrupts needs the module msr"
+        fix = "" if is_guest else "sudo modprobe msr"
+        return HostFinding(Reason.HARDWARE if is_guest else Reason.SOURCE, why, fix)
     except PermissionError:
         why = "only root can read the count of system management interrupts"
         return HostFinding(Reason.PERMISSION, why, "sudo nftop doctor")
@@ -277,6 +284,8 @@ _MEASURE = "measure it by Intel's mlc, without traffic, for nftop's --memory-pea
 
 def bandwidth(inputs: CheckInputs) -> HostFinding:
     """What memory can move by its modules, and whether that is what the CPU could have."""
+    if GUEST in cpu_flags(inputs.root):
+        return HostFinding(Reason.HARDWARE, "a guest has no counters of memory")
     cpuid = read_cpuid(inputs.root)
     uarch = "generic" if cpuid is None else identify(*cpuid)
     channels, fastest = usual_modules(uarch)

@@ -14,6 +14,7 @@ from nftop.model.check import Check
 from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Reason
 from nftop.model.nf.vpp import VppInstance, VppTable
+from nftop.model.number_text import counted
 from nftop.model.owner import rank, suffix
 from nftop.sources.nf_session.discovery import SocketSearch, UnixSocket, sockets_of
 from nftop.sources.nf_session.source import NfSource
@@ -90,8 +91,8 @@ class VppSource(NfSource[SegmentLink, VppInstance]):
         unbound = len(sample.threads) - len(bound)
         if bound and unbound:
             where += f" and {unbound} not bound"
-        threads = "1 thread" if len(sample.threads) == 1 else f"{len(sample.threads)} threads"
-        counted = "counted" if sample.nodes is not None else "not counted (restart after the fix)"
-        interfaces = f"{len(sample.interfaces.names)} interfaces"
-        text = f"{subject}: {threads} {where}, {interfaces}, graph nodes {counted}"
+        threads = counted(len(sample.threads), "thread")
+        nodes = "counted" if sample.nodes is not None else "not counted (restart after the fix)"
+        interfaces = counted(len(sample.interfaces.names), "interface")
+        text = f"{subject}: {threads} {where}, {interfaces}, graph nodes {nodes}"
         return Check(name, Reason.PRESENT, text, "" if sample.nodes is not None else _NO_NODES_FIX)

@@ -155,7 +155,7 @@ class ConfirmScreen(BannerScreen[bool]):
             ": ",
             Span("y", Tone.ACCENT),
             " applies, ",
-            Span("c", Tone.ACCENT),
+            Span("C", Tone.ACCENT),
             " copies",
         )
         if self._planned is None:

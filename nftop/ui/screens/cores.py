@@ -14,6 +14,7 @@ from nftop.render.cores.columns import BY_HARM, EVERY_COLUMN, HARM, CpuTableKind
 from nftop.render.cores.detail import trend_metric
 from nftop.render.cores.layout import ScreenSections, below_head, share_out
 from nftop.render.cores.map import MARKS as MAP_MARKS
+from nftop.render.frame.footer import MARKS as SICK_MARKS
 from nftop.render.frame.header import ViewStatus, where
 from nftop.render.pages.help import explain_lines
 from nftop.ui.key_bindings import (
@@ -135,4 +136,4 @@ class CoresView(ScreenView):
             layout.detail.show([], sections.detail)
 
 
-register(ScreenRow("cores", "1", "Cores", CoresView, marks=(*MARKS, *MAP_MARKS)))
+register(ScreenRow("cores", "1", "Cores", CoresView, marks=(*SICK_MARKS, *MARKS, *MAP_MARKS)))

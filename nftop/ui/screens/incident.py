@@ -374,7 +374,7 @@ class IncidentScreen(BannerScreen[int | None]):
             return
         plan = self._remedy(frame, incident)
         if plan.kind != "draft":
-            what = "y copies the command" if plan.commands else plan.advice
+            what = "C copies the command" if plan.commands else plan.advice
             self._message = f"no change of cache classes mends it; {what}"
             return
         self._message = self._opener.drafted(plan, incident)

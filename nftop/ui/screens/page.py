@@ -58,7 +58,7 @@ class PageScreen(BannerScreen[int | None]):
             options: of the interface.
             changes: for the banner.
             toggle: key that opened the page and also closes it.
-            copied: lines that `y` copies instead of the page.
+            copied: lines that `C` copies instead of the page.
         """
         super().__init__()
         if self.LEADS:
@@ -211,7 +211,7 @@ class PerfAnswered(Message):
 
 
 class PerfScreen(PageScreen):
-    """Commands of perf for a core, of which `y` copies all; `tasks` asks the host, in a thread."""
+    """Commands of perf for a core, of which `C` copies all; `tasks` asks the host, in a thread."""
 
     def __init__(
         self,

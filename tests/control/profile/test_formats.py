@@ -160,12 +160,45 @@ def test_toml_is_not_repaired_at_an_unknown_position() -> None:
 schema = "nftop.profile/1"
 [[class]]
 group = "/"
-l3 = "7ff"
-cpus = "2-9"
+cpus = '''
+2-9'''
+l3data = '''
+cpus = "2-8"
+'''
+[class.l3]
+0 = "7ff"
 """
     problems = fit(formats.parse_toml_profile(text), *small()).problems
-    assert [problem.fatal for problem in problems] == [True, True]
+    assert [(problem.line, problem.fatal) for problem in problems] == [(0, True)] * 3
     assert not any(problem.edits for problem in problems)
+
+
+def test_toml_has_the_line_of_a_wrong_value_and_is_mended() -> None:
+    text = """schema = "nftop.profile/1"
+[[class]]
+group = "nftop.a"
+l3 = { 0 = "f", 1 = "7ff" } # both "7ff"
+"cpus" = '2-9'
+mba_percent = "50"
+[[class]]
+group = "nftop.b"
+l3 = "7FF"
+cpus = "9-"
+"""
+    state, rules = small()
+    state = {**state, Cell("schemata", ROOT, "L3", 1): "ff", Cell("schemata", ROOT, "MB", 0): "100"}
+    result = fit(formats.parse_toml_profile(text), state, rules)
+    wrong = [(problem.line, bool(problem.edits)) for problem in result.problems]
+    assert wrong == [(4, True), (5, True), (6, False), (9, True), (10, False)]
+    assert "mba_percent" in result.problems[2].text and "cpus" in result.problems[4].text
+    by_hand = text.replace('"50"', "50").replace("9-", "3")
+    text = mended(by_hand, fit(formats.parse_toml_profile(by_hand), state, rules).problems)
+    assert text.split("\n")[3:5] == [
+        'l3 = { 0 = "f", 1 = "0xff" } # both "7ff"',
+        "\"cpus\" = '2-3'",
+    ]
+    result = fit(formats.parse_toml_profile(text), state, rules)
+    assert result.actions and not any(problem.fatal for problem in result.problems)
 
 
 def small() -> tuple[State, Rules]:

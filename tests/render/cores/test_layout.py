@@ -28,6 +28,7 @@ from nftop.render.cores.nfs import nf_columns_of
 from nftop.render.frame.header import ViewStatus
 from tests.frames import frame, nic_drops, with_cells
 from tests.rdt import frame_of, table
+from tests.sim.hosts import Frozen, S
 
 
 def nothing(_metric: str, keys: object, points: int, _span_s: float) -> np.ndarray:
@@ -85,6 +86,20 @@ def test_a_small_screen_keeps_functions_and_cpus() -> None:
     assert "SOCKET" in text_of(middle)
     assert middle.table >= 8
     assert middle.detail == 1
+
+
+@pytest.mark.parametrize(("scenario", "l3"), [("default", 1), ("healthy", 0)])
+def test_where_one_cache_fits_it_is_that_of_the_worst_network_function(
+    scenario: str, l3: int
+) -> None:
+    host = Frozen(scenario, cpus=88, traffic=None)
+    shown = [host.tick(0), host.tick(S)][-1]
+    for width, height in ((80, 24), (120, 36), (200, 50)):
+        panels = share_out(shown, ViewStatus(), PAST, rows=20, width=width, height=height).panels
+        text = "\n".join(item.text for item in panels)
+        caches = [number for number in (0, 1) if f"L3 {number} " in text]
+        assert caches == ([0, 1] if width == 200 else [l3])
+        assert width < 200 or text.index("L3 0 ") < text.index("L3 1 ")
 
 
 def test_positions_do_not_depend_on_what_happens() -> None:

@@ -65,7 +65,7 @@ def test_what_is_monitored_has_its_numbers_and_the_group_its_own_line() -> None:
         assert "vpp/nftop.m" in row
     [row] = rows(frame, "group")
     assert row[-3:] == ["3.0", "2.00", "1.00"]
-    assert {"RMID", "5", "vpp:nftop.m", "threads"} <= set(row)
+    assert {"RMID", "5", "vpp:nftop.m", "thread"} <= set(row)
 
 
 def test_a_simulated_host_is_marked_and_another_is_not() -> None:

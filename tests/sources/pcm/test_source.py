@@ -268,6 +268,13 @@ def test_doctor_does_not_call_a_server_of_another_host_ok(
     assert line.text.replace(str(peer.port), "PORT") == snapshot
 
 
+def test_a_guest_is_not_advised_to_start_a_server(tmp_path: Path) -> None:
+    absent = PcmSource(Address("127.0.0.1", 1), root=processes(tmp_path, "bash"))
+    assert "pcm-sensor-server" in absent.check()[0].fix
+    (tmp_path / "proc/cpuinfo").write_text("flags : fpu hypervisor\n")
+    assert [line.fix for line in absent.check()] == [""]
+
+
 def test_a_server_that_holds_rdt_or_counters_is_reported_with_the_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

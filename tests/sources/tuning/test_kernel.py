@@ -91,6 +91,18 @@ def test_a_host_that_does_not_and_the_command_that_mends_it(tmp_path: Path, name
     assert result.why
 
 
+def test_what_harms_only_polling_cores_is_no_advice_where_none_polls(tmp_path: Path) -> None:
+    result = checks(host(tmp_path, FAILING["vm statistics"][0]))["vm statistics"]
+    assert (result.state, result.fix) == ("idle", "")
+
+
+@pytest.mark.parametrize("name", ["smi", "memory bandwidth"])
+def test_a_guest_is_not_advised_of_what_it_can_not_count(tmp_path: Path, name: str) -> None:
+    assert checks(host(tmp_path))[name].fix
+    result = checks(host(tmp_path, {"proc/cpuinfo": "flags : hypervisor"}))[name]
+    assert (result.state, result.fix) == ("hardware", "")
+
+
 def test_a_limit_of_real_time_threads_harms_only_those(tmp_path: Path) -> None:
     host(tmp_path, {**LIMITED, "proc/100/task/101/stat": OTHER})
     assert checks(tmp_path, poller(1))["real-time limit"].state == "ok"

@@ -97,7 +97,7 @@ async def test_keys_edit_the_selected_mask_and_report_what_they_can_not() -> Non
             await run.press(key)
             assert f" {mask} " in row(run, "vpp"), key
             assert drafted(run) == mask[-3:].lstrip("0"), key
-        for key in ("z", "X", "greater_than_sign", "c", "y"):
+        for key in ("z", "X", "greater_than_sign", "c", "C"):
             await run.press(key)
             assert model(run).message and not commands(run), f"{key} says why it does nothing"
             assert model(run).message[:60] in run.text
@@ -128,9 +128,9 @@ async def test_a_click_selects_a_way_and_toggles_it() -> None:
         assert model(run).selection.group == "vpp", "what a question is about stays selected"
 
 
-async def test_y_copies_the_command_whole() -> None:
+async def test_the_command_is_copied_whole() -> None:
     async with edited(open_gate(), "plus") as run:
-        await run.press("y")
+        await run.press("C")
         assert run.app.clipboard == commands(run)[0] == "nftop cat set --group vpp --l3 0=1f0"
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from nftop.control.resctrl import draft as drafts
 from nftop.control.resctrl.plan import propose
+from nftop.export.output import FAILURE, OK
 from nftop.model.change import Receipt
 from nftop.ui.key_bindings import CONFIRM, EDITOR
 from nftop.ui.screens.confirm import ConfirmScreen
@@ -80,21 +81,22 @@ async def test_quitting_without_a_changed_draft_has_no_prompt() -> None:
         assert run.app._exit
 
 
-WAYS_OUT: tuple[Callable[[Running], object], ...] = (
-    lambda run: run.app.leave(129),  # what SIGHUP and SIGTERM do
-    lambda run: run.app.exit(),
-)
+WAYS_OUT: Mapping[int, Callable[[Running], object]] = {  # by exit code
+    129: lambda run: run.app.leave(129),  # what SIGHUP and SIGTERM do
+    OK: lambda run: run.app.exit(),
+    FAILURE: lambda run: run.app.panic("a fault of the thread that reads the terminal"),
+}
 
 
 @pytest.mark.parametrize(
-    ("state", "leave"),
+    ("state", "code"),
     [
-        *((state, WAYS_OUT[0]) for state in ("drafted", "asking", "previewed", "paged")),
-        *((state, leave) for state in ("applying", "unkept") for leave in WAYS_OUT),
+        *((state, 129) for state in ("drafted", "asking", "previewed", "paged")),
+        *((state, code) for state in ("applying", "unkept") for code in WAYS_OUT),
     ],
 )
 async def test_the_end_in_every_state_leaves_the_host_as_before_the_unkept_change(
-    state: str, leave: Callable[[Running], object]
+    state: str, code: int
 ) -> None:
     gate = open_gate()
     first = gate.host.state()
@@ -112,14 +114,14 @@ async def test_the_end_in_every_state_leaves_the_host_as_before_the_unkept_chang
             await run.until(lambda: phase(run) == wanted)
         if state == "paged":
             await run.press("question_mark")
-        leave(run)
+        WAYS_OUT[code](run)
         gate.free.set()
     until(lambda: phase(run) == "none")
     assert gate.host.state() == first
     assert bool(gate.requested) == (state in ("applying", "unkept", "paged"))
     assert ("reverted" in run.app.exit_message) == bool(gate.requested)
     if state in ("unkept", "paged"):
-        assert run.app.return_code == (129 if leave is WAYS_OUT[0] else 0)
+        assert run.app.return_code == code
 
 
 async def test_a_fault_of_the_screen_takes_back_what_is_not_kept(

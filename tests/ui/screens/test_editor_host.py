@@ -142,7 +142,7 @@ async def test_a_host_that_can_not_be_read_is_a_sentence() -> None:
     async with running(frame(8), options=Options(gate=gate, rw=True)) as run:
         await run.press("e")
         await run.until(lambda: "cannot read the classes" in run.text)
-        await run.press("space", "plus", "enter", "d", "y", "r", "question_mark", "escape")
+        await run.press("space", "plus", "enter", "d", "C", "r", "question_mark", "escape")
         assert str(error.strerror) in run.text
         await run.press("escape")
         assert "CAT editor" not in run.text

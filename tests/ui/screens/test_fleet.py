@@ -15,6 +15,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from textual.pilot import Pilot
 
+from nftop.export.output import FAILURE
 from nftop.model.fleet import FleetFrame, FleetSample
 from nftop.model.missing import Missing, Reason
 from nftop.session.fleet import FleetFeed
@@ -230,7 +231,7 @@ async def test_a_host_without_a_mapping_is_never_connected() -> None:
         assert '"core-1:9739" = "HOST"' in run.text
         assert "/home/me/.config/nftop/config.toml" in run.text.replace("\n", "")
         assert not run.attempts
-        await run.press("y")
+        await run.press("C")
         assert run.app.clipboard == '[fleet.hosts]\n"core-1:9739" = "HOST"'
         await run.press("escape")
         assert not run.attempts
@@ -343,6 +344,12 @@ async def test_keys_without_a_meaning_and_the_palette() -> None:
         assert "2 to 3600 seconds" in run.footer
         await run.press("ctrl+u", *"30", "enter")
         assert run.feed.interval_s == 30.0
+
+
+async def test_a_fault_of_the_screen_is_a_failure() -> None:
+    async with fleet(three()) as run:
+        run.app.panic("a fault of the thread that reads the terminal")
+    assert run.app.return_code == FAILURE
 
 
 async def test_a_stop_before_the_consumer_runs_ends_the_screen() -> None:

@@ -73,7 +73,7 @@ async def test_the_command_is_copied_and_the_draft_opens_in_the_editor(
     host, frame = noisy
     gate = simulated_gates(host.simulated.world)
     async with running(frame, size=(120, 40), options=Options(gate=gate, rw=True)) as run:
-        await run.press("tab", "y")
+        await run.press("tab", "C")
         command = "cat set --group tenant --l3 0=2"
         text, *commands = run.app.clipboard.splitlines()
         assert text.startswith("# tenant ") and frame.incidents[0].id in text
@@ -91,7 +91,7 @@ async def test_a_command_with_characters_that_are_not_shown_is_not_copied(
         plan = Remedy("command", "move it", (text,))
         monkeypatch.setattr("nftop.ui.screens.incident.remedy", lambda *_, plan=plan: plan)
         async with running(noisy[1], size=(120, 36)) as run:
-            await run.press("tab", "y")
+            await run.press("tab", "C")
             assert run.app.clipboard == ""
             assert "not copied" in run.text
 
@@ -108,7 +108,7 @@ async def test_what_mends_it_is_computed_again_only_when_something_changes(
 
     monkeypatch.setattr("nftop.ui.screens.incident.remedy", counted)
     async with running(frame, size=(120, 36)) as run:
-        await run.press("tab", "j", "k", "y")
+        await run.press("tab", "j", "k", "C")
         assert len(calls) == 1
         later = replace(frame, wall_ns=frame.wall_ns + S, monotonic_ns=frame.monotonic_ns + S)
         await run.give(later)
@@ -131,7 +131,7 @@ async def test_without_a_draft_the_editor_stays_closed(
         assert run.footer == snapshot
         foot = (await run.press("j")).splitlines()[-1]
         assert "edit draft" not in foot and "m mute" in foot and "a seen" in foot
-        await run.press("y")
+        await run.press("C")
         assert run.app.clipboard.startswith("# ") and "copied incident" in run.text
 
 
@@ -270,7 +270,7 @@ async def test_the_page_stays_with_its_incident_at_every_moment(
         text = await run.press("j")
         assert "it begins at" in text and "1m00s later" in text and "tenant" in text
         assert "CULPRIT" not in text
-        for key in ("e", "y", "m"):
+        for key in ("e", "C", "m"):
             await run.press(key)
             assert run.app.clipboard == "" and len(run.app.screen_stack) == 3
         session.past = again

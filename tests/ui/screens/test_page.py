@@ -187,7 +187,7 @@ async def test_the_host_is_examined_in_a_thread_and_again_on_request() -> None:
         examiner.free.set()
         await run.until(lambda: "✔ perf 1" in run.text)
         assert WIDE not in run.text and f"{WIDE[:40]}" in run.text
-        await run.press("y")
+        await run.press("C")
         assert f"  {WIDE}" in run.app.clipboard.split("\n"), "a part of it would do something else"
         assert examiner.thread is not threading.main_thread()
         await run.press("r")
@@ -212,13 +212,13 @@ async def test_commands_of_perf_are_those_of_the_selected_core_and_copied() -> N
         await run.press("down", "Y")
         assert isinstance(run.app.screen, PerfScreen)
         await run.until(lambda: "c2c record" in run.text)
-        await run.press("y")
+        await run.press("C")
         copied = run.app.clipboard.split("\n")
         assert len(copied) == 6 and all(text.startswith("sudo perf ") for text in copied)
         assert run.text.count("intel_pt") == 1, "its reason"
         cpu = int(copied[0].split(" -C ")[1].split()[0])
         assert f"perf on CPU {cpu}" in run.text
-        await run.press("slash", *"script", "enter", "y")
+        await run.press("slash", *"script", "enter", "C")
         assert run.app.clipboard == copied[3]
         await run.press("Y")
         assert not isinstance(run.app.screen, PerfScreen)
