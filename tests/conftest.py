@@ -23,6 +23,9 @@ settings.load_profile("patient")
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# As nftop has it: a pool of threads that numpy starts spins, here and in thousands of programs.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 
 _TESTS = Path(__file__).parent
 # Files whose tests take seconds each.

@@ -6,7 +6,7 @@ import base64
 import re
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,26 +26,31 @@ class Calls:
     total: int
 
 
-def traced(
-    command: Sequence[str], *, context: Sequence[str] = (), outside: range = range(0)
-) -> Calls:
-    """Run a command, and what it starts, to its end; `context`: what is to run strace itself.
-
-    `outside`: types of PMUs that are not a core's; only the lab's files tell them.
-
-    Raises:
-        subprocess.CalledProcessError: the command failed.
-    """
+def run_quietly(command: Sequence[str]) -> None:
+    """Run a command without output; subprocess.CalledProcessError if it fails."""
     quiet = subprocess.DEVNULL
+    subprocess.run(command, check=True, stdin=quiet, stdout=quiet, stderr=quiet)
+
+
+def traced(
+    command: Sequence[str],
+    *,
+    only: Sequence[str] = (),
+    run: Callable[[Sequence[str]], None] = run_quietly,
+    outside: range = range(0),
+) -> Calls:
+    """Run a command, and what it starts, to its end.
+
+    Args:
+        only: the calls that are traced, "read" and "ioctl"; () for all, which takes several times
+            the CPU time.
+        run: runs strace, and raises if that fails.
+        outside: types of PMUs that are not a core's; only the lab's files tell them.
+    """
+    some = ["--seccomp-bpf", "-e", f"trace={','.join(only)}"] if only else []
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "strace")
-        subprocess.run(
-            [*context, "strace", "-f", "-y", "-o", log, *command],
-            check=True,
-            stdin=quiet,
-            stdout=quiet,
-            stderr=quiet,
-        )
+        run(["strace", "-f", "-y", *some, "-o", str(log), *command])
         return calls_of(log.read_text(encoding="utf-8", errors="replace"), outside)
 
 

@@ -12,6 +12,7 @@ from nftop.uarch import table as uarch_table
 from nftop.uarch.table import Encoding, EventSpec, Uarch
 from tests.bench.report import Reached
 from tests.lab import machine, requirements
+from tests.lab.tests.labs import enter
 from tests.strace import Calls, traced
 
 CPUS = 8
@@ -69,11 +70,15 @@ def _words(event: EventSpec) -> str:
 
 
 def _in_lab(machine_name: str, command: Sequence[str]) -> Calls:
-    lab = [sys.executable, "-m", "tests.lab", "--model", machine_name, "--cpus", str(CPUS)]
+    lab = ("--model", machine_name, "--cpus", str(CPUS), "--watchdog", "off")
+
+    def run(strace: Sequence[str]) -> None:
+        enter(*lab, "--", *strace).check_returncode()
+
     # Those of memory, links and the like come behind the PMU `msr`.
     first = machine.load(machine_name).tables["perf"]["msr_type"] + 1
     outside = range(first, _LAST_TYPE)
-    return traced(command, context=[*lab, "--watchdog", "off", "--"], outside=outside)
+    return traced(command, only=("read", "readv", "ioctl"), run=run, outside=outside)
 
 
 def _between(few: Calls, many: Calls) -> tuple[float, float]:

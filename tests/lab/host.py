@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -159,10 +159,13 @@ def _check_clusters(kind: Machine, options: Options) -> None:
         raise ValueError(f"--snc {options.clusters} needs a core in each: --cpus is too few")
 
 
-def trees(host: LabHost, rewrite: Callable[[Folder, Folder], None]) -> Mapping[str, Tree]:
+def trees(
+    host: LabHost, static: Sequence[Folder], rewrite: Callable[[Folder, Folder], None]
+) -> Mapping[str, Tree]:
     """What the server serves, by the folder's name.
 
-    `rewrite` makes of one of the `folders` the other, with the same target.
+    `static` are the host's `folders`; `rewrite` makes of one of them the other, with the same
+    target.
     """
     switches = host.switches
     resctrl, mount = _resctrl(host)
@@ -176,7 +179,7 @@ def trees(host: LabHost, rewrite: Callable[[Folder, Folder], None]) -> Mapping[s
         readers=host.readers,
     )
     perf.compete(host.options.competitor)
-    written = list(folders(host))
+    written = list(static)
 
     def changed() -> None:
         perf.settle()
@@ -224,8 +227,8 @@ def pci_folders(host: LabHost) -> tuple[Folder, ...]:
 
     Devices are below a folder of their own, whose path from the root bus on is the kernel's.
     """
-    iio = load_uarch(host.machine.uarch).iio
-    if not host.options.nics or iio is None:
+    iio = load_uarch(host.machine.uarch).iio if host.options.nics else None
+    if iio is None:
         return ()
     files: dict[str, bytes] = {}
     links: dict[str, str] = {}

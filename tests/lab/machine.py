@@ -15,6 +15,8 @@ _FOLDER = Path(__file__).parent / "machines"
 PMUS: Mapping[str, Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
         "own": {},
+        # Of a host whose kernel has not loaded the modules of PMUs outside the cores.
+        "cores": {"perf": {"uncore": "none"}},
         # Of a guest: no PERF_METRICS. Up to Linux 6.13 sysfs shows its events all the same.
         "no-metrics": {"perf": {"uncore": "none", "metrics": False}},
         "hidden-metrics": {

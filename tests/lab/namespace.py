@@ -25,6 +25,8 @@ _STATE = Path("/var/lib/nftop")
 _SYSTEM_CPU = Path("/sys/devices/system/cpu")
 _DEVICES = Path("/dev")
 _PCI = Path("/proc/bus/pci")
+# Where network functions have their sockets, and programs their locks.
+_RUNTIME, _LOCKS = (Path("/run"), Path("/var/run")), Path("/run/lock")
 # What reaches the real machine past files: MSRs, which pqos and pcm write to, and its memory.
 _MSRS, _MEMORY = _DEVICES / "cpu", _DEVICES / "mem"
 
@@ -33,7 +35,8 @@ def enter() -> None:
     """A private mount namespace, a /proc of this PID namespace, and `LAB` with room for resctrl.
 
     What of the real machine could be written to by mistake for the lab's is not in it: resctrl,
-    MSRs, memory, PCI's registers, nftop's journal of changes.
+    MSRs, memory, PCI's registers, nftop's journal of changes. Nor are the sockets of its network
+    functions, whose CPUs are not the lab's.
 
     Raises:
         OSError: a privilege is missing; the sentence names the call.
@@ -45,6 +48,7 @@ def enter() -> None:
     _make_room()
     _cover(_STATE.parent, but=_STATE.name)
     _cover_devices()
+    _cover_runtime()
     for folder in (FILES, LIVE, RESCTRL):
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -152,6 +156,14 @@ def _cover(folder: Path, but: str) -> None:
                 syscalls.bind(Path(f"/proc/self/fd/{real}/{name}"), folder / name)
     finally:
         os.close(real)
+
+
+def _cover_runtime() -> None:
+    for folder in _RUNTIME:
+        if not folder.is_symlink():
+            syscalls.mount(NAME, folder, "tmpfs", syscalls.NOSUID | syscalls.NODEV, "mode=0755")
+    _LOCKS.mkdir()
+    _LOCKS.chmod(0o1777)
 
 
 def _cover_devices() -> None:

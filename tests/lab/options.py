@@ -85,8 +85,8 @@ def parse(arguments: Sequence[str]) -> Options:
         "--pmu",
         default="own",
         choices=tuple(machine.PMUS),
-        help="own; as guests have it, of Linux to 6.13, since, or none; of a kernel that lacks "
-        "registers beside events; one nobody knows; AMD's",
+        help="own; that of cores alone; as guests have it, of Linux to 6.13, since, or none; of a "
+        "kernel that lacks registers beside events; one nobody knows; AMD's",
     )
     parser.add_argument(
         "--competitor",

@@ -27,7 +27,7 @@ from typing import NoReturn
 
 from nftop.sources.runtime.readiness import wait_readable
 from tests.lab import machine, namespace, syscalls
-from tests.lab.calls import affinity, mounting, supervisor
+from tests.lab.calls import affinity, keeper, mounting, supervisor
 from tests.lab.calls.affinity import Placement
 from tests.lab.calls.supervisor import Handlers
 from tests.lab.cpuid import calls as cpuid
@@ -43,10 +43,11 @@ _WATCHED = _PASSED_ON | {signal.SIGCHLD}
 _SI_KERNEL = 0x80  # asm-generic/siginfo.h
 
 
-def run(options: Options) -> int:
+def run(options: Options, execute: keeper.Execute = keeper.execute) -> int:
     """Run the command in a lab of its own; its exit code, 128 + N if signal N killed it.
 
-    If the lab itself fails that is 125, and standard error says why.
+    If the lab itself fails that is 125, and standard error says why. `execute` turns a process into
+    the command.
     """
     try:
         syscalls.unshare(syscalls.NEW_PIDS)
@@ -58,7 +59,7 @@ def run(options: Options) -> int:
     init = os.fork()
     if init == 0:
         os.close(outer_end)
-        _as_child("lab-init", lambda: _init(options, alive, restored))
+        _as_child("lab-init", lambda: _init(options, alive, restored, execute))
     os.close(alive)
     try:
         return _wait({init: "its first process"}, init, lambda number: os.kill(init, number))
@@ -68,7 +69,7 @@ def run(options: Options) -> int:
         _give_back(terminal)
 
 
-def _init(options: Options, alive: int, restored: Collection[int]) -> int:
+def _init(options: Options, alive: int, restored: Collection[int], execute: keeper.Execute) -> int:
     syscalls.die_with_parent()
     if wait_readable([alive], 0):
         return FAILED  # the outer process was gone before it could be asked for
@@ -93,7 +94,7 @@ def _init(options: Options, alive: int, restored: Collection[int]) -> int:
     supervisor = os.fork()
     if supervisor == 0:
         os.close(named)
-        _as_child("lab-supervisor", lambda: _supervisor(options, report, restored))
+        _as_child("lab-supervisor", lambda: _supervisor(options, report, restored, execute))
     os.close(report)
     with os.fdopen(named) as name:
         command = int(name.readline() or 0)
@@ -104,7 +105,9 @@ def _init(options: Options, alive: int, restored: Collection[int]) -> int:
     )
 
 
-def _supervisor(options: Options, report: int, restored: Collection[int]) -> int:
+def _supervisor(
+    options: Options, report: int, restored: Collection[int], execute: keeper.Execute
+) -> int:
     def started() -> None:
         os.write(report, f"{os.getpid()}\n".encode())
         os.close(report)
@@ -113,7 +116,7 @@ def _supervisor(options: Options, report: int, restored: Collection[int]) -> int
     # perf(1) asks the CPU itself, whose answer nobody can change, unless it is told.
     kind = machine.with_tables(machine.load(options.machine), machine.PMUS[options.pmu])
     os.environ.setdefault("PERF_CPUID", kind.cpuid)
-    return supervisor.run(options.command, _handlers(options), on_start=started)
+    return supervisor.run(options.command, _handlers(options), on_start=started, execute=execute)
 
 
 def _handlers(options: Options) -> Handlers:
@@ -178,7 +181,7 @@ def _server(options: Options, reported: int) -> int:
         for folder in static:
             write_folder(location(folder), folder)
         targets = [str(folder.target) for folder in static]
-        serve(trees(host, rewrite), namespace.LIVE, lambda: report({"targets": targets}))
+        serve(trees(host, static, rewrite), namespace.LIVE, lambda: report({"targets": targets}))
     except (ValueError, OSError, ImportError, RuntimeError) as error:
         if pipe.closed:
             return _fail(f"its server: {error}")

@@ -19,6 +19,7 @@ from tests.lab.tree import Caller, Entry, Handle, Tree, failed
 
 NAME = "nftop-lab"  # what mounts of the lab are called in /proc/self/mounts
 _INODES_PER_TREE = 1 << 40
+_FOREVER_S = 1e6
 
 
 def serve(trees: Mapping[str, Tree], mount_point: Path, ready: Callable[[], None]) -> None:
@@ -46,7 +47,7 @@ def serve(trees: Mapping[str, Tree], mount_point: Path, ready: Callable[[], None
         allow_other=True,
         default_permissions=True,
         use_ino=True,
-        attr_timeout=0,
+        attr_timeout=_FOREVER_S,  # of an inode: its attributes never change
         entry_timeout=0,
         negative_timeout=0,
     )

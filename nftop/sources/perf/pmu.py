@@ -6,6 +6,7 @@ Documentation/ABI/testing/sysfs-bus-event_source-devices*.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -80,15 +81,14 @@ def scatter(word: int, value: int, bits: tuple[int, ...]) -> int:
     return word
 
 
+@functools.lru_cache(maxsize=256)
 def parse_format(text: str) -> tuple[str, tuple[int, ...]]:
     """Word and bit positions of `config:0-7,32-35`, lowest first. Raises PmuError."""
     match = _FORMAT.fullmatch(text.strip())
     if match is None:
         raise PmuError(f"{text!r} is not a format")
-    positions: list[int] = []
-    for span in match[2].split(","):
-        low, _, high = span.partition("-")
-        positions.extend(range(int(low), int(high or low) + 1))
+    spans = (span.partition("-") for span in match[2].split(","))
+    positions = [at for low, _, high in spans for at in range(int(low), int(high or low) + 1)]
     if not positions or max(positions) > 63 or len(set(positions)) != len(positions):
         raise PmuError(f"{text!r} is not a format of a 64-bit word")
     return match[1], tuple(positions)
@@ -116,10 +116,6 @@ def _number(pmu: Pmu, term: str, text: str) -> int:
 
 
 def _texts(folder: Path) -> dict[str, str]:
-    if not folder.is_dir():
-        return {}
-    return {
-        path.name: path.read_text(encoding="utf-8", errors="replace").strip()
-        for path in sorted(folder.iterdir())
-        if path.is_file()
-    }
+    entries = sorted(folder.iterdir()) if folder.is_dir() else []
+    files = (path for path in entries if path.is_file())
+    return {path.name: path.read_text(encoding="utf-8", errors="replace").strip() for path in files}

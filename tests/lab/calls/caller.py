@@ -5,26 +5,42 @@ Only as long as it waits is it known to be that thread: ask `seccomp.waits` afte
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import functools
 import os
+import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.tree import failed
 
 PATH_BYTES = 4096
+_CREDENTIALS = re.compile(rb"^Uid:\t\d+\t(\d+)\t.*^CapEff:\t([0-9a-f]+)$", re.MULTILINE | re.DOTALL)
+
+
+class _Vector(ctypes.Structure):
+    """struct iovec of sys/uio.h."""
+
+    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+
+_read_memory = ctypes.CDLL(None).process_vm_readv
+_read_memory.restype = ctypes.c_ssize_t
+_read_memory.argtypes = (
+    ctypes.c_int,
+    *(ctypes.POINTER(_Vector), ctypes.c_ulong) * 2,
+    ctypes.c_ulong,
+)
 
 
 def memory(tid: int, address: int, size: int) -> bytes:
     """Of a caller; OSError EFAULT where there is none."""
-    try:
-        with Path(f"/proc/{tid}/mem").open("rb", buffering=0) as file:
-            file.seek(address)
-            data = file.read(size)
-    except (OSError, OverflowError, ValueError):
-        data = b""
-    if len(data) < size:
+    buffer = ctypes.create_string_buffer(size)
+    ours = _Vector(ctypes.addressof(buffer), size)
+    if _read_memory(tid, ours, 1, _Vector(address, size), 1, 0) < size:
         raise failed(errno.EFAULT)
-    return data
+    return buffer.raw
 
 
 def store(tid: int, address: int, data: bytes) -> None:
@@ -48,19 +64,37 @@ def text(tid: int, address: int) -> str:
     return result.partition(b"\0")[0].decode("utf-8", "surrogateescape")
 
 
-def status(tid: int) -> dict[str, str]:
-    """The rows of /proc/TID/status by name."""
-    lines = Path(f"/proc/{tid}/status").read_text(encoding="ascii", errors="replace").splitlines()
-    return {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The effective user of a thread, and its effective capabilities in the lab's user namespace.
 
-
-def privileged(tid: int, capabilities: int) -> bool:
-    """Whether it has one of these, bits as in linux/capability.h, in our own user namespace.
-
-    The kernel asks for them in its first one, which ours stands for.
+    The kernel wants capabilities in its first user namespace, which the lab's stands for.
     """
-    ours, theirs = (Path(f"/proc/{item}/ns/user").readlink() for item in ("self", tid))
-    return ours == theirs and bool(int(status(tid)["CapEff"], 16) & capabilities)
+
+    uid: int
+    capabilities: int
+
+    def any_of(self, capabilities: int) -> bool:
+        """Whether it has one of these, bits as in linux/capability.h."""
+        return bool(self.capabilities & capabilities)
+
+
+def credentials(tid: int) -> Credentials:
+    """Those of a caller; OSError if it has ended."""
+    status = os.open(f"/proc/{tid}/status", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fields = _CREDENTIALS.search(os.read(status, PATH_BYTES))
+    finally:
+        os.close(status)
+    if fields is None:
+        raise failed(errno.ESRCH)
+    own = os.readlink(f"/proc/{tid}/ns/user") == _user_namespace()  # noqa: PTH115 - called often
+    return Credentials(int(fields[1]), int(fields[2], 16) if own else 0)
+
+
+@functools.cache
+def _user_namespace() -> str:
+    return str(Path("/proc/self/ns/user").readlink())
 
 
 def location(tid: int, path: str) -> Path:

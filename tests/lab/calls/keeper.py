@@ -13,11 +13,21 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from tests.lab import syscalls
 
 _ABSENT, _NOT_EXECUTABLE, _NOT_PREPARED = 127, 126, 125
 _IGNORED = (signal.SIGINT, signal.SIGQUIT)
+
+
+Execute: TypeAlias = Callable[[Sequence[str]], None]
+"""What turns a process into a command, as execvp(3): it does not return, but may raise OSError."""
+
+
+def execute(command: Sequence[str]) -> None:
+    """execvp(3)."""
+    os.execvp(command[0], list(command))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +38,9 @@ class Keeper:
     elder: frozenset[int]
 
 
-def start(command: Sequence[str], prepare: Callable[[], None]) -> Keeper:
+def start(
+    command: Sequence[str], prepare: Callable[[], None], execute: Execute = execute
+) -> Keeper:
     """Fork the keeper, which runs the command after `prepare`, in the command's process.
 
     It ends as the command does. The caller becomes a subreaper and ignores the terminal's
@@ -39,7 +51,7 @@ def start(command: Sequence[str], prepare: Callable[[], None]) -> Keeper:
     syscalls.adopt_orphans()
     keeper = os.fork()
     if not keeper:
-        _keep(command, prepare, us)
+        _keep(us, lambda: _become(command, prepare, execute))
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     return Keeper(keeper, elder)
@@ -77,8 +89,8 @@ def _children() -> list[int]:
     return [int(pid) for pid in text.split()]
 
 
-def _keep(command: Sequence[str], prepare: Callable[[], None], parent: int) -> None:
-    """The keeper's life; it does not return."""
+def _keep(parent: int, become: Callable[[], None]) -> None:
+    """The keeper's life, whose child does `become`; it does not return."""
 
     def gone(*_: object) -> None:
         end_descendants()
@@ -94,7 +106,7 @@ def _keep(command: Sequence[str], prepare: Callable[[], None], parent: int) -> N
         os._exit(128 + signal.SIGTERM)
     child = os.fork()
     if not child:
-        _become(command, prepare)
+        become()
     status = 0
     while True:
         pid, status = os.wait()  # orphans come and go
@@ -104,7 +116,7 @@ def _keep(command: Sequence[str], prepare: Callable[[], None], parent: int) -> N
     os._exit(exit_code(status))
 
 
-def _become(command: Sequence[str], prepare: Callable[[], None]) -> None:
+def _become(command: Sequence[str], prepare: Callable[[], None], execute: Execute) -> None:
     """Turn into the command; it does not return."""
     code = _NOT_PREPARED
     try:
@@ -112,7 +124,7 @@ def _become(command: Sequence[str], prepare: Callable[[], None]) -> None:
             signal.signal(number, signal.SIG_DFL)
         prepare()
         code = _NOT_EXECUTABLE
-        os.execvp(command[0], list(command))
+        execute(command)
     except OSError as error:
         if code == _NOT_PREPARED:
             print(f"nftop's lab: calls can't be caught: {error.strerror}", file=sys.stderr)

@@ -25,12 +25,14 @@ def run(
     handlers: Handlers,
     *,
     on_start: Callable[[], None] = lambda: None,
+    execute: keeper.Execute = keeper.execute,
 ) -> int:
     """Run the command to its end and give its exit code as a shell does.
 
     Args:
         handlers: of the calls to be caught; one that raises OSError has its call fail with that.
         on_start: is called in the command's process, before it is anything else.
+        execute: turns that process into the command.
 
     Raises:
         RuntimeError: this is not an x86-64 machine.
@@ -45,7 +47,7 @@ def run(
         on_start()
         _send_listener(theirs, tuple(handlers))
 
-    kept = keeper.start(command, prepare)
+    kept = keeper.start(command, prepare, execute)
     theirs.close()
     with ours:
         _, fds, _, _ = socket.recv_fds(ours, 1, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,14 +24,21 @@ def changed_copies(root: Path = Path("/")) -> Mapping[Path, bytes]:
         for path in sorted((root / folder).glob(pattern)):
             if path.is_symlink() or not path.is_file():
                 continue
-            data = path.read_bytes()
-            if not data.startswith(b"\x7fELF"):
-                continue
             try:
-                copy = rewritten(data)
+                copy = _changed_copy(path, path.stat().st_mtime_ns)
             except UnfitError as error:
                 print(f"nftop's lab: {path} sees the real CPU: {error}", file=sys.stderr)
                 continue
-            if copy != data:
+            if copy is not None:
                 result[path] = copy
     return result
+
+
+@functools.lru_cache(maxsize=32)  # a process may start many labs
+def _changed_copy(path: Path, _changed_at_ns: int) -> bytes | None:
+    """Of a file as it is since then; None if it has no CPUID."""
+    data = path.read_bytes()
+    if not data.startswith(b"\x7fELF"):
+        return None
+    copy = rewritten(data)
+    return copy if copy != data else None

@@ -7,6 +7,7 @@ kernel/events/core.c of Linux 6.1. What only sampling uses is checked no further
 from __future__ import annotations
 
 import errno
+import functools
 import struct
 from dataclasses import dataclass
 
@@ -105,6 +106,7 @@ def cut(raw: bytes) -> bytes:
     return raw[:KNOWN]
 
 
+@functools.lru_cache(maxsize=1024)  # the same event is opened on every CPU
 def parse(known: bytes) -> Attr:
     """The structure of these bytes, of which `cut` has left no more than KNOWN.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import errno
+import functools
 from dataclasses import dataclass
 
 from tests.lab.tree import failed
@@ -45,6 +46,7 @@ def name_of(call: Call) -> str:
     return _SEPARATOR.join([_PREFIX, *(str(int(number)) for number in numbers), text])
 
 
+@functools.lru_cache(maxsize=64)  # a file is looked up, opened, and is the leader of others
 def parse_name(name: str) -> Call:
     """The call that `name_of` made this of.
 

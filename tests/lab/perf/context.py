@@ -8,6 +8,7 @@ Source: kernel/events/core.c of Linux 6.1.
 from __future__ import annotations
 
 import errno
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -117,6 +118,10 @@ class Context:
     _plan: Rota = field(default_factory=lambda: rota((), 0))
     _rows: dict[int, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        # A change ends what began at the last one, and all groups that were on have the same times.
+        self.exact = functools.lru_cache(maxsize=4)(self.exact)
+
     def add(self, member: Member, leader: Member | None) -> None:
         """Open an event, in the group of `leader` if there is one.
 
@@ -128,17 +133,20 @@ class Context:
         room = fits([event.mask for event in events], self.pmu.available)
         if not room or not agree([field for event in events for field in event.filters]):
             raise failed(errno.EINVAL)
-        now = member.seen_at_ns = self._settled()
+        counts = member.on and (leader is None or leader.active)
+        now = member.seen_at_ns = self._settled() if counts else self.clock()
         if leader is not None:
             member.leader = leader
             leader.siblings.append(member)
         else:
             self.leaders.append(member)
-        self._plan_from(now)
+        if counts:
+            self._plan_from(now)
 
     def remove(self, member: Member) -> None:
         """Close an event. Those that it led go on alone, unless they can't."""
-        now = self._settled()
+        counts = member.active or any(item.on for item in member.siblings)
+        now = self._settled() if counts else 0
         if member.leader is member:
             self.leaders.remove(member)
             for sibling in member.siblings:
@@ -149,7 +157,8 @@ class Context:
             member.siblings = []
         else:
             member.leader.siblings.remove(member)
-        self._plan_from(now)
+        if counts:
+            self._plan_from(now)
 
     def end(self) -> None:
         """The CPU is gone: every event is on its own and never counts again."""

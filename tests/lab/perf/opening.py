@@ -28,18 +28,41 @@ _NONE = -1
 def handlers(perf_folder: Path) -> Handlers:
     """The call's handler; `perf_folder` is where a `tree.PerfTree` is mounted."""
     numbers = itertools.count(1)
-    opening = functools.partial(_open_event, perf_folder, numbers.__next__)
+    opening = functools.partial(_open_event, _Folder(perf_folder), numbers.__next__)
     return {seccomp.PERF_EVENT_OPEN: opening}
 
 
-def _open_event(folder: Path, new_number: Callable[[], int], listener: int, caught: Caught) -> None:
+class _Folder:
+    """The folder, opened once: by its path each open would walk through the server anew."""
+
+    def __init__(self, path: Path) -> None:
+        self._prefix = f"{path}/"
+        self._fd = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    def open(self, name: str) -> int:
+        """A descriptor of a file."""
+        return os.open(name, os.O_RDWR | os.O_CLOEXEC, dir_fd=self._fd)
+
+    def name(self, tid: int, fd: int) -> str:
+        """The name of the file behind another's descriptor; OSError EBADF if it is none of it."""
+        try:
+            path = os.readlink(f"/proc/{tid}/fd/{fd}")  # noqa: PTH115 - called often
+        except OSError:
+            path = ""
+        if not path.startswith(self._prefix):
+            raise failed(errno.EBADF)
+        return path.removeprefix(self._prefix)
+
+
+def _open_event(
+    folder: _Folder, new_number: Callable[[], int], listener: int, caught: Caught
+) -> None:
     """perf_event_open(attr, pid, cpu, group_fd, flags)."""
     address, pid, cpu, group_fd = (caught.arguments[0], *map(_signed, caught.arguments[1:4]))
     flags = caught.arguments[4]
     attr = _attr(listener, caught, address)
     leader = _leader(caught.tid, group_fd, folder) if group_fd != _NONE else 0
-    uid = int(caller.status(caught.tid)["Uid"].split()[1])
-    privileged = caller.privileged(caught.tid, _PERFMON | _SYS_ADMIN)
+    credentials = caller.credentials(caught.tid)
     if not seccomp.waits(listener, caught):
         return  # whose memory and descriptors these were nobody knows
     call = Call(
@@ -49,10 +72,10 @@ def _open_event(folder: Path, new_number: Callable[[], int], listener: int, caug
         cpu=cpu,
         leader=0 if flags & FD_NO_GROUP else leader,
         flags=flags,
-        uid=uid,
-        privileged=privileged,
+        uid=credentials.uid,
+        privileged=credentials.any_of(_PERFMON | _SYS_ADMIN),
     )
-    fd = os.open(folder / name_of(call), os.O_RDWR | os.O_CLOEXEC)
+    fd = folder.open(name_of(call))
     try:
         seccomp.answer_with_fd(listener, caught, fd, cloexec=bool(flags & FD_CLOEXEC))
     finally:
@@ -72,15 +95,12 @@ def _attr(listener: int, caught: Caught, address: int) -> bytes:
         raise
 
 
-def _leader(tid: int, group_fd: int, folder: Path) -> int:
+def _leader(tid: int, group_fd: int, folder: _Folder) -> int:
     """The number of the event behind a caller's descriptor; OSError EBADF if it is none."""
-    link = Path(f"/proc/{tid}/fd/{group_fd}")
     try:
-        if os.stat(link).st_dev == os.stat(folder).st_dev:  # noqa: PTH116 - one call, not three
-            return event_of(link.readlink().name)
+        return event_of(folder.name(tid, group_fd))
     except OSError:
-        pass
-    raise failed(errno.EBADF)
+        raise failed(errno.EBADF) from None
 
 
 def _signed(register: int) -> int:

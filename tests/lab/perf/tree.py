@@ -29,12 +29,13 @@ from tests.lab.perf.attr import (
     FORMAT_ID,
     FORMAT_LOST,
     FORMAT_RUNNING,
+    Attr,
     parse,
 )
 from tests.lab.perf.call import Call, parse_name
 from tests.lab.perf.competitor import Demand
 from tests.lab.perf.context import Context, Member
-from tests.lab.perf.events import resolve
+from tests.lab.perf.events import Event, resolve
 from tests.lab.perf.pmu import load
 from tests.lab.perf.tasks import TaskClock, Tasks, Watch, host_tasks
 from tests.lab.tree import Caller, Entry, Handle, failed
@@ -44,6 +45,7 @@ from tests.lab.uncore.units import units_of
 
 _ROOT = Entry(folder=True, mode=0o700, inode=1)
 _FOR_GROUP = 1
+_RESOLVED = 1024
 # Requests by number, without their size: _IO*('$', n).
 _KIND = ord("$")
 _ENABLE, _DISABLE, _REFRESH, _RESET, _PERIOD, _SET_OUTPUT, _SET_FILTER, _ID, _SET_BPF = range(9)
@@ -88,6 +90,9 @@ class PerfTree:
         self._tasks = tasks or host_tasks()
         self._boxes = Boxes(units_of(machine, model), model)
         self._meters = Meters(machine, model, self._online)
+        # The same event is opened on every CPU and package.
+        self._resolve = functools.lru_cache(_RESOLVED)(functools.partial(resolve, self._pmu))
+        self._resolve_box = functools.lru_cache(_RESOLVED)(self._box_event)
         self._readers = readers or Readers(topology, self._online)
         # By the PMU's type (0: the CPU's own), the task or the package's row, and the CPU.
         self._contexts: dict[tuple[int, int, int], Context] = {}
@@ -166,9 +171,9 @@ class PerfTree:
                 event, of = self._meters.resolve(meter, attr), call.pid
                 call = replace(call, cpu=self._meters.reader(meter, call.cpu))
             elif box is None:
-                event, of = resolve(self._pmu, attr, leader.event if leader else None), call.pid
+                event, of = self._resolve(attr, leader.event if leader else None), call.pid
             else:
-                event, (of, cpu) = resolve_box(box.unit, attr), self._readers.of(call.cpu)
+                event, (of, cpu) = self._resolve_box(attr), self._readers.of(call.cpu)
                 call = replace(call, cpu=cpu)
             check_rights(call, attr, paranoid=paranoid, uid=uid, online=self._online())
             if (box or meter) is not None and call.pid != EVERY_TASK:
@@ -206,6 +211,11 @@ class PerfTree:
         if call.leader not in self._open:
             raise failed(errno.EBADF)
         return self._open[call.leader][1]
+
+    def _box_event(self, attr: Attr) -> Event:
+        box = self._boxes.of_type(attr.pmu_type)
+        assert box is not None
+        return resolve_box(box.unit, attr)
 
     def _context(self, box: Box | Meter | None, pid: int, cpu: int) -> Context:
         """Of a box (`pid`: the row of its package), a meter, a CPU or a task."""

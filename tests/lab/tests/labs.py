@@ -24,7 +24,10 @@ import pytest
 
 from nftop.sources.runtime.readiness import wait_readable
 from tests.lab.__main__ import main as lab_main
+from tests.lab.cpuid.programs import changed_copies
+from tests.lab.options import parse
 from tests.lab.requirements import missing
+from tests.lab.tests import warm
 
 ROOT = Path(__file__).parents[3]
 needs_lab = pytest.mark.skipif(bool(missing()), reason=f"no lab here: {missing()}")
@@ -116,9 +119,9 @@ def _forks() -> _Forks:
 
 def _serve(requests: socket.socket) -> None:
     """Start labs as requested, one after the other, until the other end has gone."""
-    for name in ("host", "files", "server", "cpuid.programs", "processes"):
-        importlib.import_module(f"tests.lab.{name}")
     importlib.import_module("mfusepy")
+    _make_host()
+    warm.prepare()
     while True:
         request, fds, _, _ = socket.recv_fds(requests, _LONGEST, 2)
         if not request:
@@ -133,6 +136,15 @@ def _serve(requests: socket.socket) -> None:
         requests.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
+def _make_host() -> None:
+    """Read the tables that hosts are made from, and import what makes them."""
+    from tests.lab.host import folders, lab_host, trees
+
+    host = lab_host(parse(["--cpus", "2", "--", "true"]))
+    trees(host, folders(host), lambda _before, _after: None)
+    changed_copies()
+
+
 def _become_lab(
     requests: socket.socket, fds: Sequence[int], arguments: list[str], environment: dict[str, str]
 ) -> NoReturn:
@@ -145,7 +157,7 @@ def _become_lab(
         os.environ.clear()
         os.environ.update(environment)
         sys.argv = ["tests.lab", *arguments]
-        code = lab_main()
+        code = lab_main(warm.execute)
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else 1
     except BaseException:  # noqa: BLE001 - the end of the process
@@ -204,6 +216,7 @@ def running(*arguments: str) -> Iterator[Running]:
         _command_line(arguments),
         cwd=ROOT,
         bufsize=1,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

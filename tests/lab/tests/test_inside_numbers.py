@@ -27,7 +27,15 @@ _CPUIDS = {
     "icx": "GenuineIntel-6-6A-6",
     "spr": "GenuineIntel-6-8F-8",
 }
-_NFTOP = f"{sys.executable} -m nftop --batch -n 4 -d 0.2 --json"
+_NFTOP = [sys.executable, *"-m nftop --batch -n 4 -d 0.2 --json".split()]
+_SEEN = f"""
+import json, os, subprocess
+from tests.lab.tests import warm
+print(os.environ["PERF_CPUID"])
+lscpu = subprocess.run(["lscpu", "--json"], check=True, stdout=subprocess.PIPE)
+print(json.dumps(json.loads(lscpu.stdout)))
+assert warm.run({_NFTOP}) == 0
+"""
 NEWER = tuple(kernel for kernel in profile.kernels() if kernel != "6.1")
 
 
@@ -38,9 +46,8 @@ NEWER = tuple(kernel for kernel in profile.kernels() if kernel != "6.1")
 )
 def test_lscpu_perf_and_nftop_see_the_server(name: str, kernel: str) -> None:
     uarch = machine.load(name).uarch
-    script = f"echo $PERF_CPUID; lscpu --json | tr -d '\\n'; echo; {_NFTOP}"
     host = ("--model", name, "--kernel", kernel, "--cpus", "16")
-    done = enter(*host, "--", "sh", "-c", script)
+    done = enter(*host, "--", sys.executable, "-c", _SEEN)
     assert (done.returncode, done.stderr) == (0, "")
     cpuid, lscpu, *frames = done.stdout.splitlines()
     assert cpuid == _CPUIDS[name]

@@ -10,13 +10,16 @@ from tests.lab.tests.labs import LONGEST_S, ROOT, needs_lab
 
 pytestmark = needs_lab
 
-# A machine with a resctrl that is mounted, MSRs and a /dev/mem, in a mount namespace of its own.
+# A machine with a resctrl that is mounted, MSRs, a /dev/mem and a folder of network functions'
+# sockets, in a mount namespace of its own.
 _REAL = """
 set -e
 mount -t tmpfs real /sys/fs
 mkdir /sys/fs/resctrl
 mount -t tmpfs real-resctrl /sys/fs/resctrl
 echo real > /sys/fs/resctrl/schemata
+mount -t tmpfs real /run
+mkdir -p /run/dpdk/real /run/openvswitch
 mount -t tmpfs real "$1"
 mkdir -p "$1/cpu/0"
 touch "$1/cpu/0/msr" "$1/mem" "$1/null" "$1/fuse"
@@ -29,6 +32,7 @@ shift
 cat /sys/fs/resctrl/schemata
 """
 _LIST = """
+echo $(ls -A /run /var/run/)
 umount /sys/fs/resctrl 2>/dev/null
 ls -A /sys/fs/resctrl
 grep -c real-resctrl /proc/mounts /proc/self/mountinfo
@@ -40,7 +44,9 @@ head -c 1 /dev/mem 2>/dev/null | wc -c
 """
 
 
-def test_the_real_resctrl_msrs_and_memory_are_not_in_a_lab(tmp_path: Path) -> None:
+def test_the_real_resctrl_msrs_memory_and_network_functions_are_not_in_a_lab(
+    tmp_path: Path,
+) -> None:
     lab = (sys.executable, "-m", "tests.lab", "--cpus", "4", "--no-resctrl", "--", "sh", "-c")
     done = subprocess.run(
         ["unshare", "--mount", "sh", "-c", _REAL, "sh", str(tmp_path), *lab, _LIST],
@@ -53,6 +59,7 @@ def test_the_real_resctrl_msrs_and_memory_are_not_in_a_lab(tmp_path: Path) -> No
     )
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
+        "/run: lock /var/run/: lock",
         "/proc/mounts:0",
         "/proc/self/mountinfo:0",
         "0 1 2 3",

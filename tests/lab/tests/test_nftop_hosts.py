@@ -37,8 +37,8 @@ def seen(
     """In one lab: the last frame of `--batch`, and what `doctor` says by name."""
     nftop = [*prefix, *NFTOP, *options]
     commands = [[*nftop, *BATCH], [*nftop, "doctor", "--json"]]
-    script = "import json, subprocess, sys\nfor each in json.loads(sys.argv[1]):\n"
-    script += "    subprocess.run(each, check=True)"
+    script = "import json, sys\nfrom tests.lab.tests import warm\n"
+    script += "for command in json.loads(sys.argv[1]):\n    assert warm.run(command) == 0"
     run = (sys.executable, "-c", script, json.dumps(commands))
     done = enter("--cpus", str(CPUS), *lab, "--", *run)
     assert (done.returncode, done.stderr) == (0, "")
@@ -159,11 +159,12 @@ def test_counters_that_another_program_keeps(snapshot: SnapshotAssertion) -> Non
 # Runs nftop until it has shown frames of which one expression after the other is true; after each
 # it writes what follows it to a file of the host's.
 _FOLLOW = """
-import json, subprocess, sys
+import json, sys
+from tests.lab.tests import warm
 number, stages, command = json.loads(sys.argv[1])
-with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as nftop:
+with warm.running(command) as printed:
     for expression, path, text in stages:
-        for line in nftop.stdout:
+        for line in printed:
             frame = json.loads(line)
             if eval(expression, {"frame": frame, "cpu": frame["cpus"][number]}):
                 break
@@ -171,7 +172,6 @@ with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as nftop:
         if path:
             with open(path, "w") as file:
                 file.write(text)
-    nftop.terminate()
 """
 _SHOWN = "cpu['ipc'] is not None and cpu['tma']['retiring'] is not None"
 

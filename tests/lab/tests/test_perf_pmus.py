@@ -55,6 +55,7 @@ def test_what_sysfs_shows() -> None:
         shown[pmu] = ("cpu" in names, "cpu/events/slots" in files, "msr/events/aperf" in files)
     assert shown == {
         "own": (True, True, True),
+        "cores": (True, True, True),
         "no-metrics": (True, True, True),
         "hidden-metrics": (True, False, True),
         "late-registers": (True, True, True),

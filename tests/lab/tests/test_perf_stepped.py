@@ -53,7 +53,9 @@ def stats(machine: str, *runs: str, command: str = STEP) -> list[str]:
         watchdog, _, arguments = run.partition(" ")
         script.append(f"echo {int(watchdog == 'on')} > /proc/sys/kernel/nmi_watchdog")
         script.append(f"perf stat {arguments} sh -c '{command}'; echo end")
-    lab = ("--model", machine, "--cpus", str(CPUS), "--no-resctrl", "--freeze", "60")
+    # Without boxes, whose names perf compares each name with.
+    host = ("--model", machine, "--pmu", "cores", "--cpus", str(CPUS))
+    lab = (*host, "--no-resctrl", "--freeze", "60")
     ran = enter(*lab, "--", "sh", "-ec", "; ".join(script))
     assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout
     return ran.stdout.split("end\n")[:-1]

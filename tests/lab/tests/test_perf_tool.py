@@ -53,7 +53,8 @@ TOPDOWN = tuple(name for name in CODES if name.startswith(("slots", "topdown")))
 
 
 def stat(machine: str, *arguments: str) -> str:
-    lab = ("--model", machine, "--cpus", str(CPUS), "--no-resctrl", "--")
+    # Without boxes, whose names perf compares each name with.
+    lab = ("--model", machine, "--pmu", "cores", "--cpus", str(CPUS), "--no-resctrl", "--")
     ran = enter(*lab, "env", "LC_ALL=C", "perf", "stat", *arguments)
     assert ran.returncode == 0, ran.stderr
     return ran.stderr

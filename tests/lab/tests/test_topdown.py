@@ -71,7 +71,10 @@ def expected(uarch: str, *, smt: bool, levels: int) -> dict[str, Column]:
 @pytest.mark.parametrize("machine", UARCHS)
 def test_both_levels_are_the_model_s(machine: str, smt: str, tmp_path: Path) -> None:
     scenario = steady.written(tmp_path)
-    lab = ("--model", machine, "--cpus", str(CPUS), "--smt", smt, "--scenario", scenario)
+    # Boxes outside the cores take turns of their own, on half of these hosts.
+    pmu = "own" if smt == "on" else "cores"
+    host = ("--model", machine, "--cpus", str(CPUS), "--smt", smt, "--pmu", pmu)
+    lab = (*host, "--scenario", scenario)
     wanted = expected(UARCHS[machine], smt=smt == "on", levels=2)
     nodes = [name.removeprefix("tma.") for name in wanted]
     turned = machine != "spr"
@@ -168,7 +171,8 @@ def ancestors(topdown: Topdown, name: str) -> set[str]:
 def test_the_core_that_is_observed_has_the_model_s_levels_3_and_4(
     machine: str, watchdog: str, tmp_path: Path
 ) -> None:
-    lab = ("--model", machine, "--cpus", str(CPUS), "--watchdog", watchdog)
+    pmu = "own" if watchdog == "on" else "cores"
+    lab = ("--model", machine, "--cpus", str(CPUS), "--watchdog", watchdog, "--pmu", pmu)
     cpus, nodes, readings, unknown = answer(_READ, *lab, "--scenario", steady.written(tmp_path))
     assert cpus == [CPUS // 2 - 1, CPUS - 1]
     assert unknown == ""
