@@ -97,9 +97,10 @@ else:
 
 
 def field_names(kind: type) -> tuple[str, ...]:
-    """Names of a class's fields in order, without the objects that `dataclasses.fields` makes.
+    """Names of a class's fields in order.
 
-    These take 0.4 ms for each class. Raises TypeError for a class that is no dataclass.
+    `dataclasses.fields` makes an object of each, which takes 0.4 ms a class. Raises
+    TypeError for a class that is no dataclass.
     """
     names: tuple[str, ...] | None = getattr(kind, "__struct_fields__", None)
     return tuple(row.name for row in dataclasses.fields(kind)) if names is None else names

@@ -18,9 +18,9 @@ from textual._parser import ParseError
 from textual._xterm_parser import XTermParser  # private: pyproject.toml keeps Textual's major
 from textual.drivers.linux_driver import LinuxDriver
 
-# After a byte the parser may wait for the rest of a sequence: it looks at its clock this often, and
-# for this long.
-_STEP_MS, _UNFINISHED_S = 100, 1.0 + 2 * constants.ESCAPE_DELAY
+# After a byte the parser may wait for the rest of a sequence, for ESCAPE_DELAY: until then, and
+# some steps longer, it has to look at the clock.
+_STEP_S, _UNFINISHED_S = 0.1, 0.3 + constants.ESCAPE_DELAY
 _READ_BYTES = 4096
 
 
@@ -42,7 +42,7 @@ class LoopDriver(LinuxDriver):
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTSTP, self._stop)
         loop.add_signal_handler(signal.SIGCONT, self._resume)
-        self._ended: int | None = None  # an eventfd that wakes the input thread
+        self._wake_fd: int | None = None  # an eventfd; wakes the input thread when it is to end
 
     def run_input_thread(self) -> None:
         parser = XTermParser(self._debug)
@@ -56,41 +56,65 @@ class LoopDriver(LinuxDriver):
                 [*parser.feed("")]
 
     def _input(self) -> Iterator[str]:
-        """Texts as they come, and "" now and then while a sequence may be unfinished."""
-        decoder, poll, ended = getincrementaldecoder("utf-8")(), select.poll(), self._ended
-        if ended is None:
+        """Texts as they come, and "" in steps while a sequence may be unfinished."""
+        if (wake_fd := self._wake_fd) is None:
             return
-        poll.register(self.fileno, select.POLLIN)
-        poll.register(ended, select.POLLIN)
-        steps_until_s = 0.0
+        # Neither poll(2), which fails where RLIMIT_NOFILE was lowered, nor select(2), which fails
+        # for descriptors from 1,024 on.
+        with select.epoll() as poll:
+            poll.register(wake_fd, select.EPOLLIN)
+            with suppress(PermissionError):  # of a file, or of /dev/null: no keyboard
+                poll.register(self.fileno, select.EPOLLIN)
+            yield from self._texts(poll, wake_fd)
+            poll.unregister(wake_fd)
+            self._drop_input(poll)
+
+    def _texts(self, poll: select.epoll, wake_fd: int) -> Iterator[str]:
+        decoder = getincrementaldecoder("utf-8")()
+        unfinished, until_s = False, 0.0
         while not self.exit_event.is_set():
-            steps = time.monotonic() < steps_until_s
-            ready = dict(poll.poll(_STEP_MS if steps else None))
-            text = ""
-            if self.fileno in ready:
+            ready = dict(poll.poll(_STEP_S if unfinished else None))
+            # The step at the end is taken after the parser has waited for long enough.
+            unfinished = unfinished and time.monotonic() < until_s
+            text, is_read = "", self.fileno in ready
+            if is_read:
                 data = os.read(self.fileno, _READ_BYTES)
-                if not data:  # hung up: `leaving_on_signal` ends nftop
-                    self.exit_event.wait(_STEP_MS / 1000)
                 try:
                     text = decoder.decode(data)
                 except UnicodeDecodeError:
                     decoder.reset()
-                steps_until_s = time.monotonic() + _UNFINISHED_S
+                if not data:  # hung up: `leaving_on_signal` ends nftop
+                    self.exit_event.wait(_STEP_S)
+            elif wake_fd in ready:
+                self.exit_event.wait(_STEP_S)
             yield text
+            if is_read:
+                unfinished, until_s = True, time.monotonic() + _UNFINISHED_S
+
+    def _drop_input(self, poll: select.epoll) -> None:
+        """Drop what the terminal sent before it read that the mouse is off: reports, replies."""
+        until_s = time.monotonic() + _STEP_S
+        while (left_s := until_s - time.monotonic()) > 0:
+            if poll.poll(left_s) and not os.read(self.fileno, _READ_BYTES):
+                return
 
     def start_application_mode(self) -> None:
-        if self._ended is None:
-            self._ended = os.eventfd(0, os.EFD_CLOEXEC)
+        if self._wake_fd is None:
+            self._wake_fd = os.eventfd(0, os.EFD_CLOEXEC)
         super().start_application_mode()  # type: ignore[no-untyped-call]
 
     def disable_input(self) -> None:
-        ended, self._ended = self._ended, None
-        if ended is None:
+        wake_fd, self._wake_fd = self._wake_fd, None
+        if wake_fd is None:
             super().disable_input()
             return
-        os.eventfd_write(ended, 1)
-        super().disable_input()
-        os.close(ended)
+        os.eventfd_write(wake_fd, 1)
+        try:
+            super().disable_input()
+        finally:
+            # Textual ignores errors before it has waited for the thread.
+            if self._key_thread is None or not self._key_thread.is_alive():
+                os.close(wake_fd)
 
     def _stop(self) -> None:
         if self._has_terminal():

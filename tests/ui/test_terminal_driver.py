@@ -9,6 +9,7 @@ import termios
 import threading
 from array import array
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
@@ -22,7 +23,7 @@ def keyboard() -> Iterator[tuple[LoopDriver, int]]:
     reading, writing = os.pipe()
     driver = LoopDriver.__new__(LoopDriver)
     driver.fileno, driver.exit_event, driver._key_thread = reading, threading.Event(), None
-    driver._ended = os.eventfd(0)
+    driver._wake_fd = os.eventfd(0)
     yield driver, writing
     os.close(reading)
     os.close(writing)
@@ -32,29 +33,27 @@ def test_it_sleeps_but_while_a_sequence_may_be_unfinished(
     keyboard: tuple[LoopDriver, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver, writing = keyboard
-    now_s, limits_ms = [100.0], list[int | None]()
+    now_s, limits_s = [100.0], list[float | None]()
 
     class Poll:
-        def register(self, fd: int, events: int) -> None:
-            pass
-
-        def poll(self, limit_ms: int | None) -> list[tuple[int, int]]:
-            limits_ms.append(limit_ms)
-            if limit_ms is not None:
-                now_s[0] += limit_ms / 1000
+        def poll(self, limit_s: float | None) -> list[tuple[int, int]]:
+            limits_s.append(limit_s)
+            if limit_s is not None:
+                now_s[0] += limit_s
                 return []
-            if len(limits_ms) > 1:
+            if len(limits_s) > 1:
                 driver.exit_event.set()
                 return []
             os.write(writing, b"\x1b")
-            return [(driver.fileno, select.POLLIN)]
+            return [(driver.fileno, select.EPOLLIN)]
 
-    monkeypatch.setattr("nftop.ui.terminal_driver.select.poll", Poll)
     monkeypatch.setattr("nftop.ui.terminal_driver.time.monotonic", lambda: now_s[0])
-    assert "".join(driver._input()) == "\x1b"
-    assert limits_ms == [None, *[100] * (len(limits_ms) - 2), None]
-    assert 10 <= len(limits_ms) <= 20  # Escape alone is a key after some of these steps
-    os.close(driver._ended or 0)
+    poll = cast("select.epoll", Poll())
+    assert "".join(driver._texts(poll, driver._wake_fd or 0)) == "\x1b"
+    # Escape alone is a key after the first of these steps.
+    first, *steps, last = limits_s
+    assert first is last is None and set(steps) == {0.1} and 4 <= len(steps) <= 6
+    os.close(driver._wake_fd or 0)
 
 
 def test_what_is_typed_comes_whole_and_the_end_wakes_it(
@@ -74,7 +73,21 @@ def test_what_is_typed_comes_whole_and_the_end_wakes_it(
     for typed in (b"a\xc3", b"\xa9", b"b\xff", b"c"):
         os.write(writing, typed)
         until(is_read)
+    wake_fd = driver._wake_fd or 0
     driver._disable_mouse_support = lambda: None  # type: ignore[method-assign]
     driver.disable_input()
     assert "".join(texts) == "a\xe9c"
-    assert not driver._key_thread.is_alive() and driver._ended is None
+    assert not driver._key_thread.is_alive() and driver._wake_fd is None
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(wake_fd)
+
+
+def test_what_comes_at_the_end_is_dropped(keyboard: tuple[LoopDriver, int]) -> None:
+    """Reports of a mouse that the terminal sent before it knew that they are not wanted."""
+    driver, writing = keyboard
+    driver._key_thread = threading.Thread(target=lambda: [*driver._input()])
+    driver._key_thread.start()
+    driver._disable_mouse_support = lambda: os.write(writing, b"\x1b[<35;40;12M")  # type: ignore[assignment, method-assign]
+    driver.disable_input()
+    os.write(writing, b"$")
+    assert os.read(driver.fileno, 100) == b"$"

@@ -119,17 +119,20 @@ def _edit_text(problem: ProfileProblem, text: str) -> str:
 
 def _print_problems(problems: Iterable[ProfileProblem], file: str) -> None:
     for problem in problems:
-        where = f"{file}, line {problem.line}" if problem.line else file
+        where = f"{_shown(file)}, line {problem.line}" if problem.line else _shown(file)
         kind = "error" if problem.fatal else "note"
         put(sys.stdout, printable(f"{kind}: {where}: {problem.text}") + "\n")
+
+
+def _shown(file: str) -> str:
+    return "standard input" if file == "-" else file
 
 
 def _refusal(fitted: Fitted, options: argparse.Namespace) -> Refusal:
     left = [problem for problem in fitted.problems if problem.fatal]
     unmade = sum(bool(item.edits) for item in left)
-    hint = f"--fix mends {unmade}, or answer yes on a terminal" if unmade else "--fix mends none"
-    verb = "is" if len(left) == 1 else "are"
-    text = f"{counted(len(left), 'error')} in {options.file} {verb} left, see above; {hint}"
+    hint = f"--fix mends {unmade}" if unmade else "--fix mends none"
+    text = f"{counted(len(left), 'error')} left in {_shown(options.file)}, see above; {hint}"
     return Refusal(ReasonCode.PROFILE_INVALID, text)
 
 

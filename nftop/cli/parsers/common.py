@@ -50,8 +50,8 @@ def _columns() -> int:
     return 80
 
 
-# Programs of the parsers of all commands; what they do not know may be the simulated host's.
-_OF_ALL = ("nftop", "nftop demo")
+# Parsers of the whole command line: what they do not know is kept, for `nftop demo`.
+_TOP_LEVEL = ("nftop", "nftop demo")
 
 
 class Parser(argparse.ArgumentParser):
@@ -97,9 +97,8 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         self.complete()
         known, rest = super().parse_known_args(args, namespace)
-        if (
-            rest and self.prog not in _OF_ALL
-        ):  # argparse would leave them to the parser of all commands
+        # Of a command argparse would leave them to the parser of the whole line.
+        if rest and self.prog not in _TOP_LEVEL:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return known, rest
 

@@ -53,7 +53,7 @@ _LIMITS: Mapping[str, MbaUnit] = {
 }
 _MOST = 1 << 64
 _GROUP = re.compile(r"""\s*group\s*=\s*((["'])([^"'\\]+)\2)\s*(?:#.*)?$""")
-_HEADER = re.compile(r"\s*\[(\[\s*class\s*\]\])?")
+_HEADER = re.compile(r"""\s*\[(\[\s*(["']?)class\2\s*\]\])?""")
 _KEY = r"""(?:"[^"\\]*"|'[^'\\]*'|[\w-]+)"""
 _VALUE = r"""(?:"[^"\\]*"|'[^'\\]*'|[^\s"'#,{}]+)"""
 _PAIR = re.compile(rf"\s*{_KEY}\s*=\s*(?:({_VALUE})|({{[^{{}}]*}}))")
@@ -109,7 +109,7 @@ def parse_toml_profile(text: str) -> Listing:
 def _names(text: str) -> dict[str, TextSpan]:
     """Position of each group's name in the text; names that occur twice are left out."""
     spans: dict[str, list[TextSpan]] = {}
-    for number, row in enumerate(text.splitlines(), 1):
+    for number, row in enumerate(text.split("\n"), 1):
         if (known := _GROUP.match(row)) is not None:
             spans.setdefault(known[3], []).append(TextSpan(number, *known.span(1)))
     return {name: where[0] for name, where in spans.items() if len(where) == 1}
@@ -122,7 +122,7 @@ def _spans(text: str, tables: Sequence[Mapping[str, Any]]) -> dict[tuple[int, st
     """
     spans: dict[tuple[int, str], _Spans] = {}
     number, inside = 0, False
-    for line, row in enumerate(text.splitlines(), 1):
+    for line, row in enumerate(text.split("\n"), 1):
         if (header := _HEADER.match(row)) is not None:
             inside = header[1] is not None
             number += inside

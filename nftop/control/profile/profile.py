@@ -28,7 +28,7 @@ class TooLongError(ValueError):
 class TextSpan:
     """A position in a text: columns `start` to `end` of a line; lines from 1, columns from 0.
 
-    Line 0: unknown, as of TOML's tables and texts of several lines.
+    Line 0: unknown, for TOML's sub-tables and multi-line strings.
     """
 
     line: int

@@ -297,8 +297,9 @@ def menu_lines(
 class LastResults(Generic[_P, _R]):
     """A function that keeps its last two results, by the identity of its arguments.
 
-    Numbers, texts and tuples may be equal instead. A key press draws the frame again that is on
-    screen already: what it does not change isn't computed again.
+    Numbers, texts and tuples may be equal instead. Arguments must not change after a call, and two
+    of each stay in memory. A key press draws the frame again that is on screen already: what it
+    does not change isn't computed again.
 
     `key`: returns what a result depends on, if that is not each argument.
     """

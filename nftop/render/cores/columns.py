@@ -308,7 +308,7 @@ def _optional_here(cpus: CpuTable) -> frozenset[str]:
     )
 
 
-_metrics_here = LastResults(_optional_here)  # asked for each column
+_metrics_here = LastResults(_optional_here)
 
 
 def is_column(key: str) -> bool:

@@ -362,7 +362,7 @@ def _losses_of(frame: Frame) -> _Losses:
     )
 
 
-_losses = LastResults(_losses_of)  # asked for several times a frame
+_losses = LastResults(_losses_of)
 
 
 _COSTS = USUAL_METRICS
@@ -551,7 +551,7 @@ def cpu_harm(frame: Frame, trends: RowTrends) -> Floats:
             rows = _rows(item.culprit.cpus, row_of)
             own = [row for victim in item.victims for row in _rows(victim.party.cpus, row_of)]
             worst = float(score[own].max(initial=SICK))
-            score[rows] = np.maximum(score[rows], worst - _BEHIND)
+            score[rows] = np.maximum(score[rows], max(worst - _BEHIND, SICK))
     return score
 
 

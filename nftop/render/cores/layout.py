@@ -285,9 +285,9 @@ def below_head(  # noqa: PLR0917 - of `LastResults`
 
 
 def _worst_l3(frame: Frame, trends: RowTrends) -> L3Domain | None:
-    """Cache of the worst network function's first CPU; None if none is sick, or it is not known."""
-    nf, harm = next(iter(nfs_by_harm(frame, trends)), (None, 0.0))
-    if nf is None or harm < SICK:
+    """Cache of the first CPU of the worst sick network function; None without one."""
+    nf = next((nf for nf, harm in nfs_by_harm(frame, trends) if harm >= SICK), None)
+    if nf is None:
         return None
     topology = frame.cpus.topology
     rows = (topology.row_of[cpu] for cpu in sorted(nf.cpus) if cpu in topology.row_of)

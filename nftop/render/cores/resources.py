@@ -50,20 +50,20 @@ def resource_lines(
 ) -> list[Line]:
     """The map of each cache that fits, and the sockets at its right; at most `limit` lines.
 
-    Where not all caches fit, that of the worst victim, `worst`, comes first. On a narrow screen
-    the sockets are left out, and where there are few lines the map has two: the owner of each way,
-    and the class that shares it.
+    Where not all caches fit, that of the worst victim, `worst`, is one of those shown. On a narrow
+    screen the sockets are left out, and where there are few lines the map has two: the owner of
+    each way, and the class that shares it.
     """
     sockets = socket_lines(frame, past)
     every = [item for item in frame.domains if item.ways] if frame.groups else []
-    domains = sorted(every, key=lambda item: item.l3 != worst)
+    domains = sorted(every, key=lambda item: item.l3 != worst)  # the first ones are shown
     right = max((item.width for item in sockets), default=0)
     joined = bool(sockets) and bool(domains) and width >= map_width(domains[0]) + _GAP + right
     room = width - (right + _GAP if joined else 0)
-    shown = _that_fit(domains, room)
-    shown = every if len(shown) == len(every) else shown
+    fitting = _that_fit(domains, room)
     # The widest cells of a way that leave out no cache.
-    widest = next((cells for cells in (3, 2) if _that_fit(domains, room, cells) == shown), 1)
+    widest = next((cells for cells in (3, 2) if _that_fit(domains, room, cells) == fitting), 1)
+    shown = [item for item in every if item in fitting]
     used = [group for group in frame.groups if in_use(group)]
     blocks = [map_lines(frame, used, domain, way_cells(domain, widest)) for domain in shown]
     if joined:

@@ -159,7 +159,7 @@ def _sort_text(tabs: Tabs) -> Line:
 _SICK = (
     "4 of the 17 polling cores are harmed: their NF loses packets, they wait for their CPU more "
     f"than {WAIT_RATIO_MOST:.0%} of the time, a packet costs over {NEAR:.0%} more than usual, or "
-    "they are victim or culprit of an incident"
+    "they are a victim or the culprit of an incident that is no note"
 )
 MARKS = (("sick 4 of 17", _SICK),)
 

@@ -184,7 +184,7 @@ def _joined_lines(items: tuple[Line, ...]) -> Line:
     return line(*_spaced(items, " "))
 
 
-_joined = LastResults(_joined_lines)  # states seldom change
+_joined = LastResults(_joined_lines)
 
 
 def alert_lines(*sentences: str, width: int) -> list[Line]:

@@ -47,7 +47,7 @@ def read_optional(path: str, parse: Callable[[str], T]) -> T | Missing | None:
     return None if isinstance(value, Missing) and value.reason is Reason.SOURCE else value
 
 
-GUEST = "hypervisor"  # of `cpu_flags`
+GUEST = "hypervisor"  # of `cpu_flags`; dom0 of Xen and the root of Hyper-V have it too
 
 
 def cpu_flags(root: Path) -> frozenset[str]:

@@ -285,7 +285,7 @@ _MEASURE = "measure it by Intel's mlc, without traffic, for nftop's --memory-pea
 def bandwidth(inputs: CheckInputs) -> HostFinding:
     """What memory can move by its modules, and whether that is what the CPU could have."""
     if GUEST in cpu_flags(inputs.root):
-        return HostFinding(Reason.HARDWARE, "a guest has no counters of memory")
+        return HostFinding(Reason.HARDWARE, "a guest does not see the modules of its host")
     cpuid = read_cpuid(inputs.root)
     uarch = "generic" if cpuid is None else identify(*cpuid)
     channels, fastest = usual_modules(uarch)

@@ -87,7 +87,7 @@ def described() -> Mapping[str, Fields]:
     return {name: _fields(kind) for name, kind in sorted(classes().items())}
 
 
-_hints = cache(get_type_hints)  # of a class
+_hints = cache(get_type_hints)
 
 
 def _fields(kind: type) -> Fields:

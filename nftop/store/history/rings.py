@@ -177,7 +177,8 @@ class _Values:
         self.block_ticks = min(max(_BLOCK_BYTES // (4 * rows), 1), _BLOCK_TICKS)
         self._open = np.full((metrics, self.block_ticks, rows), np.nan, np.float32)
         self._whole: deque[list[_Packed]] = deque(maxlen=-(-ticks // self.block_ticks))
-        # By metric and number of the block: graphs need the newest ones at each tick.
+        # By metric and number of the block. At 1 Hz it has what the graphs of a tick need; at 10 Hz
+        # their newest parts are more blocks.
         self._unpacked: dict[tuple[int, int], NDArray[np.float32]] = {}
 
     def append(self, values: NDArray[Any]) -> None:

@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from nftop.model.frame import Frame, PackageRow
 from nftop.model.ids import Package
 from nftop.model.metrics.package import PACKAGE_METRICS
+from nftop.model.owner import Owner
 from nftop.render.base.table import EDGE, header_line
 from nftop.render.cores.columns import columns_for
-from nftop.render.cores.harm import RowTrends, nfs_by_harm
+from nftop.render.cores.harm import SICK, RowTrends, nfs_by_harm
 from nftop.render.cores.layout import (
     LEAST_WIDTH,
     Histories,
     ScreenSections,
+    _worst_l3,
     graph_lines_of,
     share_out,
 )
@@ -100,6 +102,18 @@ def test_where_one_cache_fits_it_is_that_of_the_worst_network_function(
         caches = [number for number in (0, 1) if f"L3 {number} " in text]
         assert caches == ([0, 1] if width == 200 else [l3])
         assert width < 200 or text.index("L3 0 ") < text.index("L3 1 ")
+
+
+def test_the_worst_may_be_an_unprivileged_users() -> None:
+    """It comes behind those of root."""
+    host = Frozen("default", cpus=88, traffic=None)
+    shown = [host.tick(0), host.tick(S)][-1]
+    worst = _worst_l3(shown, RowTrends())
+    sick = next(nf for nf, harm in nfs_by_harm(shown, RowTrends()) if harm >= SICK)
+    owned = replace(sick, owner=Owner(1000, "eve", privileged=False, reason="other_user"))
+    nfs = tuple(owned if nf is sick else nf for nf in shown.nfs)
+    assert nfs_by_harm(replace(shown, nfs=nfs), RowTrends())[-1][0] is owned
+    assert _worst_l3(replace(shown, nfs=nfs), RowTrends()) == worst == 1
 
 
 def test_positions_do_not_depend_on_what_happens() -> None:

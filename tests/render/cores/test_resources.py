@@ -149,3 +149,15 @@ def test_the_traffic_of_a_culprit_has_the_tone_of_its_incident(
         for rate, wanted in (("4.00", tones), ("2.00", {Tone.PLAIN})):
             spans = [span for item in lines for span in item.spans if rate in span.text]
             assert {span.tone for span in spans} == wanted, rate
+
+
+@pytest.mark.parametrize("width", [200, 220, 240, 260])
+def test_maps_are_the_same_whichever_cache_is_the_worst_where_all_fit(width: int) -> None:
+    host = Frozen("default", cpus=88, traffic=None)
+    shown = [host.tick(0), host.tick(S)][-1]
+    assert len([item for item in shown.domains if item.ways]) == 2
+    every = [
+        resource_lines(shown, width, 30, lambda *_: np.zeros(12, np.float32), worst)
+        for worst in (None, L3Domain(0), L3Domain(1))
+    ]
+    assert every[0] == every[1] == every[2]

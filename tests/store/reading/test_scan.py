@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nftop.model.number_text import counted
 from nftop.model.recording_loss import BREAKS_OFF, BREAKS_OFF_BETWEEN, RecordingLoss
 from nftop.store.format.encoder import Encoder
 from nftop.store.format.records import DroppedTicks, Header, Marker
@@ -146,7 +147,7 @@ def test_cut_off_within_the_end_no_tick_is_lost() -> None:
             continue
         assert rest is not None and not rest.damage
         assert rest.ticks == (0 if left <= SIZE - 24 else None)
-        assert rest.sentence.endswith(f"{BREAKS_OFF_BETWEEN} ({rest.size_bytes} bytes)")
+        assert rest.sentence.endswith(f"{BREAKS_OFF_BETWEEN} ({counted(rest.size_bytes, 'byte')})")
 
 
 def test_bits_flipped_anywhere_cost_one_frame_and_it_is_reported() -> None:
