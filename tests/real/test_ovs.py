@@ -76,10 +76,15 @@ def reports(frames: Iterator[Frame], ovs: Ovs) -> Iterator[tuple[float, Frame]]:
 
 def packets_until(readings: Iterator[tuple[float, Frame]], least: int) -> float:
     """Packets of all readings until there are at least so many, and of three more."""
-    packets = 0.0
-    while packets < least - 0.001:
-        packets += next(readings)[0]
-    return packets + sum(next(readings)[0] for _ in range(3))
+    seen: list[float] = []
+    while sum(seen) < least - 0.001:
+        reading = next(readings, None)
+        # Whether there were no readings at all, or others than expected, tells causes apart.
+        assert reading is not None, (
+            f"{sum(seen)} in {len(seen)} readings: {seen[:5]} ... {seen[-5:]}"
+        )
+        seen.append(reading[0])
+    return sum(seen) + sum(next(readings)[0] for _ in range(3))
 
 
 @needs_plain
