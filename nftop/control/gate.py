@@ -21,6 +21,7 @@ from nftop.control.resctrl.backend import ClassBackend
 from nftop.model.change import Action, Change, Outcome, Proposal, Receipt
 from nftop.model.error_text import describe_error
 from nftop.model.keep_timeout import KEEP_WITHIN_S
+from nftop.model.number_text import counted
 from nftop.model.struct import dataclass, replace
 
 _PAST = ": `nftop undo --past` passes over it"
@@ -366,7 +367,7 @@ class ReportedChange:
     def __init__(self, pending: PendingChange, proposal: Proposal, report: ReportChange) -> None:
         self._pending = pending
         count = len(proposal.changes)
-        self._what = "; ".join(proposal.commands) or f"{count} value{'s' * (count != 1)}"
+        self._what = "; ".join(proposal.commands) or counted(count, "value")
         self._of_classes = key_of(proposal.identity) == CLASSES
         self._report = report
         self._reported: Outcome | None = None

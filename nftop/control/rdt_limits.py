@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nftop.model.change import Cell, ReasonCode, Refusal, State
+from nftop.model.number_text import counted
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import LOCKED, ROOT, MbaUnit
 from nftop.model.struct import dataclass, field
@@ -31,7 +32,7 @@ def mask_problem(rule: MaskRule, bits: int) -> str:
     if not 0 <= bits < 1 << rule.ways:
         return f"the cache has {rule.ways} ways, {(1 << rule.ways) - 1:#x} at most"
     if bits.bit_count() < rule.min_bits:
-        return f"a class has {rule.min_bits} way{'s' * (rule.min_bits != 1)} at least"
+        return f"a class has {counted(rule.min_bits, 'way')} at least"
     if not rule.sparse and not Cbm(bits, rule.ways).contiguous:
         return "this CPU takes only ways that are side by side"
     return ""

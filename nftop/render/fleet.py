@@ -13,6 +13,7 @@ from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Metric, is_bound, is_other
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reason
+from nftop.model.number_text import counted
 from nftop.model.rdt.rdt import class_name
 from nftop.model.struct import dataclass, replace
 from nftop.render.base.format import duration_text, worded
@@ -122,7 +123,7 @@ def _header(frame: FleetFrame, status: FleetStatus, width: int) -> Line:
     """Hosts, mode, sums, the source with the age of its answer; what does not fit is left out."""
     states: list[str] = [host.state for host in frame.hosts]
     count = len(states)
-    spans = [Span(f"{count} host{'s' * (count != 1)}", Tone.STRONG)]
+    spans = [Span(counted(count, "host"), Tone.STRONG)]
     for state, tone in (("down", Tone.BAD), ("gone", Tone.WARN)):
         if number := states.count(state):
             spans += [Span(", ", Tone.MUTED), Span(f"{number} {state}", tone)]
@@ -214,7 +215,7 @@ def _well(frame: FleetFrame, width: int) -> Line:
         return crop(line(" ", Span(text, Tone.MUTED)), width)
     absent = sum(host.state != "up" for host in frame.hosts)
     if losing := _losing(frame):
-        count = f"{len(losing)} network function{'s' * (len(losing) != 1)}"
+        count = counted(len(losing), "network function")
         text = f"{GLYPHS[Severity.WARN]} {count} with losses, no incident of them"
         return crop(line(" ", Span(text, Tone.WARN)), width)
     if absent:

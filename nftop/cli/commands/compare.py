@@ -94,7 +94,7 @@ def _compared_hosts(options: argparse.Namespace) -> int:
         for name, texts in (("before", options.before), ("after", options.after))
     )
     pairs, left_out = paired_hosts(before, after)
-    hosts = f"{len(pairs)} host{'s' * (len(pairs) != 1)} on both sides"
+    hosts = f"{counted(len(pairs), 'host')} on both sides"
     enough = f"{HOSTS_NEEDED} are enough if all numbers change, a single one needs more (last line)"
     lacking = HOSTS_NEEDED - len(pairs)
     if pairs:

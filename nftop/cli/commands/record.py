@@ -115,7 +115,7 @@ def record(options: argparse.Namespace) -> int:
     if triggered is not None:
         count, incomplete = triggered.count, triggered.incomplete
         lacking = f", {incomplete} incomplete" if incomplete else ""
-        warn(f"nftop: {count} recording{'s' * (count != 1)} of findings{lacking}")
+        warn(f"nftop: {counted(count, 'recording')} of findings{lacking}")
         # An interruption does not hide it, as with a single recording.
         return FAILURE if incomplete else 128 + ended[0] if ended else OK
     code = _exit_code(done, recorder.broken, ended)

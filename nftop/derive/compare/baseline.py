@@ -27,6 +27,7 @@ from nftop.model.column import Block, Column, from_readings, missing
 from nftop.model.frame import Clock, CpuTable, NfRow, base_clock
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.number_text import counted
 from nftop.model.sample import SourceReading
 from nftop.model.struct import dataclass, field, replace
 
@@ -249,7 +250,7 @@ def _baseline_of(kept: Baselines | None, nf: NfRow, nfs: Iterable[NfRow]) -> NfB
         ticks = kept.short[nf.key]
         return Missing(
             Reason.SOURCE,
-            f"{ticks} tick{'s' * (ticks != 1)} of it when the baseline was kept, and "
+            f"{counted(ticks, 'tick')} of it when the baseline was kept, and "
             f"{LEAST_TICKS} are needed: b keeps another",
         )
     others = list(nfs)

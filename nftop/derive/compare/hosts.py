@@ -44,6 +44,7 @@ from nftop.derive.compare.ranksum import ALPHA, adjusted, centre, least_hosts, s
 from nftop.model.column import Floats
 from nftop.model.metrics.ports import OTHER_LOSSES
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.number_text import counted
 from nftop.model.struct import dataclass, replace
 
 # The fewest hosts that can give an answer.
@@ -262,7 +263,7 @@ def _clock_notes(pairs: Sequence[HostPair], hosts: Mapping[str, EntityReport]) -
             same = (key for key in clocks if key[0] == clock and is_same_clock(key[1], hz))
             clocks[next(same, (clock, hz))] += 1
     counts = ", ".join(
-        f"{clock}{f' {hz / 1e9:.2f} GHz' * (hz > 0)} on {count} host{'s' * (count != 1)}"
+        f"{clock}{f' {hz / 1e9:.2f} GHz' * (hz > 0)} on {counted(count, 'host')}"
         for (clock, hz), count in clocks.items()
     )
     text = (
@@ -430,7 +431,7 @@ def _left_out(host: str, row: EntityRow) -> LeftOut | None:
     if code:
         return LeftOut(host, why, code)
     if min(counts) < LEAST_SAMPLES:
-        fewest = f"{min(counts)} sample{'s' * (min(counts) != 1)}, {LEAST_SAMPLES} are needed"
+        fewest = f"{counted(min(counts), 'sample')}, {LEAST_SAMPLES} are needed"
         return LeftOut(host, fewest, "few_samples")
     return None
 

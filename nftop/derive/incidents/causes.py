@@ -23,6 +23,7 @@ from nftop.model.ids import Cpu, L3Domain, Package, format_cpu_list
 from nftop.model.incident import CauseKind, Party, Severity
 from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading, Reason, number_or
+from nftop.model.number_text import counted
 from nftop.model.struct import replace
 from nftop.model.usual import NEAR
 
@@ -236,7 +237,7 @@ def _neighbour(
     return Cause(
         CauseKey("neighbour", f"{name} {l3} {'own' if own else 'other'} class"),
         "neighbour",
-        f"{speed}through {ways} shared way{'s' * (ways != 1)}",
+        f"{speed}through {counted(ways, 'shared way')}",
         culprit,
         tuple(key for key in nfs if culprit.key != key),
         tuple(item for _, _, item in rows),

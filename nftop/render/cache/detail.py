@@ -16,6 +16,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading
+from nftop.model.number_text import counted
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import SHAREABLE, CacheDomain, L2Mask, Limits
 from nftop.model.struct import dataclass
@@ -92,7 +93,7 @@ def budget_line(limits: Limits, groups: Sequence[GroupRow], width: int) -> Line:
     monitors = sum(1 + len(group.monitors) for group in groups)
     facts = [f"COS {len(groups)}{_of(limits.closids)}", f"RMID {monitors}{_of(limits.rmids)}"]
     if limits.min_bits is not None:
-        ways = f"{limits.min_bits} way{'s' * (limits.min_bits != 1)}"
+        ways = counted(limits.min_bits, "way")
         shape = {True: "any ways", False: "ways side by side", None: ""}[limits.sparse]
         facts.append(", ".join(filter(None, (f"masks of {ways} or more", shape))))
     facts += ["CDP"] if limits.cdp else []
@@ -179,7 +180,7 @@ def _named(mask: Cbm, domain: CacheDomain) -> str:
 def _size(domain: CacheDomain, mask: Cbm) -> str:
     size = domain.capacity_bytes(mask)
     if isinstance(size, Missing):
-        return f"{mask.ways} way{'s' * (mask.ways != 1)}"
+        return counted(mask.ways, "way")
     return fmt.worded(size, Unit.BYTES)
 
 

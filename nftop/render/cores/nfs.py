@@ -11,6 +11,7 @@ from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound, i
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reason
 from nftop.model.nf.kinds import NF_ADDRESSES
+from nftop.model.number_text import counted
 from nftop.model.struct import replace
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (
@@ -114,7 +115,7 @@ def nf_lines(
         left = len(ranked) - index
         taken += 1 + len(note)
         if limit is not None and taken + (left > 1) > limit:
-            text = f"  + {left} more network function{'s' * (left != 1)}"
+            text = f"  + {counted(left, 'more network function')}"
             more = [crop(line(Span(text, Tone.MUTED)), width)]
             break
         notes.append(note)

@@ -15,6 +15,7 @@ from nftop.model.ids import L3Domain, Package
 from nftop.model.incident import Severity
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reason
+from nftop.model.number_text import counted
 from nftop.model.rdt.rdt import CacheDomain, IoWays
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import area_rows, gauge_of
@@ -233,7 +234,7 @@ def shared_text(groups: Sequence[GroupRow], shares: Mapping[str, Shares]) -> str
     if len(ranked) > 1 and len(one) == 1 and all(len(pair) == 2 for pair in pairs):
         names = (next(iter(pair - one)) for pair in pairs)
         (ways, other), *more = zip((ways for _, ways in ranked), names, strict=True)
-        text = f"{group_name(*one)} shares {ways} way{'s' * (ways != 1)} of {group_name(other)}"
+        text = f"{group_name(*one)} shares {counted(ways, 'way')} of {group_name(other)}"
         return ", ".join([text, *(f"{ways} of {group_name(other)}" for ways, other in more)])
     texts = [f"{ways} {'+'.join(map(group_name, holders))}" for holders, ways in ranked]
     return f"shared: {', '.join(texts)}" if texts else ""

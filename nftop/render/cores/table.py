@@ -15,6 +15,7 @@ from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound, is_other
 from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.number_text import counted
 from nftop.model.usual import NEAR
 from nftop.render.base import format as fmt
 from nftop.render.base import table
@@ -146,7 +147,7 @@ def fold_line(cpus: CpuTable, folded: Sequence[int], *, brief: bool = False) -> 
     known = busy.values[rows][busy.present[rows]]
     mean: Reading = float(known.mean()) if len(known) else busy[folded[0]]
     offline = sum(not cpus.online[row] for row in folded)
-    text = f"   + {len(folded)} other CPU{'s' * (len(folded) != 1)}"
+    text = f"   + {counted(len(folded), 'other CPU')}"
     tail = f", {offline} offline" if offline else ""
     text += "" if brief else f", {fmt.worded(mean, Unit.RATIO)} busy{tail}"
     return line(Span(text, Tone.MUTED))

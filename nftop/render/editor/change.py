@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from nftop.model.change import Cell, Change, Kind, Proposal, bf_words
 from nftop.model.ids import format_cpu_list, mhz_text, parse_cpu_list
 from nftop.model.missing import Missing
+from nftop.model.number_text import counted
 from nftop.model.rdt.rdt import (
     NO_IO_ALLOC,
     SHAREABLE,
@@ -264,7 +265,7 @@ def _group(group: ResctrlGroup, table: ResctrlTable) -> Iterator[str]:
     about = [f"COS{group.clos}"] if group.clos is not None else []
     about += [f"{group.owner}'s by its name"] if group.owner else []
     about += [printable(group.mode)] if group.mode not in ("", SHAREABLE) else []
-    about += [f"{len(group.tasks)} thread{'s' * (len(group.tasks) != 1)}"] if group.tasks else []
+    about += [counted(len(group.tasks), "thread")] if group.tasks else []
     yield named(group.name) + (f"  ({', '.join(about)})" if about else "")
     yield f"  CPU   {format_cpu_list(group.cpus) or 'none'}"
     rows: list[tuple[str, str, str]] = []

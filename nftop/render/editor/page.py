@@ -323,7 +323,7 @@ def _head(editor: EditorState, frame: Frame, width: int) -> list[Line]:
     way = capacity_bytes(editor, frame, 1)
     size = "" if isinstance(way, Missing) else f" x {fmt.way_mib(way)} MiB"
     shape = "gaps allowed" if rule.sparse else "side by side"
-    via = f"via {editor.where}; {shape}, {rule.min_bits} way{'s' * (rule.min_bits != 1)} at least"
+    via = f"via {editor.where}; {shape}, {counted(rule.min_bits, 'way')} at least"
     items = [
         *badge_lines(frame.host),
         line(Span("CAT editor", Tone.STRONG)),

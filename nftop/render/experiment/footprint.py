@@ -161,7 +161,7 @@ def _sums(footprint: Footprint, rows: Sequence[FootprintRow]) -> Iterator[str]:
         least = any(row.at_least for row in here)
         if known:
             total = sum(known)
-            ways_text = f"{'at least ' * least}{total} way{'s' * (total != 1)}"
+            ways_text = f"{'at least ' * least}{counted(total, 'way')}"
             yield f"L3 {l3}: {ways_text} for the most of all of them"
 
 

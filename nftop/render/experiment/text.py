@@ -32,7 +32,7 @@ from nftop.model.experiment import (
 )
 from nftop.model.ids import L3Domain
 from nftop.model.metrics.metric import BOUND, Unit
-from nftop.model.number_text import MORE_THAN_0
+from nftop.model.number_text import MORE_THAN_0, counted
 from nftop.model.rdt.rdt import MbaUnit, class_name
 from nftop.render.base.format import duration_text, number
 from nftop.render.base.text import cells, fit, printable, truncate, wrap
@@ -367,7 +367,7 @@ def result_text(plan: Experiment, curve: Curve, width: int, *, early: bool = Fal
     if moving:
         notes.append(
             f"~ something still moved {plan.timing.settle_most_s:g} s after the write, in "
-            f"{moving} visit{'s' * (moving != 1)}"
+            f"{counted(moving, 'visit')}"
         )
     if curve.recommended is None:
         why = "it ended early" if early else "none is known to cost nothing"

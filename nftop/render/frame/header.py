@@ -10,6 +10,7 @@ from nftop.model.clock import clock_of, date_time_of
 from nftop.model.frame import Frame, SelfCost, SourceState
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reason
+from nftop.model.number_text import counted
 from nftop.model.replay_position import Position
 from nftop.model.sources import always_shown
 from nftop.model.struct import dataclass
@@ -294,7 +295,7 @@ def recording_text(
 
 
 def _lost(ticks: int) -> str:
-    return f"{ticks} tick{'' if ticks == 1 else 's'} lost"
+    return f"{counted(ticks, 'tick')} lost"
 
 
 def missing(ticks: int) -> str:
@@ -304,4 +305,4 @@ def missing(ticks: int) -> str:
 
 def recorded(name: str, ticks: int, size: int) -> str:
     """Contents of a finished recording; `size` in bytes."""
-    return f"{ticks} tick{'' if ticks == 1 else 's'}, {size / 1e6:.1f} MB in {printable(name)}"
+    return f"{counted(ticks, 'tick')}, {size / 1e6:.1f} MB in {printable(name)}"

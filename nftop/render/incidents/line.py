@@ -14,7 +14,7 @@ from nftop.model.incident import Incident, Party, Severity, Victim
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading, Reason, number_or
-from nftop.model.number_text import NO_CHANGE
+from nftop.model.number_text import NO_CHANGE, counted
 from nftop.model.struct import replace
 from nftop.render.base import format as fmt
 from nftop.render.base.format import duration_text, since_text
@@ -316,17 +316,17 @@ def _well(frame: Frame, width: int) -> Line:
     """That nothing harms; or that packets are lost and no cause is known yet."""
     dropped = sum(number_or(nf.readings["drop_packets_per_s"], 0.0) for nf in frame.nfs)
     muted = sum(item.muted and item.severity > Severity.INFO for item in frame.incidents)
-    mutes = f"{muted} incident{'s' * (muted != 1)} muted"
+    mutes = f"{counted(muted, 'incident')} muted"
     if dropped > 0:
         text = f"{si(dropped)} drop/s, {mutes if muted else 'cause not known yet'}"
         return crop(line(" ", Span(f"{GLYPHS[Severity.WARN]} {text}", Tone.WARN)), width)
     pollers = sum(nf is not None for nf in frame.cpus.nf)
     rules = len(all_rules())
     why = _not_judged(frame, pollers)
-    texts = [why or f"{rules} rules watch {pollers} poller{'s' * (pollers != 1)}"]
+    texts = [why or f"{rules} rules watch {counted(pollers, 'poller')}"]
     texts += [mutes] if muted else []
     notes = sum(item.severity is Severity.INFO for item in frame.incidents)
-    texts += [f"{notes} note{'s' * (notes != 1)}"] if notes else []
+    texts += [counted(notes, "note")] if notes else []
     if why:
         text = "; ".join(texts)
         return crop(line(" ", Span(f"{GLYPHS[Severity.INFO]} {text}", Tone.MUTED)), width)

@@ -12,6 +12,7 @@ from nftop.model.frame import Frame, NfRow
 from nftop.model.metrics.metric import is_bound
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reason
+from nftop.model.number_text import counted
 from nftop.model.rule_settings import base_name
 from nftop.papers.rows import PaperRow, matching, rows, workload_of
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
@@ -108,7 +109,7 @@ def _nodes(nf: NfRow) -> list[str]:
 
 def _named(row: PaperRow) -> str:
     ht = "HT" if row.smt else "no HT"
-    cores = f"{row.cores} core{'s' * (row.cores != 1)}"
+    cores = counted(row.cores, "core")
     return f"{row.title}, {row.cpu.removeprefix('Xeon ')} {ht}, {cores}"
 
 

@@ -85,7 +85,7 @@ def hosts_text(
     badge = f"{f'{len(simulated)} ' * few}SIMULATED  " if simulated else ""
     lines = [
         *_hanging(
-            f"{count} host{'s' * (count != 1)}  {badge}",
+            f"{counted(count, 'host')}  {badge}",
             _listed(result.hosts, simulated if few else ()),
         )
     ]
@@ -99,7 +99,7 @@ def hosts_text(
     tested, needed = result.tested, result.needed
     shows = f"; a single one of them that changes on every host shows from {needed} hosts on"
     shows += f", all of them together from {HOSTS_NEEDED} on"
-    numbers = f"{tested} number{'s' * (tested != 1)}{shows * (tested > 0)}"
+    numbers = f"{counted(tested, 'number')}{shows * (tested > 0)}"
     lines += ["", *_hanging("", f"{RULE_HOSTS}. Tested: {numbers}")]
     return "\n".join(lines) + "\n"
 

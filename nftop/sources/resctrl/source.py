@@ -11,6 +11,7 @@ from pathlib import Path
 from nftop.model.check import Check
 from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.missing import Missing, Reason
+from nftop.model.number_text import counted
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import EVENTS, ResctrlTable
 from nftop.model.struct import replace
@@ -101,9 +102,7 @@ def _mounted(mount: files.Mount, table: ResctrlTable) -> Check:
     owners = Counter(group.owner or "unknown" for group in table.groups[1:])
     counts = ", ".join(f"{number} {owner}'s" for owner, number in sorted(owners.items()))
     count = len(table.groups)
-    text += f"; {count} group{'s' * (count != 1)}" + (
-        f", by their names {counts}" if counts else ""
-    )
+    text += f"; {counted(count, 'group')}" + (f", by their names {counts}" if counts else "")
     if "debug" not in mount.options:
         text += "; the numbers of classes show with the mount option debug (Linux 6.7)"
     if table.notes:

@@ -13,6 +13,7 @@ from nftop.model.baseline import Baselines
 from nftop.model.frame import Finding
 from nftop.model.ids import format_cpu_list
 from nftop.model.missing import Missing
+from nftop.model.number_text import counted
 from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import ROOT, IoWays, ResctrlGroup, ResctrlTable
 from nftop.model.sample import Sample
@@ -209,7 +210,7 @@ class Recorder:
     def kept(self, baselines: Baselines | None, wall_ns: int, monotonic_ns: int) -> None:
         """Note that a baseline was kept, or dropped (None); the times are the next sample's."""
         number = 0 if baselines is None else len(baselines.nfs)
-        text = f"baseline of {number} network function{'s' * (number != 1)} kept"
+        text = f"baseline of {counted(number, 'network function')} kept"
         text = "baseline forgotten" if baselines is None else text
         detail = {"baselines": plain(baselines)}
         marker = Marker(BASELINE, wall_ns, monotonic_ns, text, detail)
