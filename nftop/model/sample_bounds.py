@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
 
 from nftop.model.rdt.masks import MAX_WAYS
-from nftop.model.struct import dataclass
+from nftop.model.struct import dataclass, field_names
 
 
 class BoundsError(ValueError):
@@ -235,9 +235,9 @@ def check(record: str, field: str, values: Sequence[Any]) -> None:
 def check_all(value: object) -> None:
     """`check` every field of a record and of the records within it. Raises BoundsError."""
     if is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            inner = getattr(value, field.name)
-            check(type(value).__name__, field.name, (inner,))
+        for name in field_names(type(value)):
+            inner = getattr(value, name)
+            check(type(value).__name__, name, (inner,))
             check_all(inner)
     elif isinstance(value, Mapping):
         for inner in value.values():

@@ -49,11 +49,12 @@ def test_it_sleeps_but_while_a_sequence_may_be_unfinished(
 
     monkeypatch.setattr("nftop.ui.terminal_driver.time.monotonic", lambda: now_s[0])
     poll = cast("select.epoll", Poll())
-    assert "".join(driver._texts(poll, driver._wake_fd or 0)) == "\x1b"
+    assert driver._wake_fd is not None
+    assert "".join(driver._texts(poll, driver._wake_fd)) == "\x1b"
     # Escape alone is a key after the first of these steps.
     first, *steps, last = limits_s
     assert first is last is None and set(steps) == {0.1} and 4 <= len(steps) <= 6
-    os.close(driver._wake_fd or 0)
+    os.close(driver._wake_fd)
 
 
 def test_what_is_typed_comes_whole_and_the_end_wakes_it(
@@ -73,7 +74,8 @@ def test_what_is_typed_comes_whole_and_the_end_wakes_it(
     for typed in (b"a\xc3", b"\xa9", b"b\xff", b"c"):
         os.write(writing, typed)
         until(is_read)
-    wake_fd = driver._wake_fd or 0
+    wake_fd = driver._wake_fd
+    assert wake_fd is not None
     driver._disable_mouse_support = lambda: None  # type: ignore[method-assign]
     driver.disable_input()
     assert "".join(texts) == "a\xe9c"

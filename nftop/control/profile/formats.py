@@ -59,9 +59,8 @@ _VALUE = r"""(?:"[^"\\]*"|'[^'\\]*'|[^\s"'#,{}]+)"""
 _PAIR = re.compile(rf"\s*{_KEY}\s*=\s*(?:({_VALUE})|({{[^{{}}]*}}))")
 _ITEM = re.compile(rf"[{{,]\s*({_KEY})\s*=\s*({_VALUE})")
 
-
 # Spans of the values of a table by domain; "": of a value for all domains.
-_Spans: TypeAlias = "Mapping[str, TextSpan]"
+_Spans: TypeAlias = Mapping[str, TextSpan]
 
 
 class _WrongError(Exception):

@@ -175,37 +175,32 @@ def columns_for(
     count rank last. `trends`: with columns of the history. `chosen`: keys in the operator's order;
     empty: no choice.
     """
-    known = _counted.get(table)
-    if known is None or known.cpus is not cpus:
-        known = _counted[table] = _count(cpus, table)
+    known = _counted(cpus, table)
     return _columns_for(width, known.here, known.never, table, trends=trends, chosen=chosen)
 
 
 class _Counted(NamedTuple):
     """Keys of optional columns that a table of CPUs has, and of those it never will."""
 
-    cpus: CpuTable | None
     here: frozenset[str]
     never: frozenset[str]
-
-
-# Of the last table of each kind: a tick's columns are wanted several times.
-_counted: dict[CpuTableKind, _Counted] = {}
 
 
 def _count(cpus: CpuTable | None, table: CpuTableKind) -> _Counted:
     here = frozenset(col.key for col in _OPTIONAL[table] if _has_value(col, cpus))
     if cpus is None or not len(cpus):
-        return _Counted(cpus, here, frozenset())
+        return _Counted(here, frozenset())
     block = Block.of(cpus.columns)
     # No CPU can have a value on this hardware.
     never = dict(zip(block, (block.reasons == _HARDWARE).all(axis=1).tolist(), strict=True))
     metrics = (col for col in _TABLES[table] if col.metric and col is not BAR)
     return _Counted(
-        cpus,
         here,
         frozenset(col.key for col in metrics if never[col.metric.id if col.metric else col.key]),
     )
+
+
+_counted = LastResults(_count)  # a tick's columns are wanted several times
 
 
 @lru_cache(maxsize=16)  # called every tick

@@ -298,13 +298,10 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
 class Pollers(NamedTuple):
     """Rows of the CPUs that a network function polls, and these CPUs.
 
-    `topology`, `nf`, `saturated`: of the table. `row_of`: index by CPU. `full`, `unsure`: bool
-    (rows,), where the table says that it is saturated, and where it does not know.
+    `row_of`: index by CPU. `full`, `unsure`: bool (rows,), where the table says that it is
+    saturated, and where it does not know.
     """
 
-    topology: object
-    nf: object
-    saturated: object
     rows: NDArray[np.intp]
     cpus: tuple[Cpu, ...]
     row_of: Mapping[Cpu, int]
@@ -312,28 +309,20 @@ class Pollers(NamedTuple):
     unsure: NDArray[np.bool_]
 
 
-_last_pollers: list[Pollers] = []  # of the last table: they stay from tick to tick
-
-
-def pollers_of(cpus: CpuTable) -> Pollers:
-    """Of a table; kept from frame to frame."""
-    last = _last_pollers[0] if _last_pollers else None
-    of = cpus.topology, cpus.nf, cpus.saturated
-    if last is not None and all(was is now for was, now in zip(last[:3], of, strict=True)):
-        return last
+def _pollers(cpus: CpuTable) -> Pollers:
     rows = [row for row, nf in enumerate(cpus.nf) if nf is not None]
     polled = tuple(cpus.topology.cpus[row].cpu for row in rows)
-    _last_pollers[:] = [
-        Pollers(
-            *of,
-            np.array(rows, np.intp),
-            polled,
-            {cpu: at for at, cpu in enumerate(polled)},
-            np.array([cpus.saturated[row] is True for row in rows], np.bool_),
-            np.array([cpus.saturated[row] is None for row in rows], np.bool_),
-        )
-    ]
-    return _last_pollers[0]
+    return Pollers(
+        np.array(rows, np.intp),
+        polled,
+        {cpu: at for at, cpu in enumerate(polled)},
+        np.array([cpus.saturated[row] is True for row in rows], np.bool_),
+        np.array([cpus.saturated[row] is None for row in rows], np.bool_),
+    )
+
+
+# Pollers of a table; what they depend on seldom changes from one table to the next.
+pollers_of = LastResults(_pollers, lambda cpus: (cpus.topology, cpus.nf, cpus.saturated))
 
 
 def _rate_trends(frame: Frame, past: RowPast, cells: int) -> TrendTable:
@@ -483,7 +472,7 @@ def harm_of(
     return score if worst is None else score + _of(worst)
 
 
-def nfs_by_harm(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
+def _ranked_nfs(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
     """Network functions with their harm, the worst first; unprivileged users' come last.
 
     Equal ones are in the order of their first CPU.
@@ -519,6 +508,9 @@ def nfs_by_harm(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
             min(item[0].cpus, default=_LAST),
         ),
     )
+
+
+nfs_by_harm = LastResults(_ranked_nfs)  # of the table of functions, and of the cache that is shown
 
 
 def cpu_harm(frame: Frame, trends: RowTrends) -> Floats:

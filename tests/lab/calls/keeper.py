@@ -22,7 +22,7 @@ _IGNORED = (signal.SIGINT, signal.SIGQUIT)
 
 
 Execute: TypeAlias = Callable[[Sequence[str]], None]
-"""What turns a process into a command, as execvp(3): it does not return, but may raise OSError."""
+"""Replaces a process with a command, as execvp(3) does: returns only by raising OSError."""
 
 
 def execute(command: Sequence[str]) -> None:

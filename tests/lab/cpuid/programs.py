@@ -36,7 +36,10 @@ def changed_copies(root: Path = Path("/")) -> Mapping[Path, bytes]:
 
 @functools.lru_cache(maxsize=32)  # a process may start many labs
 def _changed_copy(path: Path, _changed_at_ns: int) -> bytes | None:
-    """Of a file as it is since then; None if it has no CPUID."""
+    """Contents with each CPUID replaced; None if there is none.
+
+    The time of the last change is part of the key that results are kept by.
+    """
     data = path.read_bytes()
     if not data.startswith(b"\x7fELF"):
         return None

@@ -64,7 +64,7 @@ def run(command: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def running(command: Sequence[str]) -> Iterator[IO[str]]:
-    """What a command prints, while it runs, as `execute` does; SIGTERM ends it afterwards."""
+    """Standard output of a command that runs in a fork, by `execute`; SIGTERM ends it at exit."""
     sys.stdout.flush()
     ours, theirs = os.pipe()
     pid = os.fork()
@@ -108,7 +108,7 @@ def _become(arguments: list[str], body: Callable[[], None]) -> NoReturn:
 
 
 def _open_streams() -> None:
-    """What was on the descriptors when this process began may have been a file, or a terminal."""
+    """Open standard streams anew: those of the parent are buffered for its own files."""
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
     sys.stderr = os.fdopen(
@@ -122,8 +122,10 @@ def _code(body: Callable[[], None]) -> int:
     try:
         body()
     except SystemExit as left:
-        if left.code is None or isinstance(left.code, int):
-            return left.code or 0
+        if left.code is None:
+            return 0
+        if isinstance(left.code, int):
+            return left.code
         print(left.code, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
