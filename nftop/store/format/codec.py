@@ -26,6 +26,8 @@ from nftop.store.format.column_bytes import (
     ColumnWriter,
     DamagedRecordingError,
     Numbers,
+    Part,
+    Place,
     texts_bytes,
     values_bytes,
 )
@@ -184,15 +186,24 @@ class Codec:
 
     def _record_writer(self, _word: str, names: Sequence[str]) -> WriteColumn:
         [name] = names
-        shapes = [(shape, attrgetter(field)) for field, shape in self._records[name]]
+        shapes = [(field, shape, attrgetter(field)) for field, shape in self._records[name]]
         kind = classes()[name]
         width = len(field_names(kind))
 
         def write(values: list[Any], out: ColumnWriter) -> None:
             if set(map(type, values)) != {kind}:
                 raise TypeError(f"not each is a {name}")
-            for shape, get in shapes:
-                self.write(shape, list(map(get, values)), out)
+            for field, shape, get in shapes:
+                column = list(map(get, values))
+                if len(column) > 1:
+                    self.write(shape, column, out)
+                    continue
+                place: Place = (len(out.kept), name, field)
+                if not out.repeats(place, column[0]):
+                    spent_bytes = out.spent_bytes
+                    self.write(shape, column, out)
+                    columns = len(out.kept) - place[0]
+                    out.parts[place] = Part(column[0], columns, out.spent_bytes - spent_bytes)
             out.spend(_MEMORY["record"].of(len(values), len(values) * width))
 
         return write
@@ -286,9 +297,7 @@ class Codec:
             columns: dict[str, list[Any]] = {}
             for field, shape in written:
                 if field in known:
-                    columns[field] = self.read(shape, count, reader)
-                    if self._check is not None:
-                        self._check(name, field, columns[field])
+                    columns[field] = self._read_field((name, field), shape, count, reader)
                 else:
                     self._pass(shape, count, reader)
             rows = zip(*(columns[field] for field in taken), strict=True)
@@ -298,6 +307,22 @@ class Codec:
                 raise DamagedRecordingError(f"no {name}: {error}") from None
 
         return read
+
+    def _read_field(
+        self, of: tuple[str, str], shape: Shape, count: int, reader: ColumnReader
+    ) -> list[Any]:
+        place: Place = (len(reader.kept), *of)
+        part = reader.repeated(place) if count == 1 else None
+        if part is not None:
+            return [part.value]
+        budget = reader.budget
+        values = self.read(shape, count, reader)
+        if self._check is not None:
+            self._check(*of, values)
+        if count == 1:
+            columns = len(reader.kept) - place[0]
+            reader.parts[place] = Part(values[0], columns, budget - reader.budget)
+        return values
 
     def _pass(self, shape: Shape, count: int, reader: ColumnReader) -> None:
         """Skip `count` values, also of records that only the recording knows."""

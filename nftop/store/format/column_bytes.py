@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -64,15 +64,31 @@ def texts_bytes(texts: Iterable[str]) -> int:
     )
 
 
+class Part(NamedTuple):
+    """A field's value in the sample before: its columns, and the memory they take of a budget."""
+
+    value: Any
+    columns: int
+    spent_bytes: int
+
+
+# Position of a field's first column, name of its record, its own name.
+Place: TypeAlias = tuple[int, str, str]
+
+
 class ColumnWriter:
     """Takes a sample's columns in order. `kept` is what the next sample is encoded against.
 
-    `spent_bytes`: memory that a `ColumnReader` of these columns takes from its budget. Methods
-    raise TypeError or OverflowError for values that a recording can't contain.
+    `spent_bytes`: memory that a `ColumnReader` of these columns takes from its budget. `parts`: the
+    values of single fields, which need not be encoded again where the next sample has the same
+    objects. Methods raise TypeError or OverflowError for values that a recording can't contain.
     """
 
-    def __init__(self, before: list[bytes | Numbers]) -> None:
-        self._before = before
+    def __init__(
+        self, before: list[bytes | Numbers], parts: Mapping[Place, Part] | None = None
+    ) -> None:
+        self._before, self._parts = before, parts or {}
+        self.parts: dict[Place, Part] = {}
         self.kept: list[bytes | Numbers] = []
         self.out: list[msgspec.Raw | Ext | None] = []
         self.spent_bytes = 0
@@ -80,6 +96,18 @@ class ColumnWriter:
     def spend(self, size_bytes: int) -> None:
         """Count memory that the reader takes from its budget in addition to that of arrays."""
         self.spent_bytes += size_bytes
+
+    def repeats(self, place: Place, value: Any) -> bool:
+        """Write the columns of a field's value as unchanged if it is the very object of before."""
+        part = self._parts.get(place)
+        if part is None or part.value is not value:
+            return False
+        at = len(self.kept)
+        self.kept += self._before[at : at + part.columns]
+        self.out += [None] * part.columns
+        self.spent_bytes += part.spent_bytes
+        self.parts[place] = part
+        return True
 
     def values(self, values: list[Any]) -> None:
         """Values of any kind of msgpack."""
@@ -138,13 +166,20 @@ class ColumnReader:
     """Returns the columns in the same order. `kept` is what the next sample's are decoded against.
 
     Few bytes can describe many numbers: `budget` is the memory in bytes that all columns may still
-    take, roughly; `fresh` is how much of it is not shared with the sample before. Methods raise
-    DamagedRecordingError if there is no such column, or no budget for it.
+    take, roughly; `fresh` is how much of it is not shared with the sample before. `parts`: the
+    values of single fields, which are the same objects in the next sample if no column of theirs
+    changes. Methods raise DamagedRecordingError if there is no such column, or no budget for it.
     """
 
     def __init__(
-        self, columns: list[Any], before: list[list[Any] | Numbers], budget: int = MOST_BYTES
+        self,
+        columns: list[Any],
+        before: list[list[Any] | Numbers],
+        budget: int = MOST_BYTES,
+        parts: Mapping[Place, Part] | None = None,
     ) -> None:
+        self._parts = parts or {}
+        self.parts: dict[Place, Part] = {}
         self.budget = budget
         self.fresh = 0
         self._is_new = True
@@ -158,6 +193,17 @@ class ColumnReader:
         self._visits += 1
         if self._visits > 4 * MAX_COLUMNS:
             raise DamagedRecordingError("a sample has more parts than any")
+
+    def repeated(self, place: Place) -> Part | None:
+        """The value of a field in the sample before if no column of it has changed."""
+        part, at = self._parts.get(place), len(self.kept)
+        if part is None or self._columns[at : at + part.columns].count(None) < part.columns:
+            return None
+        self.kept += self._before[at : at + part.columns]
+        self._is_new = False
+        self.spend(part.spent_bytes)
+        self.parts[place] = part
+        return part
 
     def values(self, count: int, kinds: frozenset[type]) -> list[Any]:
         """`count` values of these types; the characters of texts are not charged."""
