@@ -304,7 +304,9 @@ def _unplaned(planes: bytes, count: int, size: int) -> Numbers:
     if used * count != len(planes) or used > size:
         raise DamagedRecordingError("a column of numbers is cut off")
     whole = np.zeros((count, size), np.uint8)
-    whole[:, :used] = np.frombuffer(planes, np.uint8).reshape(used, count).T
+    # One after the other: a matrix at once, transposed, takes twice the time.
+    for at, plane in enumerate(np.frombuffer(planes, np.uint8).reshape(used, count)):
+        whole[:, at] = plane
     return whole.view(f"u{size}").reshape(count)
 
 
