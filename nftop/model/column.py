@@ -8,7 +8,6 @@ never as a plausible number. Both are immutable.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias
@@ -57,19 +56,6 @@ class Column:
     def present(self) -> Bools:
         """bool of shape (n,): which rows have a number."""
         return np.equal(self.reasons, _PRESENT)
-
-
-def median(values: Sequence[float]) -> float:
-    """Median of some numbers; NaN if one is NaN. For few of them numpy's takes ten times as long.
-
-    Raises:
-        IndexError: there are none.
-    """
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    low, high = ordered[middle - (not len(ordered) % 2)], ordered[middle]
-    # NaN is in no order.
-    return math.nan if any(map(math.isnan, values)) else (low + high) / 2
 
 
 @lru_cache(maxsize=1024)  # few reasons stand in many rows, tick after tick

@@ -13,7 +13,6 @@ from nftop.model.column import (
     column,
     first_of,
     from_readings,
-    median,
     missing,
     ratio,
     where,
@@ -25,11 +24,6 @@ REASONS = st.sampled_from([reason for reason in Reason if reason is not Reason.P
 READINGS = st.one_of(
     st.floats(-1e18, 1e18), st.builds(Missing, REASONS, st.sampled_from(["", "because"]))
 )
-
-
-@given(st.lists(st.floats(allow_infinity=False, width=32), min_size=1, max_size=9))
-def test_a_median_is_that_of_numpy(values: list[float]) -> None:
-    assert np.array_equal(median(values), np.median(values), equal_nan=True)
 
 
 def build(readings: list[Reading]) -> Column:

@@ -13,6 +13,7 @@ from nftop.derive.absence import after_absence
 from nftop.derive.cpu.deltas import Deltas, deltas
 from nftop.derive.fold_stage import FoldStage, TopologyChange
 from nftop.model.column import Block, Bools, Column, Floats, Reasons, first_of, missing
+from nftop.model.median import median
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.struct import dataclass, field, replace
@@ -194,7 +195,7 @@ def tsc_hz(rates: CounterRates) -> Reading:
     """
     tsc = rates.rate("tsc")
     if tsc.present.any():
-        hz = float(np.median(tsc.values[tsc.present]))
+        hz = median(tsc.values[tsc.present])
         return hz if hz > 0 else _NO_CLOCK
     return tsc[0] if len(tsc) else Missing(Reason.SOURCE)
 
