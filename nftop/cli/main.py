@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import os
 import signal
 import sys
@@ -108,7 +109,10 @@ def _run(arguments: Sequence[str]) -> int:
         options.parser, options.demo_parser = build_parser(), build_parser(demo=True)
     key = "cat show" if cat.shows(options) else options.command
     module, _, name = COMMANDS[key].rpartition(".")
-    code: int = getattr(import_module(f"nftop.cli.{module}"), name)(options)
+    command = getattr(import_module(f"nftop.cli.{module}"), name)
+    if options.command != "live":  # which enables it itself, after its imports
+        gc.enable()
+    code: int = command(options)
     return code
 
 
