@@ -597,5 +597,4 @@ def _center(values: Sequence[float]) -> float:
 
 
 def _median(values: Sequence[float]) -> float:
-    known = [value for value in values if math.isfinite(value)]
-    return median(known) if known else math.nan
+    return median([value for value in values if math.isfinite(value)])

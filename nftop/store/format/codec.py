@@ -25,9 +25,9 @@ from nftop.store.format.column_bytes import (
     ColumnReader,
     ColumnWriter,
     DamagedRecordingError,
+    FieldKey,
+    FieldValue,
     Numbers,
-    Part,
-    Place,
     texts_bytes,
     values_bytes,
 )
@@ -198,12 +198,12 @@ class Codec:
                 if len(column) > 1:
                     self.write(shape, column, out)
                     continue
-                place: Place = (len(out.kept), name, field)
-                if not out.repeats(place, column[0]):
+                key: FieldKey = (len(out.kept), name, field)
+                if not out.repeats(key, column[0]):
                     spent_bytes = out.spent_bytes
                     self.write(shape, column, out)
-                    columns = len(out.kept) - place[0]
-                    out.parts[place] = Part(column[0], columns, out.spent_bytes - spent_bytes)
+                    columns = len(out.kept) - key[0]
+                    out.fields[key] = FieldValue(column[0], columns, out.spent_bytes - spent_bytes)
             out.spend(_MEMORY["record"].of(len(values), len(values) * width))
 
         return write
@@ -311,17 +311,17 @@ class Codec:
     def _read_field(
         self, of: tuple[str, str], shape: Shape, count: int, reader: ColumnReader
     ) -> list[Any]:
-        place: Place = (len(reader.kept), *of)
-        part = reader.repeated(place) if count == 1 else None
-        if part is not None:
-            return [part.value]
+        key: FieldKey = (len(reader.kept), *of)
+        unchanged = reader.repeated(key) if count == 1 else None
+        if unchanged is not None:
+            return [unchanged.value]
         budget = reader.budget
         values = self.read(shape, count, reader)
         if self._check is not None:
             self._check(*of, values)
         if count == 1:
-            columns = len(reader.kept) - place[0]
-            reader.parts[place] = Part(values[0], columns, budget - reader.budget)
+            columns = len(reader.kept) - key[0]
+            reader.fields[key] = FieldValue(values[0], columns, budget - reader.budget)
         return values
 
     def _pass(self, shape: Shape, count: int, reader: ColumnReader) -> None:

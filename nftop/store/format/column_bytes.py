@@ -64,8 +64,12 @@ def texts_bytes(texts: Iterable[str]) -> int:
     )
 
 
-class Part(NamedTuple):
-    """A field's value in the sample before: its columns, and the memory they take of a budget."""
+class FieldValue(NamedTuple):
+    """What a field had in the sample before, if that had one record of its kind at that position.
+
+    Attributes:
+        columns: number of columns. spent_bytes: memory that they take of a reader's budget.
+    """
 
     value: Any
     columns: int
@@ -73,22 +77,22 @@ class Part(NamedTuple):
 
 
 # Position of a field's first column, name of its record, its own name.
-Place: TypeAlias = tuple[int, str, str]
+FieldKey: TypeAlias = tuple[int, str, str]
 
 
 class ColumnWriter:
     """Takes a sample's columns in order. `kept` is what the next sample is encoded against.
 
-    `spent_bytes`: memory that a `ColumnReader` of these columns takes from its budget. `parts`: the
-    values of single fields, which need not be encoded again where the next sample has the same
-    objects. Methods raise TypeError or OverflowError for values that a recording can't contain.
+    `spent_bytes`: memory that a `ColumnReader` of these columns takes from its budget. `fields`:
+    what the next sample need not encode again if it has the same objects. Methods raise TypeError
+    or OverflowError for values that a recording can't contain.
     """
 
     def __init__(
-        self, before: list[bytes | Numbers], parts: Mapping[Place, Part] | None = None
+        self, before: list[bytes | Numbers], fields: Mapping[FieldKey, FieldValue] | None = None
     ) -> None:
-        self._before, self._parts = before, parts or {}
-        self.parts: dict[Place, Part] = {}
+        self._before, self._fields = before, fields or {}
+        self.fields: dict[FieldKey, FieldValue] = {}
         self.kept: list[bytes | Numbers] = []
         self.out: list[msgspec.Raw | Ext | None] = []
         self.spent_bytes = 0
@@ -97,16 +101,16 @@ class ColumnWriter:
         """Count memory that the reader takes from its budget in addition to that of arrays."""
         self.spent_bytes += size_bytes
 
-    def repeats(self, place: Place, value: Any) -> bool:
-        """Write the columns of a field's value as unchanged if it is the very object of before."""
-        part = self._parts.get(place)
-        if part is None or part.value is not value:
+    def repeats(self, key: FieldKey, value: Any) -> bool:
+        """Write a field as unchanged if its value is the object of before, else return False."""
+        field = self._fields.get(key)
+        if field is None or field.value is not value:
             return False
         at = len(self.kept)
-        self.kept += self._before[at : at + part.columns]
-        self.out += [None] * part.columns
-        self.spent_bytes += part.spent_bytes
-        self.parts[place] = part
+        self.kept += self._before[at : at + field.columns]
+        self.out += [None] * field.columns
+        self.spent_bytes += field.spent_bytes
+        self.fields[key] = field
         return True
 
     def values(self, values: list[Any]) -> None:
@@ -166,9 +170,9 @@ class ColumnReader:
     """Returns the columns in the same order. `kept` is what the next sample's are decoded against.
 
     Few bytes can describe many numbers: `budget` is the memory in bytes that all columns may still
-    take, roughly; `fresh` is how much of it is not shared with the sample before. `parts`: the
-    values of single fields, which are the same objects in the next sample if no column of theirs
-    changes. Methods raise DamagedRecordingError if there is no such column, or no budget for it.
+    take, roughly; `fresh` is how much of it is not shared with the sample before. `fields`: what
+    the next sample shares if their columns do not change. Methods raise DamagedRecordingError if
+    there is no such column, or no budget for it.
     """
 
     def __init__(
@@ -176,10 +180,10 @@ class ColumnReader:
         columns: list[Any],
         before: list[list[Any] | Numbers],
         budget: int = MOST_BYTES,
-        parts: Mapping[Place, Part] | None = None,
+        fields: Mapping[FieldKey, FieldValue] | None = None,
     ) -> None:
-        self._parts = parts or {}
-        self.parts: dict[Place, Part] = {}
+        self._fields = fields or {}
+        self.fields: dict[FieldKey, FieldValue] = {}
         self.budget = budget
         self.fresh = 0
         self._is_new = True
@@ -194,16 +198,16 @@ class ColumnReader:
         if self._visits > 4 * MAX_COLUMNS:
             raise DamagedRecordingError("a sample has more parts than any")
 
-    def repeated(self, place: Place) -> Part | None:
-        """The value of a field in the sample before if no column of it has changed."""
-        part, at = self._parts.get(place), len(self.kept)
-        if part is None or self._columns[at : at + part.columns].count(None) < part.columns:
+    def repeated(self, key: FieldKey) -> FieldValue | None:
+        """What a field had in the sample before, if none of its columns has changed."""
+        field, at = self._fields.get(key), len(self.kept)
+        if field is None or self._columns[at : at + field.columns].count(None) < field.columns:
             return None
-        self.kept += self._before[at : at + part.columns]
+        self.kept += self._before[at : at + field.columns]
         self._is_new = False
-        self.spend(part.spent_bytes)
-        self.parts[place] = part
-        return part
+        self.spend(field.spent_bytes)
+        self.fields[key] = field
+        return field
 
     def values(self, count: int, kinds: frozenset[type]) -> list[Any]:
         """`count` values of these types; the characters of texts are not charged."""

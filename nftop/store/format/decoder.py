@@ -21,9 +21,9 @@ from nftop.store.format.column_bytes import (
     MOST_BYTES,
     ColumnReader,
     DamagedRecordingError,
+    FieldKey,
+    FieldValue,
     Numbers,
-    Part,
-    Place,
 )
 from nftop.store.format.records import (
     MOST_PLAIN_BYTES,
@@ -58,7 +58,7 @@ class _Columns:
     """What the next sample of a source is decoded against; `size`: in memory, bytes."""
 
     kept: list[list[Any] | Numbers] = field(default_factory=list)
-    parts: Mapping[Place, Part] = field(default_factory=dict)
+    fields: Mapping[FieldKey, FieldValue] = field(default_factory=dict)
     size: int = 0
 
 
@@ -153,18 +153,18 @@ class Decoder:
             value: Any = Missing(Reason(kind), text)
         else:
             others = sum(kept.columns.size for kept in self._kept.values()) - columns.size
-            fields = list(map(_column, _COLUMNS.decode(payload)))
-            value, columns = self._payload(kind, fields, columns, MOST_BYTES - others)
+            value, columns = self._payload(kind, payload, columns, MOST_BYTES - others)
         reading = SourceReading(value, now_ns + behind, took_ns)
         self._kept[name] = _Kept(reading, columns)
         return reading
 
     def _payload(
-        self, kind: str, fields: list[Any], before: _Columns, budget: int
+        self, kind: str, payload: msgspec.Raw, before: _Columns, budget: int
     ) -> tuple[Any, _Columns]:
         if self._codec is None:
             raise DamagedRecordingError("a sample before any header")
-        reader = ColumnReader(fields, before.kept, budget, before.parts)
+        columns = list(map(_column, _COLUMNS.decode(payload)))
+        reader = ColumnReader(columns, before.kept, budget, before.fields)
         self._beyond = ""
         try:
             (value,) = self._codec.read(("record", kind), 1, reader)
@@ -173,12 +173,12 @@ class Decoder:
             return Missing(Reason.ERROR, why), _Columns()
         reader.end()
         # What is beyond its bounds is checked again in the next sample.
-        parts = {} if self._beyond else reader.parts
+        fields = {} if self._beyond else reader.fields
         if self._beyond:
             # Later readings of this source, and other sources, can still be decoded.
             value = Missing(Reason.ERROR, f"what was recorded can't be: {self._beyond}")
         self._fresh_bytes += reader.fresh
-        return value, _Columns(reader.kept, parts, budget - reader.budget)
+        return value, _Columns(reader.kept, fields, budget - reader.budget)
 
     def _check(self, record: str, field: str, values: list[Any]) -> None:
         try:
@@ -187,7 +187,7 @@ class Decoder:
             self._beyond = self._beyond or str(error)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def _header(raw: bytes) -> Header:
     """Decode a header; those of all frames of a recording are the same, but for baselines."""
     return header_read(msgspec.msgpack.decode(raw))

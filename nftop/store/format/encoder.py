@@ -12,7 +12,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.model.struct import dataclass, field, replace
 from nftop.store.format.codec import Codec
-from nftop.store.format.column_bytes import MAX_COLUMNS, ColumnWriter, Numbers, Part, Place
+from nftop.store.format.column_bytes import MAX_COLUMNS, ColumnWriter, FieldKey, FieldValue, Numbers
 from nftop.store.format.column_bytes import MOST_BYTES as MOST_UNPACKED_BYTES
 from nftop.store.format.records import (
     MOST_BYTES,
@@ -52,7 +52,7 @@ class _Kept:
 
     reading: SourceReading[Any]
     columns: list[bytes | Numbers]
-    parts: Mapping[Place, Part] = field(default_factory=dict)
+    fields: Mapping[FieldKey, FieldValue] = field(default_factory=dict)
     size: int = 0  # memory that the columns take from a reader's budget, bytes
 
 
@@ -183,7 +183,7 @@ class Encoder:
         if not isinstance(value, Missing):
             writer = self._written(name, value, before)
             if isinstance(writer, ColumnWriter):
-                kept = _Kept(reading, writer.kept, writer.parts, writer.spent_bytes)
+                kept = _Kept(reading, writer.kept, writer.fields, writer.spent_bytes)
                 self._kept[name] = kept
                 return [*times, type(value).__name__, writer.out]
             value = writer
@@ -196,7 +196,7 @@ class Encoder:
 
     def _written(self, name: str, value: Any, before: _Kept | None) -> ColumnWriter | Missing:
         """The columns of a source's value, or why no reader could decode them."""
-        writer = ColumnWriter([]) if before is None else ColumnWriter(before.columns, before.parts)
+        writer = ColumnWriter([]) if before is None else ColumnWriter(before.columns, before.fields)
         try:
             self._codec.write(("record", type(value).__name__), [value], writer)
         except (KeyError, TypeError, ValueError, OverflowError) as error:

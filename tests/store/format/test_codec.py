@@ -117,10 +117,10 @@ def test_every_payload_comes_back_as_it_was(kind: type) -> None:
         for drawn, as_before in session:
             kept = {field: getattr(value, field) for field in as_before} if value else {}
             value = replace(drawn, **kept)
-            writer = ColumnWriter(writer.kept, writer.parts)
+            writer = ColumnWriter(writer.kept, writer.fields)
             codec.write(shape, [value], writer)
             wire = msgspec.msgpack.decode(msgspec.msgpack.encode(writer.out))
-            reader = ColumnReader(wire, reader.kept, parts=reader.parts)
+            reader = ColumnReader(wire, reader.kept, fields=reader.fields)
             (result,) = read.read(shape, 1, reader)
             reader.end()
             # So that nothing is written that a reader has no room for.
@@ -141,15 +141,17 @@ def test_fields_without_a_change_are_the_objects_of_the_sample_before() -> None:
     assert second.values is not first.values
 
 
-def test_a_field_beyond_its_bounds_is_so_in_each_sample_that_has_it() -> None:
+def test_a_field_beyond_its_bounds_is_refused_in_every_sample_that_has_it() -> None:
     clocked = Clocked(2)
     table: Any = clocked.sample().readings["perf"].value
     beyond = replace(table, cpus=np.full(len(table.cpus), 1 << 24, np.int32))
     later = [replace(of, values=table.values + np.uint64(5)) for of in (beyond, table)]
     samples = [Sample(1, 2, 3, {"perf": reading(of)}) for of in (beyond, *later)]
-    found = [item.readings["perf"].value for item in decoded(header_of(clocked), *samples)]
-    assert [getattr(value, "reason", None) for value in found] == [Reason.ERROR, Reason.ERROR, None]
-    assert same(found[2], later[1])
+    read = decoded(header_of(clocked), *samples)
+    values: list[Any] = [item.readings["perf"].value for item in read]
+    reasons = [getattr(value, "reason", None) for value in values]
+    assert reasons == [Reason.ERROR, Reason.ERROR, None]
+    assert same(values[2], later[1])
 
 
 @settings(max_examples=60)
