@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,19 @@ class Column:
     def present(self) -> Bools:
         """bool of shape (n,): which rows have a number."""
         return np.equal(self.reasons, _PRESENT)
+
+
+def has_reason(codes: NDArray[np.integer[Any]], reasons: tuple[int, ...]) -> Bools:
+    """Which of some codes are those of `reasons`; np.isin takes ten times as long."""
+    among: Bools = _codes_of(reasons)[codes]
+    return among
+
+
+@lru_cache(maxsize=32)
+def _codes_of(reasons: tuple[int, ...]) -> Bools:
+    among = np.zeros(max(Reason) + 1, np.bool_)
+    among[list(reasons)] = True
+    return among
 
 
 @lru_cache(maxsize=1024)  # few reasons stand in many rows, tick after tick

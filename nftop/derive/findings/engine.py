@@ -31,7 +31,7 @@ from nftop.derive.frame import FRAME
 from nftop.derive.nf.departures import DepartureState, NfSighting, step_departures
 from nftop.derive.nf.recent import RECENT, Recent
 from nftop.derive.occupants import POLLERS
-from nftop.model.column import Bools, Column, Floats
+from nftop.model.column import Bools, Column, Floats, has_reason
 from nftop.model.frame import Finding, Frame
 from nftop.model.missing import Reason
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
@@ -47,7 +47,7 @@ _GAP_TICKS, _GAP_AT_LEAST_S = 2.5, 1.0
 _NOTED_WITHIN_NS = 2_500_000_000
 # As numbers: comparing with the enumeration is slower.
 _SETTLED = (np.uint8(Reason.IDLE), np.uint8(Reason.UNDEFINED))
-_SILENT = (np.uint8(Reason.STALE), np.uint8(Reason.ERROR))
+_SILENT = (Reason.STALE, Reason.ERROR)
 
 
 class FindingText(NamedTuple):
@@ -341,7 +341,7 @@ def _silent(measured: Measured) -> Bools:
     """Subjects with a number that is absent because its source is late or fails."""
     silent: Bools = np.zeros(len(measured.keys), np.bool_)
     for column in (measured.values, *measured.context.values()):
-        silent = silent | np.isin(column.reasons, _SILENT)
+        silent = silent | has_reason(column.reasons, _SILENT)
     return silent
 
 
