@@ -242,6 +242,8 @@ def _limits_of(rule: Rule, nfs: Sequence[_Nfs] | None, settings: RuleSettings) -
 
 def limit_for(rule: Rule, nfs: Sequence[tuple[str, ...]], settings: RuleSettings) -> float:
     """The limit of the first of these NFs that has one, else that of all."""
+    if not settings.rows:
+        return rule.limit
     limits = (settings.first_of(rule.id, names).limit for names in (*nfs, ()))
     return next((limit for limit in limits if limit is not None), rule.limit)
 
