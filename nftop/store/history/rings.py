@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from itertools import pairwise
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
@@ -404,15 +403,18 @@ def _means_of_rows(values: NDArray[Any], bounds: NDArray[np.intp]) -> NDArray[np
 
     `values` is (ticks, rows); NaN where there is none.
     """
-    known = np.isfinite(values)
-    numbers = np.where(known, values, np.float32(0))
-    means = np.full((values.shape[1], len(bounds) - 1), np.nan, np.float32)
-    for at, (first, after) in enumerate(pairwise(bounds.tolist())):
-        if first < after:
-            within = known[first:after].sum(axis=0)
-            sums = numbers[first:after].sum(axis=0, dtype=np.float64)
-            np.divide(sums, within, out=means[:, at], where=within > 0, casting="same_kind")
-    return means
+    # A last row of zeros: the first of an empty part may lie behind all ticks.
+    known = np.zeros((int(bounds[-1]) + 1, values.shape[1]), np.bool_)
+    known[:-1] = np.isfinite(values[: len(known) - 1])
+    numbers = np.zeros(known.shape)
+    np.copyto(numbers[:-1], values[: len(known) - 1], where=known[:-1])
+    # Where a part is empty, reduceat gives the tick that follows.
+    some = (bounds[:-1] < bounds[1:])[:, None]
+    within = np.where(some, np.add.reduceat(known, bounds[:-1], dtype=np.int64), 0)
+    sums = np.add.reduceat(numbers, bounds[:-1])
+    means = np.full(sums.shape, np.nan, np.float32)
+    np.divide(sums, within, out=means, where=within > 0, casting="same_kind")
+    return means.T
 
 
 def _spoken_for(
