@@ -283,7 +283,7 @@ class Ring:
         edges = end_ns - step_ns * np.arange(points, -1, -1, dtype=np.int64)
         bounds = np.searchsorted(times, edges, side="right")
         after = bounds[1:]
-        means = _means_of_rows(values[:, None], bounds)[0]
+        means = _means_of_rows(values[bounds[0] :, None], bounds - bounds[0])[0]
         spoken_for = _spoken_for(times, covers, after, edges)
         held = np.where(spoken_for, values[np.minimum(after, len(values) - 1)], np.nan)
         return np.where(after > bounds[:-1], means, held).astype(np.float32)
