@@ -59,14 +59,14 @@ class Column:
 
 
 def has_reason(codes: NDArray[np.integer[Any]], reasons: tuple[int, ...]) -> Bools:
-    """Which of some codes are those of `reasons`; np.isin takes ten times as long."""
+    """True where a code, a uint8, is one of `reasons`. For a tick's columns faster than np.isin."""
     among: Bools = _codes_of(reasons)[codes]
     return among
 
 
 @lru_cache(maxsize=32)
 def _codes_of(reasons: tuple[int, ...]) -> Bools:
-    among = np.zeros(max(Reason) + 1, np.bool_)
+    among = np.zeros(256, np.bool_)
     among[list(reasons)] = True
     return among
 

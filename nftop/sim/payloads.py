@@ -161,6 +161,8 @@ def _fixed(
         for sentences in details.values():
             sentences[int(Reason.SOURCE)] = _QUIET
     numbers = np.array(cpus, dtype=np.int32)
+    for array in (numbers, group, reasons, hidden):
+        array.flags.writeable = False  # shared by all ticks
     return _Fixed(numbers, events, group, reasons, details, tuple(weights), hidden)
 
 

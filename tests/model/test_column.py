@@ -13,6 +13,7 @@ from nftop.model.column import (
     column,
     first_of,
     from_readings,
+    has_reason,
     missing,
     ratio,
     where,
@@ -38,6 +39,12 @@ def same(one: Reading, other: Reading) -> bool:
             and (one.reason, one.message) == (other.reason, other.message)
         )
     return one == other
+
+
+@given(st.sets(st.sampled_from(Reason)))
+def test_codes_among_reasons_are_as_numpy_has_them(reasons: set[Reason]) -> None:
+    codes = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    assert np.array_equal(has_reason(codes, tuple(reasons)), np.isin(codes, list(reasons)))
 
 
 @given(st.lists(READINGS, max_size=20))

@@ -45,9 +45,9 @@ UNKNOWN_FOR_S = 10.0
 _GAP_TICKS, _GAP_AT_LEAST_S = 2.5, 1.0
 # The samples of a recording's past are up to a second apart, and the first has no rates.
 _NOTED_WITHIN_NS = 2_500_000_000
+_SILENT = (Reason.STALE, Reason.ERROR)
 # As numbers: comparing with the enumeration is slower.
 _SETTLED = (np.uint8(Reason.IDLE), np.uint8(Reason.UNDEFINED))
-_SILENT = (Reason.STALE, Reason.ERROR)
 
 
 class FindingText(NamedTuple):

@@ -15,7 +15,7 @@ from nftop.derive.compare.window import ClassKey
 from nftop.model.change import Noticed, OwnChange
 from nftop.model.clock import clock_of
 from nftop.model.frame import CpuTable, Frame, GroupCacheRow, GroupRow
-from nftop.model.ids import L3Domain, format_cpu_list
+from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reason
 from nftop.model.number_text import counted
@@ -144,14 +144,13 @@ def _changed(one: ClassCell, column: TableColumn) -> list[Span]:
 
 def _runs_on(one: ClassCell, _: TableColumn) -> list[Span]:
     """Network functions on CPUs of the class near this cache, and its other CPUs; never cut."""
-    table = one.frame.cpus
-    topology = table.topology
+    topology = one.frame.topology  # whole, with CPUs that are not shown
     rest = [
         cpu
         for cpu in one.group.cpus
         if (row := topology.row_of.get(cpu)) is not None
         and topology.cpus[row].l3 == one.domain.l3
-        and table.nf[row] is None
+        and not _is_polled(one.frame.cpus, cpu)
     ]
     names = ", ".join(nf_names(one.frame, one.group.name, one.domain.l3))
     threads = counted(one.group.tasks, "thread") if one.group.tasks else ""
@@ -159,7 +158,12 @@ def _runs_on(one: ClassCell, _: TableColumn) -> list[Span]:
     return [Span("; ".join(filter(None, texts)), Tone.PLAIN)]
 
 
-def nf_names(frame: Frame, group: str, l3: L3Domain | None) -> list[str]:
+def _is_polled(table: CpuTable, cpu: Cpu) -> bool:
+    row = table.topology.row_of.get(cpu)
+    return row is not None and table.nf[row] is not None
+
+
+def nf_names(frame: Frame, group: str, l3: L3Domain) -> list[str]:
     """Network functions on CPUs of a class near a cache, with these CPUs: `vpp 12-14`."""
     by_name = _nfs_of_classes(frame.cpus).get((group, l3), {})
     return [f"{name} {format_cpu_list(where)}" for name, where in by_name.items()]

@@ -26,7 +26,6 @@ from nftop.store.format.column_bytes import (
     ColumnWriter,
     DamagedRecordingError,
     FieldKey,
-    FieldValue,
     Numbers,
     texts_bytes,
     values_bytes,
@@ -199,11 +198,10 @@ class Codec:
                     self.write(shape, column, out)
                     continue
                 key: FieldKey = (len(out.kept), name, field)
-                if not out.repeats(key, column[0]):
+                if not out.write_unchanged(key, column[0]):
                     spent_bytes = out.spent_bytes
                     self.write(shape, column, out)
-                    columns = len(out.kept) - key[0]
-                    out.fields[key] = FieldValue(column[0], columns, out.spent_bytes - spent_bytes)
+                    out.remember(key, column[0], spent_bytes)
             out.spend(_MEMORY["record"].of(len(values), len(values) * width))
 
         return write
@@ -309,19 +307,18 @@ class Codec:
         return read
 
     def _read_field(
-        self, of: tuple[str, str], shape: Shape, count: int, reader: ColumnReader
+        self, record_field: tuple[str, str], shape: Shape, count: int, reader: ColumnReader
     ) -> list[Any]:
-        key: FieldKey = (len(reader.kept), *of)
-        unchanged = reader.repeated(key) if count == 1 else None
+        key: FieldKey = (len(reader.kept), *record_field)
+        unchanged = reader.take_unchanged(key) if count == 1 else None
         if unchanged is not None:
             return [unchanged.value]
         budget = reader.budget
         values = self.read(shape, count, reader)
         if self._check is not None:
-            self._check(*of, values)
+            self._check(*record_field, values)
         if count == 1:
-            columns = len(reader.kept) - key[0]
-            reader.fields[key] = FieldValue(values[0], columns, budget - reader.budget)
+            reader.remember(key, values[0], budget)
         return values
 
     def _pass(self, shape: Shape, count: int, reader: ColumnReader) -> None:

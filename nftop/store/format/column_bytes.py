@@ -65,10 +65,11 @@ def texts_bytes(texts: Iterable[str]) -> int:
 
 
 class FieldValue(NamedTuple):
-    """What a field had in the sample before, if that had one record of its kind at that position.
+    """Value of a field of a record that occurred once, in the sample before.
 
     Attributes:
-        columns: number of columns. spent_bytes: memory that they take of a reader's budget.
+        columns: their number.
+        spent_bytes: memory that they take from a reader's budget.
     """
 
     value: Any
@@ -76,7 +77,7 @@ class FieldValue(NamedTuple):
     spent_bytes: int
 
 
-# Position of a field's first column, name of its record, its own name.
+# Position of a field's first column, name of its record, its own name: these give its shape.
 FieldKey: TypeAlias = tuple[int, str, str]
 
 
@@ -101,7 +102,7 @@ class ColumnWriter:
         """Count memory that the reader takes from its budget in addition to that of arrays."""
         self.spent_bytes += size_bytes
 
-    def repeats(self, key: FieldKey, value: Any) -> bool:
+    def write_unchanged(self, key: FieldKey, value: Any) -> bool:
         """Write a field as unchanged if its value is the object of before, else return False."""
         field = self._fields.get(key)
         if field is None or field.value is not value:
@@ -112,6 +113,11 @@ class ColumnWriter:
         self.spent_bytes += field.spent_bytes
         self.fields[key] = field
         return True
+
+    def remember(self, key: FieldKey, value: Any, spent_before: int) -> None:
+        """Keep a field that was written for the next sample. `spent_before`: bytes, before it."""
+        columns, spent_bytes = len(self.kept) - key[0], self.spent_bytes - spent_before
+        self.fields[key] = FieldValue(value, columns, spent_bytes)
 
     def values(self, values: list[Any]) -> None:
         """Values of any kind of msgpack."""
@@ -198,8 +204,8 @@ class ColumnReader:
         if self._visits > 4 * MAX_COLUMNS:
             raise DamagedRecordingError("a sample has more parts than any")
 
-    def repeated(self, key: FieldKey) -> FieldValue | None:
-        """What a field had in the sample before, if none of its columns has changed."""
+    def take_unchanged(self, key: FieldKey) -> FieldValue | None:
+        """The field of the sample before, if none of its columns has changed."""
         field, at = self._fields.get(key), len(self.kept)
         if field is None or self._columns[at : at + field.columns].count(None) < field.columns:
             return None
@@ -208,6 +214,11 @@ class ColumnReader:
         self.spend(field.spent_bytes)
         self.fields[key] = field
         return field
+
+    def remember(self, key: FieldKey, value: Any, budget_before: int) -> None:
+        """Keep a field that was read for the next sample."""
+        columns, spent_bytes = len(self.kept) - key[0], budget_before - self.budget
+        self.fields[key] = FieldValue(value, columns, spent_bytes)
 
     def values(self, count: int, kinds: frozenset[type]) -> list[Any]:
         """`count` values of these types; the characters of texts are not charged."""

@@ -14,7 +14,7 @@ from msgspec.msgpack import Ext
 from nftop.model.missing import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
 from nftop.model.sample_bounds import BoundsError, check
-from nftop.model.struct import dataclass, field
+from nftop.model.struct import dataclass
 from nftop.store.format.codec import Codec, UnknownError
 from nftop.store.format.column_bytes import (
     MAX_COLUMNS,
@@ -57,9 +57,12 @@ _SAMPLE = b"\xa6sample"  # follows the byte of the array
 class _Columns:
     """What the next sample of a source is decoded against; `size`: in memory, bytes."""
 
-    kept: list[list[Any] | Numbers] = field(default_factory=list)
-    fields: Mapping[FieldKey, FieldValue] = field(default_factory=dict)
-    size: int = 0
+    kept: list[list[Any] | Numbers]
+    fields: Mapping[FieldKey, FieldValue]
+    size: int
+
+
+_NO_COLUMNS = _Columns([], {}, 0)
 
 
 @dataclass(slots=True)
@@ -147,7 +150,7 @@ class Decoder:
             return before.reading
         behind, took_ns = _whole(*map(_TIME.decode, written[:2]))
         kind, payload = _KIND.decode(written[2]), written[3]
-        columns = _Columns() if before is None else before.columns
+        columns = _NO_COLUMNS if before is None else before.columns
         if isinstance(kind, int):
             text = msgspec.msgpack.decode(payload, type=str)[:MOST_TEXT]
             value: Any = Missing(Reason(kind), text)
@@ -170,7 +173,7 @@ class Decoder:
             (value,) = self._codec.read(("record", kind), 1, reader)
         except UnknownError as error:
             why = f"this recording is of another nftop, whose numbers this one can't read: {error}"
-            return Missing(Reason.ERROR, why), _Columns()
+            return Missing(Reason.ERROR, why), _NO_COLUMNS
         reader.end()
         # What is beyond its bounds is checked again in the next sample.
         fields = {} if self._beyond else reader.fields
@@ -189,7 +192,7 @@ class Decoder:
 
 @lru_cache(maxsize=1)
 def _header(raw: bytes) -> Header:
-    """Decode a header; those of all frames of a recording are the same, but for baselines."""
+    """Decode a header. Frames of a recording have the same, and each seek begins a scan."""
     return header_read(msgspec.msgpack.decode(raw))
 
 

@@ -403,11 +403,12 @@ def _means_of_rows(values: NDArray[Any], bounds: NDArray[np.intp]) -> NDArray[np
 
     `values` is (ticks, rows); NaN where there is none.
     """
-    # A last row of zeros: the first of an empty part may lie behind all ticks.
-    known = np.zeros((int(bounds[-1]) + 1, values.shape[1]), np.bool_)
-    known[:-1] = np.isfinite(values[: len(known) - 1])
+    values = values[: bounds[-1]]
+    # A last row of zeros: an empty part may begin behind all ticks.
+    known = np.zeros((len(values) + 1, values.shape[1]), np.bool_)
+    known[:-1] = np.isfinite(values)
     numbers = np.zeros(known.shape)
-    np.copyto(numbers[:-1], values[: len(known) - 1], where=known[:-1])
+    np.copyto(numbers[:-1], values, where=known[:-1])
     # Where a part is empty, reduceat gives the tick that follows.
     some = (bounds[:-1] < bounds[1:])[:, None]
     within = np.where(some, np.add.reduceat(known, bounds[:-1], dtype=np.int64), 0)
