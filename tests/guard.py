@@ -20,10 +20,11 @@ from functools import lru_cache
 
 # Modules that change nothing outside the process whatever of them is used, METHODS aside.
 HARMLESS = frozenset(
-    "__future__ abc argparse array bisect collections contextlib csv dataclasses datetime difflib "
-    "enum errno functools html.escape http.HTTPStatus ipaddress itertools json locale math re "
-    "select shlex stat struct textwrap threading tomllib types typing unicodedata weakref msgspec "
-    "numpy rich.cells rich.color rich.segment rich.style statistics textual nftop".split()
+    "__future__ abc argparse array bisect collections contextlib csv dataclasses datetime "
+    "difflib enum errno functools html.escape http.HTTPStatus ipaddress itertools json locale "
+    "math random.Random re select shlex stat struct textwrap threading tomllib types typing "
+    "unicodedata weakref msgspec numpy rich.cells rich.color rich.segment rich.style statistics "
+    "textual nftop".split()
 )
 # What a layer or a file may use of every other module, and those of METHODS and BUILTINS it may.
 MAY: Mapping[str, str] = {
@@ -229,7 +230,7 @@ MAY: Mapping[str, str] = {
     "ui/screens/incident.py": "save",
     # Standard output, and how nftop ends.
     "cli/parsers/common.py": "os.environ os.get_terminal_size sys.__stdout__ sys.exit getattr",
-    "cli/main.py": "os.environ signal.SIG* sys.stdout "
+    "cli/main.py": "os.environ signal.SIG* sys.stdout gc.enable "
     # The function of a command, by the table of commands.
     "importlib.import_module getattr",
     "cli/config.py": "os.environ pathlib.Path sys.stdout",
@@ -242,9 +243,9 @@ MAY: Mapping[str, str] = {
     "cli/commands/serve.py": "signal.SIG*",
     "cli/commands/fleet.py": "pathlib.Path sys.stdin sys.stdout",
     "cli/commands/live.py": "io.TextIOWrapper os.environ shutil.get_terminal_size sys.stdin "
-    "sys.stdout sys.__stdout__ sys.__stderr__ gc.get_freeze_count gc.freeze",
+    "sys.stdout sys.__stdout__ sys.__stderr__ gc.get_freeze_count gc.freeze gc.enable",
     "__main__.py": "os.environ signal.signal signal.SIG* sys.argv sys.exit sys.excepthook "
-    "traceback.*",
+    "traceback.* gc.disable",
 }
 # Layers that read nothing either.
 PURE = ("model", "derive", "render", "ui")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import os
 import signal
 import sys
@@ -55,6 +56,8 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     | {"config": "config.show", "cat show": "commands.cat_show.cat_show"}
     | {name: f"commands.record.{name}" for name in record.NAMES}
 )
+# Commands that enable garbage collection themselves, for a screen after Textual is imported.
+_IMPORT_MORE = ("live",)
 # Commands that work with another host's sensor server.
 _BY_SERVER = ("live", "doctor", "serve", "record")
 # Commands that run despite an error in the configuration.
@@ -108,7 +111,10 @@ def _run(arguments: Sequence[str]) -> int:
         options.parser, options.demo_parser = build_parser(), build_parser(demo=True)
     key = "cat show" if cat.shows(options) else options.command
     module, _, name = COMMANDS[key].rpartition(".")
-    code: int = getattr(import_module(f"nftop.cli.{module}"), name)(options)
+    command = getattr(import_module(f"nftop.cli.{module}"), name)
+    if options.command not in _IMPORT_MORE:
+        gc.enable()
+    code: int = command(options)
     return code
 
 

@@ -8,10 +8,9 @@ never as a plausible number. Both are immutable.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,17 +58,17 @@ class Column:
         return np.equal(self.reasons, _PRESENT)
 
 
-def median(values: Sequence[float]) -> float:
-    """Median of some numbers; NaN if one is NaN. For few of them numpy's takes ten times as long.
+def has_reason(codes: NDArray[np.integer[Any]], reasons: tuple[int, ...]) -> Bools:
+    """True where a code, a uint8, is one of `reasons`. For a tick's columns faster than np.isin."""
+    among: Bools = _codes_of(reasons)[codes]
+    return among
 
-    Raises:
-        IndexError: there are none.
-    """
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    low, high = ordered[middle - (not len(ordered) % 2)], ordered[middle]
-    # NaN is in no order.
-    return math.nan if any(map(math.isnan, values)) else (low + high) / 2
+
+@lru_cache(maxsize=32)
+def _codes_of(reasons: tuple[int, ...]) -> Bools:
+    among = np.zeros(256, np.bool_)
+    among[list(reasons)] = True
+    return among
 
 
 @lru_cache(maxsize=1024)  # few reasons stand in many rows, tick after tick

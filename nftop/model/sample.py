@@ -1,7 +1,8 @@
 """A sample: raw values that the sources read at one tick.
 
 All are cumulative or states; `derive` computes rates and ratios. Recordings hold samples, so
-fields are numbers, texts, tuples and numpy arrays only.
+fields are numbers, texts, tuples and numpy arrays only. None is changed in place: a value that is
+the same object in two samples is recorded once.
 """
 
 from __future__ import annotations

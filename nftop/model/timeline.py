@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nftop.model.change import Change
 from nftop.model.incident import Incident, Severity
+from nftop.model.median import median
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, field
 
@@ -81,7 +82,7 @@ class TimeSeries:
     def held_ns(self) -> float:
         """For how long a value holds; a longer time without a tick is a gap."""
         steps = np.diff(self.times_ns)
-        return _HELD_TICKS * float(np.median(steps) if len(steps) else self.step_ns)
+        return _HELD_TICKS * (median(steps) if len(steps) else self.step_ns)
 
     def at(self, wall_ns: int) -> tuple[float, Reason]:
         """Value at a moment, NaN in a gap, and why it or a part of it is missing."""

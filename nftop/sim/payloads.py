@@ -7,10 +7,12 @@ clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nftop.model.column import Floats
 from nftop.model.frame import Focus
@@ -117,6 +119,53 @@ def _weights(event: EventSpec, uarch: str) -> Floats | None:
     return weights
 
 
+class _Fixed(NamedTuple):
+    """Columns of a `CounterTable` that stay the same objects, as a real source's do.
+
+    `weights`: of each event, None if it isn't counted. `hidden`: rows that are left out.
+    """
+
+    cpus: NDArray[np.int32]
+    events: tuple[str, ...]
+    group: NDArray[np.int32]
+    reasons: NDArray[np.uint8]
+    details: Mapping[str, Mapping[int, str]]
+    weights: tuple[Floats | None, ...]
+    hidden: NDArray[np.bool_]
+
+
+@lru_cache(maxsize=16)
+def _fixed(
+    groups: tuple[tuple[tuple[str, EventSpec], ...], ...],
+    uarch: str,
+    quiet: frozenset[int],
+    cpus: tuple[int, ...],
+    skipped: frozenset[int],
+) -> _Fixed:
+    named = [pair for group in groups for pair in group]
+    events = tuple(name for name, _ in named)
+    group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(item) for item in groups])
+    reasons = np.zeros((len(cpus), len(events)), dtype=np.uint8)
+    details: dict[str, dict[int, str]] = {name: {} for name in events}
+    weights: list[Floats | None] = []
+    for index, ((name, spec), turn) in enumerate(zip(named, group.tolist(), strict=True)):
+        counted = turn not in skipped
+        weights.append(_weights(spec, uarch) if counted else None)
+        if weights[-1] is None:
+            reason = Reason.HARDWARE if counted else Reason.SOURCE
+            reasons[:, index] = reason
+            details[name][int(reason)] = _UNKNOWN if counted else NOT_LARGEST
+    hidden = np.isin(np.array(cpus), list(quiet))
+    if hidden.any():
+        reasons[hidden] = Reason.SOURCE
+        for sentences in details.values():
+            sentences[int(Reason.SOURCE)] = _QUIET
+    numbers = np.array(cpus, dtype=np.int32)
+    for array in (numbers, group, reasons, hidden):
+        array.flags.writeable = False  # shared by all ticks
+    return _Fixed(numbers, events, group, reasons, details, tuple(weights), hidden)
+
+
 def _counted(
     model: Model,
     t_ns: int,
@@ -131,31 +180,19 @@ def _counted(
     """A table of these groups; `turns_of`: their turns if not one each, `skipped`: not counted."""
     slots = range(len(groups)) if turns_of is None else turns_of
     count = max(slots) + 1
-    events = tuple(name for group in groups for name in group)
-    group = np.repeat(np.arange(len(groups), dtype=np.int32), [len(item) for item in groups])
+    named = tuple(tuple((name, uarch.events[name]) for name in group) for group in groups)
+    fixed = _fixed(named, uarch.name, frozenset(quiet), tuple(cpus), frozenset(skipped))
+    hidden = fixed.hidden
     every = model.exact(t_ns, cpus)
-    values = np.zeros((len(cpus), len(events)), dtype=np.uint64)
-    reasons = np.zeros(values.shape, dtype=np.uint8)
-    details: dict[str, dict[int, str]] = {name: {} for name in events}
-    hidden = np.isin(np.array(cpus), list(quiet))
+    values = np.zeros(fixed.reasons.shape, dtype=np.uint64)
     totals: dict[str, Counts] = {}
-    for index, (name, turn) in enumerate(zip(events, group.tolist(), strict=True)):
-        if turn in skipped:
-            reasons[:, index] = Reason.SOURCE
-            details[name][int(Reason.SOURCE)] = NOT_LARGEST
-            continue
-        weights = _weights(uarch.events[name], uarch.name)
+    for index, (name, turn) in enumerate(zip(fixed.events, fixed.group.tolist(), strict=True)):
+        weights = fixed.weights[index]
         if weights is None:
-            reasons[:, index] = Reason.HARDWARE
-            details[name][int(Reason.HARDWARE)] = _UNKNOWN
             continue
         if name not in totals:
             totals[name] = np.where(hidden, 0, np.floor(every @ weights).astype(np.uint64))
         values[:, index] = turn_share(totals[name], slots[turn], count)
-    if hidden.any():
-        reasons[hidden] = Reason.SOURCE
-        for sentences in details.values():
-            sentences[int(Reason.SOURCE)] = _QUIET
     every_ns = np.array(t_ns, np.uint64)
     ran_ns = np.array(
         [
@@ -164,14 +201,14 @@ def _counted(
         ]
     )
     return CounterTable(
-        cpus=np.array(cpus, dtype=np.int32),
-        events=events,
-        group=group,
+        cpus=fixed.cpus,
+        events=fixed.events,
+        group=fixed.group,
         values=values,
-        reasons=reasons,
+        reasons=fixed.reasons,
         enabled_ns=np.where(hidden[:, None], np.uint64(0), np.full_like(ran_ns, t_ns)),
         running_ns=np.where(hidden[:, None], np.uint64(0), ran_ns),
-        details=details,
+        details=fixed.details,
     )
 
 

@@ -54,6 +54,24 @@ def test_a_command_imports_only_its_packages(command: str) -> None:
     assert DECIDED.intersection(python(code).stdout.split()) <= set(ALLOWED[command].split())
 
 
+@pytest.mark.parametrize(
+    "run",
+    [
+        "from nftop.__main__ import main\nsys.argv = ['nftop', 'explain', 'ipc']\nmain()",
+        "from nftop.__main__ import main\nsys.argv = 'nftop demo --batch -n 1'.split()\nmain()",
+        "import gc, nftop.cli.commands.live as live\ngc.disable()\nlive.prepare_screen()",
+    ],
+)
+def test_garbage_is_collected_except_at_the_start(run: str) -> None:
+    code = f"import sys\n{run}\nimport gc\nprint(gc.isenabled())\n"
+    assert python(code).stdout.splitlines()[-1] == "True"
+
+
+def test_the_screen_imports_no_generators_of_random_numbers_of_numpy() -> None:
+    code = "import sys, nftop.ui.app\nprint('numpy.random' in sys.modules)\n"
+    assert python(code).stdout == "False\n"
+
+
 @pytest.mark.parametrize("module", ["record", "export", "serve"])
 def test_commands_without_a_screen_import_no_textual(module: str) -> None:
     code = f"import sys, nftop.cli.commands.{module}\nprint('textual' in sys.modules)\n"

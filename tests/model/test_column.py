@@ -13,7 +13,7 @@ from nftop.model.column import (
     column,
     first_of,
     from_readings,
-    median,
+    has_reason,
     missing,
     ratio,
     where,
@@ -25,11 +25,6 @@ REASONS = st.sampled_from([reason for reason in Reason if reason is not Reason.P
 READINGS = st.one_of(
     st.floats(-1e18, 1e18), st.builds(Missing, REASONS, st.sampled_from(["", "because"]))
 )
-
-
-@given(st.lists(st.floats(allow_infinity=False, width=32), min_size=1, max_size=9))
-def test_a_median_is_that_of_numpy(values: list[float]) -> None:
-    assert np.array_equal(median(values), np.median(values), equal_nan=True)
 
 
 def build(readings: list[Reading]) -> Column:
@@ -44,6 +39,12 @@ def same(one: Reading, other: Reading) -> bool:
             and (one.reason, one.message) == (other.reason, other.message)
         )
     return one == other
+
+
+@given(st.sets(st.sampled_from(Reason)))
+def test_codes_among_reasons_are_as_numpy_has_them(reasons: set[Reason]) -> None:
+    codes = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    assert np.array_equal(has_reason(codes, tuple(reasons)), np.isin(codes, list(reasons)))
 
 
 @given(st.lists(READINGS, max_size=20))

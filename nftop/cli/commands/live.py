@@ -181,6 +181,7 @@ def batch(feed: Feed, options: argparse.Namespace, target: FocusTarget | None = 
     """Write frames to standard output. Raises OutputError, FeedError."""
     from nftop.export.batch import run_batch  # noqa: PLC0415 - only here
 
+    gc.enable()
     if isinstance(sys.stdout, io.TextIOWrapper) and options.form != "text":
         sys.stdout.reconfigure(encoding="utf-8")  # whatever the locale: JSON is UTF-8
     with stopping(feed.stop) as ended:
@@ -229,6 +230,7 @@ def prepare_screen() -> None:
     # Of a second screen there may be garbage of the first.
     if not gc.get_freeze_count():
         gc.freeze()
+    gc.enable()
     # Textual draws on standard error: `nftop 2>log` must not draw into the log, nor libraries on
     # the screen. As on standard error, characters that can't be encoded are escaped.
     if isinstance(sys.__stdout__, io.TextIOWrapper):

@@ -12,7 +12,7 @@ import numpy as np
 
 from nftop.derive.compare.comparability import is_full
 from nftop.derive.compare.metric import percent
-from nftop.derive.compare.ranksum import deviation, median
+from nftop.derive.compare.ranksum import deviation
 from nftop.model.baseline import (
     LEAST_TICKS,
     LOAD_MOVED_RATIO,
@@ -26,6 +26,7 @@ from nftop.model.baseline import (
 from nftop.model.column import Block, Column, from_readings, missing
 from nftop.model.frame import Clock, CpuTable, NfRow, base_clock
 from nftop.model.ids import Cpu
+from nftop.model.median import median
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.number_text import counted
 from nftop.model.sample import SourceReading

@@ -42,6 +42,7 @@ from nftop.derive.compare.metric import (
 )
 from nftop.derive.compare.ranksum import ALPHA, adjusted, centre, least_hosts, signed_rank
 from nftop.model.column import Floats
+from nftop.model.median import median
 from nftop.model.metrics.ports import OTHER_LOSSES
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.number_text import counted
@@ -308,7 +309,7 @@ def _is_worse_per_packet(losses: HostsRow, rows: Sequence[HostsRow]) -> bool:
     after = np.array([item.after / packets[item.host].after for item in known])
     relative = bool((before > 0).all() and (after > 0).all())
     differences = _differences(before, after, relative=relative)
-    least = LEAST_RATIO if relative else LEAST_RATIO * float(np.median(before))
+    least = LEAST_RATIO if relative else LEAST_RATIO * median(before)
     return centre(differences)[0] > least and signed_rank(differences) <= ALPHA + _ROUNDING
 
 
@@ -382,8 +383,8 @@ def _row(hosts: Mapping[str, EntityRow], offered: Mapping[str, float]) -> HostsR
             for item, any_ in zip(changes, has.tolist(), strict=True)
             if any_ and item.host in offered
         ]
-        share = _LEAST_LOSS_RATIO * float(np.median(loads)) if loads else 0.0
-        least = max(LEAST_RATIO * float(np.median(before[has])), share)
+        share = _LEAST_LOSS_RATIO * median(loads) if loads else 0.0
+        least = max(LEAST_RATIO * median(before[has]), share)
     against = tuple(
         item.host
         for item, difference in zip(changes, differences.tolist(), strict=True)
@@ -453,7 +454,7 @@ def _ratio(before: Floats, after: Floats, change: Reading) -> Reading:
         return _NO_ESTIMATE
     if not before.all():
         return _FROM_NOTHING
-    ratio = float(np.median(after / before)) - 1
+    ratio = median(after / before) - 1
     return ratio if ratio * change > 0 else _NO_DIRECTION
 
 

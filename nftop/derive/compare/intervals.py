@@ -44,6 +44,7 @@ from nftop.derive.compare.window import (
 from nftop.model.column import Floats
 from nftop.model.frame import CpuTable, Frame, NfRow, PackageRow
 from nftop.model.ids import format_cpu_list
+from nftop.model.median import median, row_medians
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Metric
 from nftop.model.missing import Missing, Reading, Reason
@@ -132,7 +133,7 @@ class Interval:
     @property
     def tsc_hz(self) -> float:
         """Frequency of the time stamp counters; NaN if unknown."""
-        return float(np.median(self._tsc_hz)) if self._tsc_hz else np.nan
+        return median(self._tsc_hz) if self._tsc_hz else np.nan
 
     def take(self, frame: Frame) -> None:
         """Add what sources have read since the previous frame.
@@ -346,4 +347,4 @@ def _block_samples(a: Floats, b: Floats) -> int:
 
 def _medians(values: Floats, size: int) -> Floats:
     count = len(values) // size
-    return np.median(values[: count * size].reshape(count, size), axis=1) if count else values[:0]
+    return row_medians(values[: count * size].reshape(count, size)) if count else values[:0]

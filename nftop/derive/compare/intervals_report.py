@@ -32,6 +32,7 @@ from nftop.derive.compare.metric import Word
 from nftop.derive.compare.window import CLOCKS, clock_indices
 from nftop.model.column import Bools, Floats
 from nftop.model.frame import base_clock
+from nftop.model.median import median
 from nftop.model.metrics.catalogue import METRICS
 from nftop.model.metrics.metric import Metric, is_bound
 from nftop.model.metrics.ports import OTHER_LOSSES
@@ -247,7 +248,7 @@ def _nf_report(
         word,
         why_word,
         tuple(notes),
-        tuple(float(np.median(item)) for item in loads) if all(map(len, loads)) else (),
+        tuple(median(item) for item in loads) if all(map(len, loads)) else (),
         full == [True, True],
         clock,
     )
@@ -265,7 +266,7 @@ def _few_losses(name: str, series: EntitySeries) -> Iterator[str]:
     for metric in _ROWS["nf"]:
         lost = series.of(metric.id) if metric.id in DROPS else np.empty(0)
         lost = lost[np.isfinite(lost)]
-        if lost.any() and not np.median(lost):
+        if lost.any() and not median(lost):
             few = "losses in fewer than half of the samples"
             yield f"{metric.label} {name}: {few}, so that the median is 0"
 

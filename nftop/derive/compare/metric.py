@@ -15,11 +15,11 @@ from nftop.derive.compare.ranksum import (
     lacking_samples,
     least_samples,
     least_shift,
-    median,
     needed_after,
     shift,
 )
 from nftop.model.column import Floats
+from nftop.model.median import median
 from nftop.model.metrics.metric import Metric
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.struct import dataclass, replace

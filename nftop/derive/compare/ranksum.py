@@ -28,6 +28,7 @@ import numpy as np
 from numpy.fft import irfft, rfft  # here: numpy imports it at its first use, late
 
 from nftop.model.column import Floats
+from nftop.model.median import median, row_medians
 from nftop.model.struct import dataclass
 
 # Two-sided, normal: by chance less than once in 10 000, and once in 100. Simulated (the tests do),
@@ -87,13 +88,8 @@ def persistence_of(before: Floats, after: Floats) -> float:
     return _lag1(ranks[: len(before)], ranks[len(before) :])
 
 
-def median(values: Floats) -> float:
-    """Median of a sample that is not empty."""
-    return float(np.median(values))
-
-
 def deviation(values: Floats) -> float:
-    return float(np.median(np.abs(values - np.median(values))))
+    return median(np.abs(values - median(values)))
 
 
 def _ranks(values: Floats) -> tuple[Floats, float]:
@@ -348,7 +344,7 @@ def centre(differences: Floats) -> tuple[float, tuple[float, float] | None]:
     with np.errstate(invalid="ignore"):
         means = (differences[rows] + differences[columns]) / 2
     means = np.sort(np.where(np.isnan(means), 0.0, means))  # opposite infinities cancel
-    middle = float(np.median(means))
+    middle = median(means)
     if count <= _EXACT_HOSTS:
         below = np.cumsum(_ways(tuple(range(2, 2 * count + 1, 2)))[::2]) / 2.0**count
         outside = int(np.searchsorted(below, ALPHA / 2, side="right"))
@@ -426,7 +422,7 @@ def cycle_samples(values: Floats) -> int | None:
     go_on = max(lasts) <= _LONGEST_LEVEL * period
     if go_on and len(values) >= _LEAST_PERIODS * period:
         return period
-    levels = [np.median(values[start:end]) for start, end in pairwise(ends)]
+    levels = [median(values[start:end]) for start, end in pairwise(ends)]
     return _period(values - np.repeat(levels, lasts))
 
 
@@ -434,11 +430,11 @@ def _jumps(values: Floats) -> list[int]:
     """Positions of the first sample of each new level."""
     if len(values) < 4 * _RUN:
         return []
-    medians = np.median(np.lib.stride_tricks.sliding_window_view(values, _RUN), axis=1)
+    medians = row_medians(np.lib.stride_tricks.sliding_window_view(values, _RUN))
     # Of the run from each position on, less that of the run before it.
     heights = np.zeros(len(values) + 1)
     heights[_RUN : len(values) - _RUN + 1] = np.abs(medians[_RUN:] - medians[:-_RUN])
-    deviation = _SD_OF_DIFFERENCE * float(np.median(np.abs(np.diff(values))))
+    deviation = _SD_OF_DIFFERENCE * median(np.abs(np.diff(values)))
     starts: list[int] = []
     for at in np.argsort(-heights, kind="stable").tolist():
         height = heights[at]

@@ -17,6 +17,7 @@ from nftop.derive.compare.window import ClassKey, Times, Window
 from nftop.model.change import Change, Noticed
 from nftop.model.clock import NS_PER_S
 from nftop.model.column import Bools, Floats
+from nftop.model.median import median
 from nftop.model.struct import dataclass
 
 # Longest time compared on each side.
@@ -169,7 +170,7 @@ def split(times_ns: Times, new: Bools, values: Floats, sides: Sides) -> SideSamp
     after = known & (begins >= sides.after_ns) & (ends <= sides.end_ns)
     earlier = known & (begins >= sides.quiet_ns) & (ends <= sides.until_ns)
     spans_s = (ends - begins)[earlier | after] / NS_PER_S
-    most_after = int(sides.span_s / float(np.median(spans_s))) - 1 if len(spans_s) else 0
+    most_after = int(sides.span_s / median(spans_s)) - 1 if len(spans_s) else 0
     return SideSamples(
         steady(values[before]),
         values[after] if sides.settled else values[:0],
@@ -218,7 +219,7 @@ def still_since(times: Times, used: Floats, at_ns: int, still_bytes: float) -> i
     """
     later = times > at_ns
     usual = [float(np.ptp(item)) for item in _runs(used[~later])]
-    still_bytes = max([still_bytes, *([float(np.median(usual))] if usual else [])])
+    still_bytes = max([still_bytes, *([median(usual)] if usual else [])])
     for end_ns, run in zip(times[later][_READINGS - 1 :].tolist(), _runs(used[later]), strict=True):
         if np.ptp(run) <= still_bytes:
             return int(end_ns)

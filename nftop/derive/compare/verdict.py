@@ -18,6 +18,7 @@ from nftop.model.clock import NS_PER_S
 from nftop.model.column import Floats
 from nftop.model.frame import Frame, GroupRow, NfRow, base_clock
 from nftop.model.ids import L3Domain
+from nftop.model.median import median
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.group import GROUP_METRICS
 from nftop.model.metrics.metric import Metric, is_bound
@@ -377,10 +378,7 @@ def _ipc_row(
 
 def _middle(values: Floats) -> Floats:
     """Median of the numbers in (n, m), of shape (m,); NaN without any."""
-    some = np.isfinite(values).any(axis=0)
-    result = np.full(values.shape[1], np.nan)
-    result[some] = np.nanmedian(values[:, some], axis=0)
-    return result
+    return np.array([median(column[~np.isnan(column)]) for column in values.T])
 
 
 def _is_on(frame: Frame, name: str, caches: Collection[L3Domain]) -> bool:

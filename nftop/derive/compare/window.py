@@ -12,9 +12,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.column import Bools, Floats, median
+from nftop.model.column import Bools, Floats
 from nftop.model.frame import Clock, CpuTable, Frame, NfRow, base_clock
 from nftop.model.ids import L3Domain
+from nftop.model.median import median
 from nftop.model.missing import Missing, number_or
 from nftop.model.nf.kinds import NF_SOURCES
 from nftop.model.struct import dataclass
@@ -213,7 +214,7 @@ def class_ipc(
         float(is_renewed(frame, cpu_sources(cpus, "ipc", result.get(key, ())), renewed))
         for key in keys
     ]
-    values = [np.median(ipc[result[key]]) if key in result else np.nan for key in keys]
+    values = [median(ipc[result[key]]) if key in result else np.nan for key in keys]
     return np.array(values), np.array(new)
 
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.deltas import Deltas, deltas
 from nftop.derive.fold_stage import FoldStage, TopologyChange
-from nftop.model.column import Block, Bools, Column, Floats, Reasons, first_of, missing
+from nftop.model.column import Block, Bools, Column, Floats, Reasons, first_of, has_reason, missing
+from nftop.model.median import median
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.sample import CounterTable, SourceReading
 from nftop.model.struct import dataclass, field, replace
@@ -194,7 +195,7 @@ def tsc_hz(rates: CounterRates) -> Reading:
     """
     tsc = rates.rate("tsc")
     if tsc.present.any():
-        hz = float(np.median(tsc.values[tsc.present]))
+        hz = median(tsc.values[tsc.present])
         return hz if hz > 0 else _NO_CLOCK
     return tsc[0] if len(tsc) else Missing(Reason.SOURCE)
 
@@ -335,9 +336,9 @@ def _block(
     codes = np.where(
         absent > 0, absent, np.where(general > 0, general, idle[row, change.group[columns]])
     )
-    codes = np.where(np.isin(general, _BEFORE_THE_SOURCE), general, codes)
+    codes = np.where(has_reason(general, _BEFORE_THE_SOURCE), general, codes)
     # If reasons are equal, the source's message is preferred.
-    theirs = gone & (codes == absent) & np.isin(absent, list(_GENERAL))
+    theirs = gone & (codes == absent) & has_reason(absent, tuple(_GENERAL))
     awaiting = gone & (general == 0) & (absent == 0) & (codes == Reason.WARMING)
     details: list[dict[int, str]] = [{} for _ in events.names]
     for event, at in np.argwhere(awaiting.T).tolist():

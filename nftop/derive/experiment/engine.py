@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
+from random import Random
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.random import default_rng  # numpy would import it at its first use
 
 from nftop.derive.cache.ways import cache_of
 from nftop.derive.compare.settling import STILL_RATIO, still_since
@@ -42,6 +42,7 @@ from nftop.model.experiment import (
     Visit,
 )
 from nftop.model.frame import Frame, base_clock
+from nftop.model.median import median
 from nftop.model.metrics.metric import is_bound
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import number_or
@@ -357,14 +358,14 @@ def _settings_to_repeat(plan: Experiment, curve: Curve) -> tuple[int, ...]:
 
 def order_of(settings: Sequence[int], seed: int, round_: int, last: int = -1) -> tuple[int, ...]:
     """A random order that is not monotonic and does not begin with `last`, where possible."""
-    random = default_rng([seed, round_])
-    order = tuple(settings)
+    random = Random((seed << 32) + round_)  # noqa: S311 - of no secret
+    order = list(settings)
     for _ in range(64):
-        order = tuple(int(item) for item in random.permutation(list(settings)))
+        random.shuffle(order)
         climbs = {a < b for a, b in pairwise(order)}
         if len(order) < 3 or (len(climbs) == 2 and order[0] != last):
             break
-    return order
+    return tuple(order)
 
 
 def settled_at(
@@ -596,5 +597,4 @@ def _center(values: Sequence[float]) -> float:
 
 
 def _median(values: Sequence[float]) -> float:
-    known = [value for value in values if math.isfinite(value)]
-    return float(np.median(known)) if known else math.nan
+    return median([value for value in values if math.isfinite(value)])

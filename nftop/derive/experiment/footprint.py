@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from nftop.derive.cache.ways import cache_of, in_use, ways_of
 from nftop.derive.compare.settling import STILL_RATIO
 from nftop.derive.experiment.engine import ExperimentState
 from nftop.model.footprint import CacheUse, Footprint, FootprintPlan, FootprintRow, FootprintSubject
 from nftop.model.frame import Frame, GroupRow
+from nftop.model.median import median
 from nftop.model.missing import Missing, number_or
 from nftop.model.struct import dataclass
 
@@ -91,11 +90,11 @@ class FootprintCollector:
             bits=last.bits,
             shared=last.shared,
             capacity_bytes=last.bits.bit_count() * way_bytes,
-            typical_bytes=float(np.median(used)) if used else _NAN,
+            typical_bytes=median(used) if used else _NAN,
             most_bytes=max(used, default=_NAN),
-            typical_bytes_per_s=float(np.median(moved)) if moved else _NAN,
+            typical_bytes_per_s=median(moved) if moved else _NAN,
             most_bytes_per_s=max(moved, default=_NAN),
-            packets_per_s=float(np.median(packets)) if packets else _NAN,
+            packets_per_s=median(packets) if packets else _NAN,
             readings=len(used),
             still=_is_still(used, self._sizes.get(subject.l3, _NAN)),
         )
@@ -106,7 +105,7 @@ def _is_still(used: Sequence[float], size_bytes: float) -> bool:
     half = len(used) // 2
     if not half:
         return False
-    moved = abs(float(np.median(used[-half:])) - float(np.median(used[:half])))
+    moved = abs(median(used[-half:]) - median(used[:half]))
     return moved <= STILL_RATIO * size_bytes
 
 

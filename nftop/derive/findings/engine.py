@@ -31,7 +31,7 @@ from nftop.derive.frame import FRAME
 from nftop.derive.nf.departures import DepartureState, NfSighting, step_departures
 from nftop.derive.nf.recent import RECENT, Recent
 from nftop.derive.occupants import POLLERS
-from nftop.model.column import Bools, Column, Floats
+from nftop.model.column import Bools, Column, Floats, has_reason
 from nftop.model.frame import Finding, Frame
 from nftop.model.missing import Reason
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
@@ -45,9 +45,9 @@ UNKNOWN_FOR_S = 10.0
 _GAP_TICKS, _GAP_AT_LEAST_S = 2.5, 1.0
 # The samples of a recording's past are up to a second apart, and the first has no rates.
 _NOTED_WITHIN_NS = 2_500_000_000
+_SILENT = (Reason.STALE, Reason.ERROR)
 # As numbers: comparing with the enumeration is slower.
 _SETTLED = (np.uint8(Reason.IDLE), np.uint8(Reason.UNDEFINED))
-_SILENT = (np.uint8(Reason.STALE), np.uint8(Reason.ERROR))
 
 
 class FindingText(NamedTuple):
@@ -242,6 +242,8 @@ def _limits_of(rule: Rule, nfs: Sequence[_Nfs] | None, settings: RuleSettings) -
 
 def limit_for(rule: Rule, nfs: Sequence[tuple[str, ...]], settings: RuleSettings) -> float:
     """The limit of the first of these NFs that has one, else that of all."""
+    if not settings.rows:
+        return rule.limit
     limits = (settings.first_of(rule.id, names).limit for names in (*nfs, ()))
     return next((limit for limit in limits if limit is not None), rule.limit)
 
@@ -341,7 +343,7 @@ def _silent(measured: Measured) -> Bools:
     """Subjects with a number that is absent because its source is late or fails."""
     silent: Bools = np.zeros(len(measured.keys), np.bool_)
     for column in (measured.values, *measured.context.values()):
-        silent = silent | np.isin(column.reasons, _SILENT)
+        silent = silent | has_reason(column.reasons, _SILENT)
     return silent
 
 

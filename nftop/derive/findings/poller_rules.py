@@ -345,10 +345,10 @@ def foreign_sibling(inputs: FindingInputs) -> Measured:
     The kernel's, since a poller that polls in vain takes slots all the same.
     """
     table = inputs.frame.cpus
+    mine = table.topology.sibling_rows[inputs.rows]
     # A last column without siblings: argmax needs one, also without hyper-threading.
-    siblings = np.pad(
-        table.topology.sibling_rows[inputs.rows], ((0, 0), (0, 1)), constant_values=-1
-    )
+    siblings = np.full((len(mine), mine.shape[1] + 1), -1)
+    siblings[:, :-1] = mine
     pids = inputs.pids
     others = (siblings >= 0) & (pids[siblings] != pids[inputs.rows][:, None])
     ran = table.columns["cpu_time_ratio"]

@@ -163,7 +163,7 @@ def ruled_out(inputs: FindingInputs, incident: Incident, began_ns: int) -> tuple
     cpus = tuple(sorted({cpu for item in incident.victims for cpu in item.party.cpus}))
     if not cpus:
         return ()
-    names = setting_names((nf.name, nf.cpus) for nf in frame.nfs)
+    names = setting_names((nf.name, nf.cpus) for nf in frame.nfs) if inputs.settings.rows else {}
     nfs = [names.get(item.party.name, (item.party.name,)) for item in incident.victims]
 
     def limit(rule_id: str) -> float:
@@ -188,7 +188,8 @@ def ruled_out(inputs: FindingInputs, incident: Incident, began_ns: int) -> tuple
 
 def _load(frame: Frame, victims: Sequence[Victim], recent: Recent, began_ns: int) -> RuledOut:
     """Whether as many packets arrive as before."""
-    arriving = {nf.key: arriving_of(nf) for nf in frame.nfs}
+    keys = {victim.party.key for victim in victims}
+    arriving = {nf.key: arriving_of(nf) for nf in frame.nfs if nf.key in keys}
     changes, none_before = list[Reading](), False
     for victim in victims:
         rates = recent.get(victim.party.key, RecentRates())

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from nftop.derive.fold_stage import FoldStage, FoldTick
 from nftop.derive.frame import FRAME
-from nftop.model.column import median
 from nftop.model.frame import Frame, NfRow
+from nftop.model.median import median
 from nftop.model.metrics.metric import is_bound
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reading, Reason, number_or, total

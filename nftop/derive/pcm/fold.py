@@ -25,7 +25,17 @@ from nftop.derive.pcm.packages import (
     step_pcie,
 )
 from nftop.derive.pcm.values import DocumentPair
-from nftop.model.column import Block, Bools, Column, Floats, column, from_readings, missing, where
+from nftop.model.column import (
+    Block,
+    Bools,
+    Column,
+    Floats,
+    column,
+    from_readings,
+    has_reason,
+    missing,
+    where,
+)
 from nftop.model.frame import Accelerator, BoxTraffic, CpuTable, PackageRow
 from nftop.model.ids import Package, format_cpu_list
 from nftop.model.metrics.pcm import PCM_CPU_METRICS, PCM_PACKAGE_METRICS
@@ -275,7 +285,7 @@ def differ(readings: Floats, pace_s: float) -> Bools:
 ORIGIN = "pcm"
 _ORIGINS = np.array([None, ORIGIN], np.object_)  # by whether a number is the server's
 _SETTLED = (Reason.IDLE, Reason.UNDEFINED)
-_KNOWN = np.array([Reason.PRESENT, *_SETTLED], np.uint8)
+_KNOWN = (Reason.PRESENT, *_SETTLED)
 _CPU_PAIRS = ("ipc", "frequency_hz")
 _PACKAGE_PAIRS = (
     "memory.read_bytes_per_s", "memory.write_bytes_per_s", "upi.received_bytes_per_s", "power_w",
@@ -386,7 +396,7 @@ def _with_second_choice(
     first = Block.of({name: columns[name] for name in rates.cpus})
     second = Block.of(rates.cpus)
     # Absent numbers that the server may fill.
-    fills = (second.reasons == Reason.PRESENT) & ~np.isin(first.reasons, _KNOWN)
+    fills = (second.reasons == Reason.PRESENT) & ~has_reason(first.reasons, _KNOWN)
     replaced = fills if "perf" in others else fills | (first.reasons == Reason.SOURCE)
     for row, name in enumerate(second):
         used = fills[row] if name in table.columns else second[name].present

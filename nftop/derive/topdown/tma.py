@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 from nftop.derive.absence import after_absence
 from nftop.derive.cpu.counters import COUNTERS, CounterRates, CounterState, step_counters
 from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange
-from nftop.model.column import Block, Bools, Column, Floats, column, missing, ratio, where, withhold
+from nftop.model.column import (
+    Block,
+    Bools,
+    Column,
+    Floats,
+    column,
+    has_reason,
+    missing,
+    ratio,
+    where,
+    withhold,
+)
 from nftop.model.frame import CoreDetail, TmaNode
 from nftop.model.ids import Cpu
 from nftop.model.metrics.nodes import NODE_METRICS
@@ -297,7 +308,7 @@ def _of_busy_cores(
     if not asleep.any():
         return dict(columns)
     block = Block.of(columns)
-    return dict(block.withheld(asleep & ~np.isin(block.reasons, BEFORE_ASLEEP), ASLEEP))
+    return dict(block.withheld(asleep & ~has_reason(block.reasons, BEFORE_ASLEEP), ASLEEP))
 
 
 def asleep_rows(rates: CounterRates, topology: Topology) -> Bools:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nftop.export.report.content import Graph, Heading, Items, ReportBlock, Text, TextTable
+from nftop.model.median import median
 from nftop.render.base.graph import BLOCKS
 from nftop.render.base.text import printable
 
@@ -157,7 +158,7 @@ def _path(
     if not len(known):
         return ""
     # Ticks may be further apart than points: a gap is wider than usual.
-    usual = float(np.median(np.diff(known))) if len(known) > 1 else 1.0
+    usual = median(np.diff(known)) if len(known) > 1 else 1.0
     words = []
     for order, index in enumerate(known):
         new = order == 0 or index - known[order - 1] > 3 * usual
@@ -230,7 +231,7 @@ def _block_text(values: NDArray[np.float64], most: float) -> str:
     for three times their usual distance.
     """
     at = np.flatnonzero(np.isfinite(values))
-    reach = 3 * float(np.median(np.diff(at))) if len(at) > 1 else 0.0
+    reach = 3 * median(np.diff(at)) if len(at) > 1 else 0.0
     text = ""
     for section in np.array_split(np.arange(len(values)), min(_MD_BLOCKS, len(values))):
         known = values[section][np.isfinite(values[section])]

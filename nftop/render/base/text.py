@@ -114,7 +114,7 @@ def ascii_only(text: str) -> str:
 def truncate(text: str, width: int) -> str:
     """`text` made printable, in at most `width` cells, with an ellipsis if it is cut."""
     text = printable(text)
-    if cell_len(text) <= width:
+    if cells(text) <= width:
         return text
     return _head(text, width - 1) + ELLIPSIS if width > 0 else ""
 
@@ -124,7 +124,7 @@ def fit(text: str, width: int, *, right: bool = False) -> str:
     if text.isascii() and text.isprintable() and len(text) <= min(width, LONGEST):
         return text.rjust(width) if right else text.ljust(width)
     text = truncate(text, width)
-    blank = " " * (width - cell_len(text))
+    blank = " " * (width - cells(text))
     return blank + text if right else text + blank
 
 

@@ -14,8 +14,8 @@ from nftop.derive.cache.ways import Shares, free_ways, in_use, shares_of
 from nftop.derive.compare.window import ClassKey
 from nftop.model.change import Noticed, OwnChange
 from nftop.model.clock import clock_of
-from nftop.model.frame import Frame, GroupCacheRow, GroupRow
-from nftop.model.ids import L3Domain, format_cpu_list
+from nftop.model.frame import CpuTable, Frame, GroupCacheRow, GroupRow
+from nftop.model.ids import Cpu, L3Domain, format_cpu_list
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reason
 from nftop.model.number_text import counted
@@ -26,6 +26,7 @@ from nftop.render.base import format as fmt
 from nftop.render.base.graph import gauge_of
 from nftop.render.base.line import ClassVariant, Line, Span, Tone, class_tone, crop, line
 from nftop.render.base.table import (
+    LastResults,
     TableColumn,
     fit_columns,
     header_line,
@@ -143,14 +144,13 @@ def _changed(one: ClassCell, column: TableColumn) -> list[Span]:
 
 def _runs_on(one: ClassCell, _: TableColumn) -> list[Span]:
     """Network functions on CPUs of the class near this cache, and its other CPUs; never cut."""
-    table = one.frame.cpus
-    polled = {
-        info.cpu for info, nf in zip(table.topology.cpus, table.nf, strict=True) if nf is not None
-    }
+    topology = one.frame.topology  # whole, with CPUs that are not shown
     rest = [
-        info.cpu
-        for info in one.frame.topology.cpus
-        if info.l3 == one.domain.l3 and info.cpu in one.group.cpus and info.cpu not in polled
+        cpu
+        for cpu in one.group.cpus
+        if (row := topology.row_of.get(cpu)) is not None
+        and topology.cpus[row].l3 == one.domain.l3
+        and not _is_polled(one.frame.cpus, cpu)
     ]
     names = ", ".join(nf_names(one.frame, one.group.name, one.domain.l3))
     threads = counted(one.group.tasks, "thread") if one.group.tasks else ""
@@ -158,15 +158,29 @@ def _runs_on(one: ClassCell, _: TableColumn) -> list[Span]:
     return [Span("; ".join(filter(None, texts)), Tone.PLAIN)]
 
 
-def nf_names(frame: Frame, group: str, l3: L3Domain | None = None) -> list[str]:
-    """Network functions on CPUs of a class, with these CPUs: `vpp 12-14`."""
-    cpus = frame.cpus
-    by_name: dict[str, list[int]] = {}
-    for info, nf, own in zip(cpus.topology.cpus, cpus.nf, cpus.group, strict=True):
-        here = l3 is None or info.l3 == l3
-        if nf is not None and here and not isinstance(own, Missing) and own.name == group:
-            by_name.setdefault(nf, []).append(info.cpu)
+def _is_polled(table: CpuTable, cpu: Cpu) -> bool:
+    row = table.topology.row_of.get(cpu)
+    return row is not None and table.nf[row] is not None
+
+
+def nf_names(frame: Frame, group: str, l3: L3Domain) -> list[str]:
+    """Network functions on CPUs of a class near a cache, with these CPUs: `vpp 12-14`."""
+    by_name = _nfs_of_classes(frame.cpus).get((group, l3), {})
     return [f"{name} {format_cpu_list(where)}" for name, where in by_name.items()]
+
+
+def _by_class(
+    cpus: CpuTable,
+) -> Mapping[tuple[str, L3Domain | None], Mapping[str, Sequence[int]]]:
+    """CPUs of each network function by class and cache, then by its name."""
+    result: dict[tuple[str, L3Domain | None], dict[str, list[int]]] = {}
+    for info, nf, own in zip(cpus.topology.cpus, cpus.nf, cpus.group, strict=True):
+        if nf is not None and not isinstance(own, Missing):
+            result.setdefault((own.name, info.l3), {}).setdefault(nf, []).append(info.cpu)
+    return result
+
+
+_nfs_of_classes = LastResults(_by_class)
 
 
 # From left to right; the last may be longer than its width, and is cut by the screen.

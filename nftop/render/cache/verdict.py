@@ -17,6 +17,7 @@ from nftop.model.change import OwnChange
 from nftop.model.clock import NS_PER_S
 from nftop.model.column import Floats
 from nftop.model.frame import Frame
+from nftop.model.median import median
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading
 from nftop.model.number_text import counted
@@ -342,7 +343,7 @@ def histogram(
     for values in (before, after):
         counts = np.bincount(cell_of(values), minlength=width) if values else np.zeros(width)
         heights.append(np.ceil(counts / max(1, counts.max()) * len(BLOCKS)).astype(np.int64))
-        medians.append(int(cell_of([float(np.median(values))])[0]) if values else -1)
+        medians.append(int(cell_of([median(values)])[0]) if values else -1)
     spans = []
     for at in range(width):
         was, now = int(heights[0][at]), int(heights[1][at])
@@ -460,7 +461,7 @@ def _resampled(
     at_s = (times_ns - changed_at_ns) / NS_PER_S
     wanted = np.linspace(axis.begin_s, axis.end_s, dots)
     shown = np.interp(wanted, at_s, values, left=np.nan, right=np.nan)
-    spacing = float(np.median(np.diff(at_s)))
+    spacing = median(np.diff(at_s))
     after = np.clip(np.searchsorted(at_s, wanted), 1, len(at_s) - 1)
     paused = at_s[after] - at_s[after - 1] > max(4 * spacing, 3.0)
     return np.where(paused, np.nan, shown)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from nftop.model.column import Bools
 from nftop.model.frame import CpuTable
 from nftop.model.ids import format_cpu_list
+from nftop.model.median import median
 from nftop.model.metrics.catalogue import cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.missing import Reason
@@ -111,7 +112,7 @@ def _measure(cpus: CpuTable, metric: Metric, values: NDArray[np.float64]) -> NDA
     if metric.bounded and len(values):
         column = cpus.columns[metric.id]
         known = column.values[_without_empty_polls(cpus.saturated) & column.present]
-        usual = np.max(known) if len(known) else np.median(values)
+        usual = np.max(known) if len(known) else median(values)
         values = values[values <= _FAR * usual]
     return values.astype(np.float32)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from nftop.model.column import Floats
 from nftop.model.frame import CpuTable
+from nftop.model.median import median
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.missing import Missing, Reading, Reason
@@ -40,7 +41,7 @@ class Peers:
             return Missing(Reason.UNDEFINED, "no other core to compare with")
         column = cpus.columns[metric]
         values = column.values[self.rows][column.present[self.rows]]
-        return float(np.median(values)) if len(values) else column[int(self.rows[0])]
+        return median(values) if len(values) else column[int(self.rows[0])]
 
 
 def peers_of(cpus: CpuTable, row: int) -> Peers:
@@ -136,11 +137,11 @@ def _spread(cpus: CpuTable, rows: NDArray[np.intp], metric: Metric) -> tuple[Spa
     values: Floats = column.values[rows][present]
     coverage = cpus.columns[metric.coverage].values[rows] if metric.coverage else np.ones(1)
     estimate = bool((coverage < ESTIMATE_BELOW).any())
-    median = fmt.number(float(np.median(values)), Unit.RATIO, _MEDIAN - 1)
+    middle = fmt.number(median(values), Unit.RATIO, _MEDIAN - 1)
     low, high = _bare(values.min()), _bare(values.max())
     spread = "" if low == high else f" {low}-{high}"
     return (
-        Span(f"{median:>{_MEDIAN}}{fmt.ESTIMATE if estimate else ' '}", Tone.PLAIN),
+        Span(f"{middle:>{_MEDIAN}}{fmt.ESTIMATE if estimate else ' '}", Tone.PLAIN),
         Span(fit(spread, _CELL - _MEDIAN - 1), Tone.MUTED),
     )
 

@@ -25,6 +25,7 @@ from nftop.store.format.column_bytes import (
     ColumnReader,
     ColumnWriter,
     DamagedRecordingError,
+    FieldKey,
     Numbers,
     texts_bytes,
     values_bytes,
@@ -184,15 +185,23 @@ class Codec:
 
     def _record_writer(self, _word: str, names: Sequence[str]) -> WriteColumn:
         [name] = names
-        shapes = [(shape, attrgetter(field)) for field, shape in self._records[name]]
+        shapes = [(field, shape, attrgetter(field)) for field, shape in self._records[name]]
         kind = classes()[name]
         width = len(field_names(kind))
 
         def write(values: list[Any], out: ColumnWriter) -> None:
             if set(map(type, values)) != {kind}:
                 raise TypeError(f"not each is a {name}")
-            for shape, get in shapes:
-                self.write(shape, list(map(get, values)), out)
+            for field, shape, get in shapes:
+                column = list(map(get, values))
+                if len(column) > 1:
+                    self.write(shape, column, out)
+                    continue
+                key: FieldKey = (len(out.kept), name, field)
+                if not out.write_unchanged(key, column[0]):
+                    spent_bytes = out.spent_bytes
+                    self.write(shape, column, out)
+                    out.remember(key, column[0], spent_bytes)
             out.spend(_MEMORY["record"].of(len(values), len(values) * width))
 
         return write
@@ -286,9 +295,7 @@ class Codec:
             columns: dict[str, list[Any]] = {}
             for field, shape in written:
                 if field in known:
-                    columns[field] = self.read(shape, count, reader)
-                    if self._check is not None:
-                        self._check(name, field, columns[field])
+                    columns[field] = self._read_field((name, field), shape, count, reader)
                 else:
                     self._pass(shape, count, reader)
             rows = zip(*(columns[field] for field in taken), strict=True)
@@ -298,6 +305,21 @@ class Codec:
                 raise DamagedRecordingError(f"no {name}: {error}") from None
 
         return read
+
+    def _read_field(
+        self, record_field: tuple[str, str], shape: Shape, count: int, reader: ColumnReader
+    ) -> list[Any]:
+        key: FieldKey = (len(reader.kept), *record_field)
+        unchanged = reader.take_unchanged(key) if count == 1 else None
+        if unchanged is not None:
+            return [unchanged.value]
+        budget = reader.budget
+        values = self.read(shape, count, reader)
+        if self._check is not None:
+            self._check(*record_field, values)
+        if count == 1:
+            reader.remember(key, values[0], budget)
+        return values
 
     def _pass(self, shape: Shape, count: int, reader: ColumnReader) -> None:
         """Skip `count` values, also of records that only the recording knows."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, TypeAlias
 
 import msgspec
@@ -19,6 +21,8 @@ from nftop.store.format.column_bytes import (
     MOST_BYTES,
     ColumnReader,
     DamagedRecordingError,
+    FieldKey,
+    FieldValue,
     Numbers,
 )
 from nftop.store.format.records import (
@@ -49,11 +53,22 @@ _ARRAYS = frozenset(bytes([first]) for first in (*range(0x90, 0xA0), 0xDC, 0xDD)
 _SAMPLE = b"\xa6sample"  # follows the byte of the array
 
 
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What the next sample of a source is decoded against; `size`: in memory, bytes."""
+
+    kept: list[list[Any] | Numbers]
+    fields: Mapping[FieldKey, FieldValue]
+    size: int
+
+
+_NO_COLUMNS = _Columns([], {}, 0)
+
+
 @dataclass(slots=True)
 class _Kept:
     reading: SourceReading[Any]
-    columns: list[list[Any] | Numbers]
-    size: int  # of the columns in memory, bytes
+    columns: _Columns
 
 
 class Decoder:
@@ -86,7 +101,7 @@ class Decoder:
             if len(body) > MOST_PLAIN_BYTES:
                 raise DamagedRecordingError(f"a {word[:20]} longer than any")
             if word == "header":
-                return self._begun(header_read(msgspec.msgpack.decode(fields[0])))
+                return self._begun(_header(bytes(fields[0])))
             return note_read(word, fields[0])
         except DamagedRecordingError:
             raise
@@ -99,6 +114,7 @@ class Decoder:
     def _begun(self, header: Header) -> Header:
         if self._header is None or header.records != self._header.records:
             self._codec = Codec(header.records, check=self._check)
+            self._kept.clear()  # of other records
         self._header = header
         return header
 
@@ -134,43 +150,50 @@ class Decoder:
             return before.reading
         behind, took_ns = _whole(*map(_TIME.decode, written[:2]))
         kind, payload = _KIND.decode(written[2]), written[3]
-        columns: list[list[Any] | Numbers] = [] if before is None else before.columns
-        size = 0 if before is None else before.size
-        value: Any
+        columns = _NO_COLUMNS if before is None else before.columns
         if isinstance(kind, int):
-            value = Missing(Reason(kind), msgspec.msgpack.decode(payload, type=str)[:MOST_TEXT])
+            text = msgspec.msgpack.decode(payload, type=str)[:MOST_TEXT]
+            value: Any = Missing(Reason(kind), text)
         else:
-            others = sum(kept.size for other, kept in self._kept.items() if other != name)
-            fields = list(map(_column, _COLUMNS.decode(payload)))
-            value, columns, size = self._payload(kind, fields, columns, MOST_BYTES - others)
+            others = sum(kept.columns.size for kept in self._kept.values()) - columns.size
+            value, columns = self._payload(kind, payload, columns, MOST_BYTES - others)
         reading = SourceReading(value, now_ns + behind, took_ns)
-        self._kept[name] = _Kept(reading, columns, size)
+        self._kept[name] = _Kept(reading, columns)
         return reading
 
     def _payload(
-        self, kind: str, fields: list[Any], before: list[list[Any] | Numbers], budget: int
-    ) -> tuple[Any, list[list[Any] | Numbers], int]:
+        self, kind: str, payload: msgspec.Raw, before: _Columns, budget: int
+    ) -> tuple[Any, _Columns]:
         if self._codec is None:
             raise DamagedRecordingError("a sample before any header")
-        reader = ColumnReader(fields, before, budget)
+        columns = list(map(_column, _COLUMNS.decode(payload)))
+        reader = ColumnReader(columns, before.kept, budget, before.fields)
         self._beyond = ""
         try:
             (value,) = self._codec.read(("record", kind), 1, reader)
         except UnknownError as error:
             why = f"this recording is of another nftop, whose numbers this one can't read: {error}"
-            return Missing(Reason.ERROR, why), [], 0
+            return Missing(Reason.ERROR, why), _NO_COLUMNS
         reader.end()
+        # What is beyond its bounds is checked again in the next sample.
+        fields = {} if self._beyond else reader.fields
         if self._beyond:
             # Later readings of this source, and other sources, can still be decoded.
             value = Missing(Reason.ERROR, f"what was recorded can't be: {self._beyond}")
         self._fresh_bytes += reader.fresh
-        return value, reader.kept, budget - reader.budget
+        return value, _Columns(reader.kept, fields, budget - reader.budget)
 
     def _check(self, record: str, field: str, values: list[Any]) -> None:
         try:
             check(record, field, values)
         except BoundsError as error:
             self._beyond = self._beyond or str(error)
+
+
+@lru_cache(maxsize=1)
+def _header(raw: bytes) -> Header:
+    """Decode a header. Frames of a recording have the same, and each seek begins a scan."""
+    return header_read(msgspec.msgpack.decode(raw))
 
 
 def _column(raw: msgspec.Raw) -> _Column:

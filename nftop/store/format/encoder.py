@@ -10,9 +10,9 @@ import msgspec
 from nftop.model.baseline import Baselines
 from nftop.model.missing import Missing, Reason
 from nftop.model.sample import Sample, SourceReading
-from nftop.model.struct import dataclass, replace
+from nftop.model.struct import dataclass, field, replace
 from nftop.store.format.codec import Codec
-from nftop.store.format.column_bytes import MAX_COLUMNS, ColumnWriter, Numbers
+from nftop.store.format.column_bytes import MAX_COLUMNS, ColumnWriter, FieldKey, FieldValue, Numbers
 from nftop.store.format.column_bytes import MOST_BYTES as MOST_UNPACKED_BYTES
 from nftop.store.format.records import (
     MOST_BYTES,
@@ -52,6 +52,7 @@ class _Kept:
 
     reading: SourceReading[Any]
     columns: list[bytes | Numbers]
+    fields: Mapping[FieldKey, FieldValue] = field(default_factory=dict)
     size: int = 0  # memory that the columns take from a reader's budget, bytes
 
 
@@ -156,7 +157,7 @@ class Encoder:
         """
         why = f"it could not be recorded: all of the sample takes more than {MOST_BYTES >> 20} MiB"
         self._kept = {
-            name: _Kept(reading, [], sizes.get(name, 0))
+            name: _Kept(reading, [], size=sizes.get(name, 0))
             for name, reading in sample.readings.items()
         }
         return {
@@ -180,10 +181,10 @@ class Encoder:
             before.reading = reading
             return times
         if not isinstance(value, Missing):
-            columns = [] if before is None else before.columns
-            writer = self._written(name, value, columns)
+            writer = self._written(name, value, before)
             if isinstance(writer, ColumnWriter):
-                self._kept[name] = _Kept(reading, writer.kept, writer.spent_bytes)
+                kept = _Kept(reading, writer.kept, writer.fields, writer.spent_bytes)
+                self._kept[name] = kept
                 return [*times, type(value).__name__, writer.out]
             value = writer
         if before is None:
@@ -193,11 +194,9 @@ class Encoder:
         detail = value.detail.encode("utf-8", "replace").decode()
         return [*times, int(value.reason), detail]
 
-    def _written(
-        self, name: str, value: Any, columns: list[bytes | Numbers]
-    ) -> ColumnWriter | Missing:
+    def _written(self, name: str, value: Any, before: _Kept | None) -> ColumnWriter | Missing:
         """The columns of a source's value, or why no reader could decode them."""
-        writer = ColumnWriter(columns)
+        writer = ColumnWriter([]) if before is None else ColumnWriter(before.columns, before.fields)
         try:
             self._codec.write(("record", type(value).__name__), [value], writer)
         except (KeyError, TypeError, ValueError, OverflowError) as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from itertools import pairwise
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
@@ -284,7 +283,7 @@ class Ring:
         edges = end_ns - step_ns * np.arange(points, -1, -1, dtype=np.int64)
         bounds = np.searchsorted(times, edges, side="right")
         after = bounds[1:]
-        means = _means_of_rows(values[:, None], bounds)[0]
+        means = _means_of_rows(values[bounds[0] :, None], bounds - bounds[0])[0]
         spoken_for = _spoken_for(times, covers, after, edges)
         held = np.where(spoken_for, values[np.minimum(after, len(values) - 1)], np.nan)
         return np.where(after > bounds[:-1], means, held).astype(np.float32)
@@ -404,15 +403,19 @@ def _means_of_rows(values: NDArray[Any], bounds: NDArray[np.intp]) -> NDArray[np
 
     `values` is (ticks, rows); NaN where there is none.
     """
-    known = np.isfinite(values)
-    numbers = np.where(known, values, np.float32(0))
-    means = np.full((values.shape[1], len(bounds) - 1), np.nan, np.float32)
-    for at, (first, after) in enumerate(pairwise(bounds.tolist())):
-        if first < after:
-            within = known[first:after].sum(axis=0)
-            sums = numbers[first:after].sum(axis=0, dtype=np.float64)
-            np.divide(sums, within, out=means[:, at], where=within > 0, casting="same_kind")
-    return means
+    values = values[: bounds[-1]]
+    # A last row of zeros: an empty part may begin behind all ticks.
+    known = np.zeros((len(values) + 1, values.shape[1]), np.bool_)
+    known[:-1] = np.isfinite(values)
+    numbers = np.zeros(known.shape)
+    np.copyto(numbers[:-1], values, where=known[:-1])
+    # Where a part is empty, reduceat gives the tick that follows.
+    some = (bounds[:-1] < bounds[1:])[:, None]
+    within = np.where(some, np.add.reduceat(known, bounds[:-1], dtype=np.int64), 0)
+    sums = np.add.reduceat(numbers, bounds[:-1])
+    means = np.full(sums.shape, np.nan, np.float32)
+    np.divide(sums, within, out=means, where=within > 0, casting="same_kind")
+    return means.T
 
 
 def _spoken_for(

@@ -17,6 +17,7 @@ from nftop.derive.findings.rule import Rule
 from nftop.model.clock import NS_PER_S
 from nftop.model.frame import Finding, Frame
 from nftop.model.incident import Incident, Severity
+from nftop.model.median import median
 from nftop.model.remedy import Remedy
 from nftop.model.rule_settings import NO_SETTINGS, RuleSettings, setting_names
 from nftop.model.struct import replace
@@ -341,7 +342,7 @@ class IncidentScreen(BannerScreen[int | None]):
             values = self._session.history.class_series(metric, key, 6, _BEFORE_S, until_ns)
             known = values[np.isfinite(values)]
             if len(known):
-                result[metric] = float(np.median(known))
+                result[metric] = median(known)
         return result
 
     def _begin_has_left(self, frame: Frame, incident: Incident) -> bool:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nftop.derive.compare.ranksum import LIKELY_Z, deviation, median, shift
+from nftop.derive.compare.ranksum import LIKELY_Z, deviation, shift
 from nftop.model.column import Floats
+from nftop.model.median import median
 
 Noise = Callable[[np.random.Generator, int], Floats]
 

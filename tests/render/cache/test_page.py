@@ -12,6 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from nftop.derive.cache.changes import ObservedClasses, step_changes
 from nftop.derive.compare.verdict import last_verdict
+from nftop.derive.cpu_filter import only_cpus
 from nftop.model.change import Cell, Change, Noticed, OwnChange
 from nftop.model.frame import CacheClass, Frame, SourceState
 from nftop.model.ids import Cpu, L3Domain
@@ -151,6 +152,13 @@ def test_sizes_rates_and_running_programs() -> None:
     alone, others = text.split("full")[1].split()[:2]
     assert (alone, others) == ("12.0", "4.0"), "three ways of its own, one with ovs"
     assert "CPU 0,4-5" in row_of(MOCK_UP, "default")
+
+
+def test_cpus_of_a_class_are_named_though_a_cpu_list_hides_them() -> None:
+    shown = frame_of(table(groups=(group(ROOT, 0, (0, 4, 5), in_cache(0, 0xF)),)))
+    few = only_cpus(shown, {0})
+    named = [row_of(item, "default").split()[-2:] for item in (shown, few)]
+    assert named == [["CPU", "0,4-5"]] * 2
 
 
 def test_classes_nobody_uses_are_folded_until_they_are_requested() -> None:

@@ -101,25 +101,57 @@ def test_every_payload_comes_back_as_it_was(kind: type) -> None:
     read = Codec(records_read(msgspec.msgpack.decode(msgspec.msgpack.encode(described()))))
     shape = ("record", kind.__name__)
 
+    fields = [field for field, _ in described()[kind.__name__]]
+
     @settings(max_examples=12, suppress_health_check=list(HealthCheck))
-    @given(st.lists(records(kind.__name__), min_size=1, max_size=3))
-    def through(session: list[Any]) -> None:
-        before: list[Any] = []
-        known: list[list[Any] | Numbers] = []
-        for value in session:
-            writer = ColumnWriter(before)
+    @given(
+        st.lists(
+            st.tuples(records(kind.__name__), st.sets(st.sampled_from(fields))),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    def through(session: list[tuple[Any, set[str]]]) -> None:
+        writer, reader = ColumnWriter([]), ColumnReader([], [])
+        value: Any = None
+        for drawn, as_before in session:
+            kept = {field: getattr(value, field) for field in as_before} if value else {}
+            value = replace(drawn, **kept)
+            writer = ColumnWriter(writer.kept, writer.fields)
             codec.write(shape, [value], writer)
-            before = writer.kept
             wire = msgspec.msgpack.decode(msgspec.msgpack.encode(writer.out))
-            reader = ColumnReader(wire, known)
+            reader = ColumnReader(wire, reader.kept, fields=reader.fields)
             (result,) = read.read(shape, 1, reader)
             reader.end()
             # So that nothing is written that a reader has no room for.
             assert MOST_UNPACKED_BYTES - reader.budget == writer.spent_bytes
-            known = reader.kept
             assert same(value, result)
 
     through()
+
+
+def test_fields_without_a_change_are_the_objects_of_the_sample_before() -> None:
+    clocked = Clocked(64)
+    samples = [clocked.sample() for _ in range(2)]
+    read = decoded(header_of(clocked), *samples)
+    values: list[Any] = [item.readings["perf"].value for item in read]
+    first, second = values
+    assert same(second, samples[1].readings["perf"].value)
+    assert second.events is first.events and second.details is first.details
+    assert second.values is not first.values
+
+
+def test_a_field_beyond_its_bounds_is_refused_in_every_sample_that_has_it() -> None:
+    clocked = Clocked(2)
+    table: Any = clocked.sample().readings["perf"].value
+    beyond = replace(table, cpus=np.full(len(table.cpus), 1 << 24, np.int32))
+    later = [replace(of, values=table.values + np.uint64(5)) for of in (beyond, table)]
+    samples = [Sample(1, 2, 3, {"perf": reading(of)}) for of in (beyond, *later)]
+    read = decoded(header_of(clocked), *samples)
+    values: list[Any] = [item.readings["perf"].value for item in read]
+    reasons = [getattr(value, "reason", None) for value in values]
+    assert reasons == [Reason.ERROR, Reason.ERROR, None]
+    assert same(values[2], later[1])
 
 
 @settings(max_examples=60)
