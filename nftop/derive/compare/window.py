@@ -6,6 +6,7 @@ for a new one, else 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -231,13 +232,14 @@ def io_hit_ratio(frame: Frame, caches: Collection[L3Domain]) -> float:
 
 
 def _weighted(cpus: CpuTable, rows: list[int]) -> float:
-    misses = cpus.columns["llc_misses_per_packet"].values[rows]
-    packets = cpus.columns["packets_per_s"].values[rows]
+    """Mean of the misses per packet of few rows, weighted by packets."""
+    misses = cpus.columns["llc_misses_per_packet"].values[rows].tolist()
+    packets = cpus.columns["packets_per_s"].values[rows].tolist()
     # A core without packets has no misses per packet, and no weight.
-    some = packets > 0
-    if not some.any() or not np.isfinite(packets).all():
-        return np.nan
-    return float((misses[some] * packets[some]).sum() / packets[some].sum())
+    some = [(own, weight) for own, weight in zip(misses, packets, strict=True) if weight > 0]
+    if not some or not all(map(math.isfinite, packets)):
+        return math.nan
+    return float(sum(own * weight for own, weight in some) / sum(weight for _, weight in some))
 
 
 def clock_indices(clock: str | None) -> tuple[int, ...]:
