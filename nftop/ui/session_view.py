@@ -23,13 +23,13 @@ from nftop.render.cores.harm import (
     SICK,
     RowFacts,
     RowPast,
-    RowTrend,
     RowTrends,
     hidden_culprits,
     merged_culprits,
     pollers_of,
     row_facts,
     trends_of,
+    usual_of,
     values_before,
 )
 from nftop.render.cores.layout import Histories
@@ -268,8 +268,7 @@ class SessionView:
     @property
     def usual(self) -> Reading:
         """Usual cost of a packet on the selected CPU."""
-        trend = None if self.cpu is None else self.facts.trends.cpus.get(self.cpu)
-        return RowTrend().usual if trend is None else trend.usual
+        return usual_of(self.facts.trends.cpus, self.cpu)
 
     def histories(self, frame: Frame) -> Histories:
         """Histories up to a frame, for graphs."""

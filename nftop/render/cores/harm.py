@@ -43,14 +43,14 @@ class TrendColumns(NamedTuple):
     """Trends of n rows.
 
     Attributes:
-        values: float32 (n, 2 x cells), oldest first, NaN for gaps.
+        past: gives float32 (n, 2 x cells), oldest first, NaN for gaps; called for graphs alone.
         usual: (n,), NaN where it is unknown.
         change: (n,), of the newest value against the usual one; NaN where it is unknown.
         comparable: (n,), rows whose change is good or bad; others have a graph without a tone.
         costs: more is worse.
     """
 
-    values: NDArray[np.float32]
+    past: Callable[[], NDArray[np.float32]]
     usual: Floats
     change: Floats
     comparable: NDArray[np.bool_]
@@ -61,7 +61,7 @@ class TrendColumns(NamedTuple):
 
         The scale is the change against the usual value of the row.
         """
-        values, usual = self.values[rows], self.usual[rows, None]
+        values, usual = self.past()[rows], self.usual[rows, None]
         change = values / usual - 1
         worse = change if self.costs else -change
         with np.errstate(invalid="ignore"):
@@ -114,6 +114,10 @@ class TrendTable(Mapping[Any, RowTrend]):
     def change(self, key: Any) -> Reading:
         """`RowTrend.change` alone, which needs no graph."""
         return _reading(self._columns.change.item(self._row_of[key]))
+
+    def usual(self, key: Any) -> Reading:
+        """`RowTrend.usual` alone."""
+        return _reading(self._columns.usual.item(self._row_of[key]))
 
     def _trend(self, row: int, hot: Tone) -> RowTrend:
         block, at = divmod(row, _BLOCK)
@@ -329,10 +333,10 @@ def _rate_trends(frame: Frame, past: RowPast, cells: int) -> TrendTable:
     """Packets of network functions in so many cells: of ten minutes, in few cells of five."""
     keys, losing = tuple(nf.key for nf in frame.nfs), _losses(frame).by_key.keys()
     span_s = NF_SPAN_S if cells > FEW_CELLS else CPU_SPAN_S
-    values = past("packets_per_s", keys, 2 * cells, span_s)
+    rates = cache(partial(past, "packets_per_s", keys, 2 * cells, span_s))
     usual = frame.usual.nfs.of("packets_per_s", keys)
     comparable = np.array([key in losing for key in keys], np.bool_)
-    columns = trend_columns(values, usual, comparable=comparable, costs=False)
+    columns = trend_columns(rates, usual, comparable=comparable, costs=False)
     return TrendTable({key: at for at, key in enumerate(keys)}, columns, losing)
 
 
@@ -370,33 +374,37 @@ def _cost_trends(
 ) -> TrendColumns:
     """Trends of costs; `size`: cells, and their seconds."""
     (keys, now, full), (cells, span_s) = costs, size
-    cpp, work = (past(name, keys, 2 * cells, span_s) for name in _COSTS[:2])
     of_cpp, of_work, of_packets = usual.all_of(keys)  # of USUAL_METRICS
     pure = np.isfinite(now["busy_cpp"])
     moved = np.abs(now["packets_per_s"] / of_packets - 1)
     comparable = pure | full | (moved <= NEAR)
-    values = np.where(pure[:, None], work, cpp)
+
+    @cache
+    def values() -> NDArray[np.float32]:
+        cpp, work = (past(name, keys, 2 * cells, span_s) for name in _COSTS[:2])
+        return np.where(pure[:, None], work, cpp)
+
     newest = np.where(pure, now["busy_cpp"], now["cpp"])
     base = np.where(pure, of_work, of_cpp)
     return trend_columns(values, base, newest, comparable=comparable, costs=True)
 
 
 def trend_columns(
-    values: NDArray[np.float32],
+    past: Callable[[], NDArray[np.float32]],
     usual: Floats,
     newest: Floats | None = None,
     *,
     comparable: NDArray[np.bool_],
     costs: bool,
 ) -> TrendColumns:
-    """Trends of rows of values: as `TrendColumns`.
+    """Trends of rows: as `TrendColumns`.
 
-    `newest`: what is compared with the usual value; the last of `values` if not given.
+    `newest`: what is compared with the usual value; the last of `past` if not given.
     """
     usual = np.where(usual > 0, usual, np.nan)  # of 0 there is no change
-    last = _last(values / usual[:, None] - 1) if newest is None else newest / usual - 1
+    last = _last(past() / usual[:, None] - 1) if newest is None else newest / usual - 1
     change = np.where(comparable, last, np.nan)
-    return TrendColumns(values, usual, change, comparable, costs)
+    return TrendColumns(past, usual, change, comparable, costs)
 
 
 def _reading(value: float) -> Reading:
@@ -441,6 +449,13 @@ def change_of(trends: Mapping[Any, RowTrend], key: Any) -> Reading:
     if isinstance(trends, TrendTable) and key in trends:
         return trends.change(key)
     return trends.get(key, _NO_TREND).change
+
+
+def usual_of(trends: Mapping[Any, RowTrend], key: Any) -> Reading:
+    """`RowTrend.usual` of a row, without its graph where that can be."""
+    if isinstance(trends, TrendTable) and key in trends:
+        return trends.usual(key)
+    return trends.get(key, _NO_TREND).usual
 
 
 def drops_of(nf: NfRow) -> float:

@@ -27,7 +27,7 @@ from nftop.render.base.text import fit, printable
 from nftop.render.cache import class_cells
 from nftop.render.cache.way_cells import ClassStyle
 from nftop.render.cores.columns import BAR, GROUP, TREND, USUAL, columns_for, sorts_down
-from nftop.render.cores.harm import SICK, RowFacts, RowTrend, change_tone
+from nftop.render.cores.harm import SICK, RowFacts, RowTrend, change_of, change_tone
 from nftop.render.cores.rows import CpuRows, CpuView, arrange, rows_in_view
 from nftop.render.power.settings import TEXTS, fitted
 
@@ -365,12 +365,12 @@ def _usual_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableC
     cells: list[TableCell] = []
     for row in shown.rows:
         cpu = cpus.topology.cpus[row].cpu
-        trend = shown.facts.trends.cpus.get(cpu)
-        if trend is None or isinstance(trend.change, Missing):
+        change = change_of(shown.facts.trends.cpus, cpu)
+        if isinstance(change, Missing):
             cells.append((Span(f"{Reason.UNDEFINED.mark:>{col.width - 1}} ", Tone.MISSING),))
             continue
-        tone = change_tone(trend.change, costs=True, loses=cpu in shown.facts.losing)
-        cells.append((table.number_cell(trend.change, Unit.CHANGE, col.width, tone=tone),))
+        tone = change_tone(change, costs=True, loses=cpu in shown.facts.losing)
+        cells.append((table.number_cell(change, Unit.CHANGE, col.width, tone=tone),))
     return cells
 
 

@@ -125,7 +125,7 @@ def test_only_cores_that_may_be_full_are_compared_where_packets_are_dropped() ->
 def test_against_a_usual_value_of_zero_a_graph_has_no_change() -> None:
     values = np.full((2, 16), 2e6, np.float32)
     columns = trend_columns(
-        values, np.array([0.0, np.nan]), comparable=np.array([True, True]), costs=False
+        lambda: values, np.array([0.0, np.nan]), comparable=np.array([True, True]), costs=False
     )
     assert np.isnan(columns.change).all() and np.isnan(columns.usual).all()
     without, of_zero = columns.graphs(slice(0, 2))[0]
@@ -146,7 +146,7 @@ def test_waiting_is_sick() -> None:
 def test_the_change_is_against_the_median_and_only_where_it_is_judged() -> None:
     values = np.array([[210.0] * 9 + [231.0]] * 2, np.float32)
     usual = np.array([210.0, 210.0])
-    columns = trend_columns(values, usual, comparable=np.array([True, False]), costs=True)
+    columns = trend_columns(lambda: values, usual, comparable=np.array([True, False]), costs=True)
     row_of = {"sick": 0, "silent": 1}
     trends = TrendTable(row_of, columns)
     losing = TrendTable(row_of, columns, {"sick"})["sick"]
