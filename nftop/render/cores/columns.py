@@ -5,11 +5,12 @@ Columns of the CPU tables (Cores and Power screens) and their choice by width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from itertools import compress
 from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
-from nftop.model.column import Block
+from nftop.model.column import Block, Bools
 from nftop.model.frame import CacheClass, CpuTable
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
@@ -188,19 +189,50 @@ class _Counted(NamedTuple):
 
 def _count(cpus: CpuTable | None, table: CpuTableKind) -> _Counted:
     here = frozenset(col.key for col in _OPTIONAL[table] if _has_value(col, cpus))
-    if cpus is None or not len(cpus):
-        return _Counted(here, frozenset())
-    block = Block.of(cpus.columns)
-    # No CPU can have a value on this hardware.
-    never = dict(zip(block, (block.reasons == _HARDWARE).all(axis=1).tolist(), strict=True))
+    never = frozenset[str]() if cpus is None else _metrics_of(cpus).never
     metrics = (col for col in _TABLES[table] if col.metric and col is not BAR)
     return _Counted(
         here,
-        frozenset(col.key for col in metrics if never[col.metric.id if col.metric else col.key]),
+        frozenset(col.key for col in metrics if col.metric and col.metric.id in never),
     )
 
 
 _counted = LastResults(_count)  # a tick's columns are wanted several times
+
+
+class _Metrics(NamedTuple):
+    """Ids of metrics: those that some CPU has, and optional ones that belong on the screen.
+
+    `never`: those that no CPU can have on this hardware.
+    """
+
+    known: frozenset[str]
+    optional: frozenset[str]
+    never: frozenset[str]
+
+
+def _metrics_in(block: Block) -> _Metrics:
+    reasons = block.reasons
+    known, hardware = (reasons == _PRESENT).any(axis=1), (reasons == _HARDWARE).all(axis=1)
+    readable = (reasons != _SOURCE).any(axis=1)
+
+    def named(chosen: Bools) -> frozenset[str]:
+        return frozenset(compress(block, chosen.tolist()))
+
+    here, shown = named(known), named(readable)
+    optional = (
+        metric.id
+        for metric in CPU_METRICS
+        if metric.optional and metric.id in (shown if metric.shows_reasons else here)
+    )
+    return _Metrics(here, frozenset(optional), named(hardware) if len(reasons.T) else frozenset())
+
+
+# Reasons seldom change from one tick to the next, values do.
+_last_metrics = LastResults(
+    _metrics_in, lambda block: ((tuple(block), block.reasons.shape, block.reasons.tobytes()),)
+)
+_metrics_of = LastResults[[CpuTable], _Metrics](lambda cpus: _last_metrics(Block.of(cpus.columns)))
 
 
 @lru_cache(maxsize=16)  # called every tick
@@ -236,7 +268,9 @@ def _has_value(col: TableColumn, cpus: CpuTable | None) -> bool:
     """Whether some CPU has a value in an optional column."""
     if col.key in _OPTIONAL_TESTS:
         return cpus is not None and _OPTIONAL_TESTS[col.key](cpus)
-    return col.metric is not None and is_here(col.metric, cpus)
+    return (
+        cpus is not None and col.metric is not None and col.metric.id in _metrics_of(cpus).optional
+    )
 
 
 _T = TypeVar("_T")
@@ -264,8 +298,8 @@ _OPTIONAL_TESTS: Mapping[str, Callable[[CpuTable], bool]] = {
     "sst": lambda cpus: _HAS_PRIORITY(cpus.settings),
     "cp": lambda cpus: _HAS_CP(cpus.settings),
     "governor": lambda cpus: _HAS_GOVERNOR(cpus.settings),
-    "limits": lambda cpus: bool(cpus.columns["max_frequency_hz"].present.any()),
-    "base_frequency_hz": lambda cpus: bool(cpus.columns["base_frequency_hz"].present.any()),
+    "limits": lambda cpus: "max_frequency_hz" in _metrics_of(cpus).known,
+    "base_frequency_hz": lambda cpus: "base_frequency_hz" in _metrics_of(cpus).known,
 }
 
 
@@ -283,27 +317,10 @@ def metric_of(key: str) -> Metric | None:
     return _BY_KEY[key].metric
 
 
-def is_here(metric: Metric, cpus: CpuTable | None) -> bool:
-    """Whether a metric belongs on this host's screen."""
-    if not metric.optional:
-        return True
-    return cpus is not None and metric.id in _metrics_here(cpus)
-
-
-def _optional_here(cpus: CpuTable) -> frozenset[str]:
-    """Ids of the optional metrics that belong on this host's screen."""
-    block = Block.of(cpus.columns)
-    known, readable = block.reasons == _PRESENT, block.reasons != _SOURCE
-    rows = zip(block, known.any(axis=1).tolist(), readable.any(axis=1).tolist(), strict=True)
-    shown = {name: (has_value, has_reason) for name, has_value, has_reason in rows}
-    return frozenset(
-        metric.id
-        for metric in CPU_METRICS
-        if metric.optional and shown[metric.id][metric.shows_reasons]
-    )
-
-
-_metrics_here = LastResults(_optional_here)
+def shown_metrics(metrics: Iterable[Metric], cpus: CpuTable) -> list[Metric]:
+    """Those of the metrics that belong on this host's screen."""
+    here = _metrics_of(cpus).optional
+    return [metric for metric in metrics if not metric.optional or metric.id in here]
 
 
 def is_column(key: str) -> bool:

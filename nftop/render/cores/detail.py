@@ -23,7 +23,7 @@ from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.table import by_reason, cut_lines, reason_lines, rule_line
 from nftop.render.base.text import fit, printable
 from nftop.render.cache.class_cells import group_name
-from nftop.render.cores.columns import is_here, metric_of
+from nftop.render.cores.columns import metric_of, shown_metrics
 from nftop.render.cores.table import estimates, saturated_text
 from nftop.render.power.settings import setting_facts
 
@@ -157,7 +157,7 @@ def absences(
     cpus: CpuTable, row: int, metrics: Iterable[Metric] | None = None
 ) -> dict[Missing, list[str]]:
     """Reasons why values of this row are absent, with labels; of the table's columns by default."""
-    shown = metrics or (metric for metric in _SHOWN if is_here(metric, cpus))
+    shown = metrics or shown_metrics(_SHOWN, cpus)
     columns = ((metric.label, cpus.columns[metric.id]) for metric in shown)
     return by_reason((label, column[row]) for label, column in columns if column.reasons[row])
 
