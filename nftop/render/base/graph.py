@@ -45,7 +45,7 @@ def area_rows(values: NDArray[np.float32], top: float, height: int) -> list[str]
     for row in range(height):
         filled = np.clip(dots - (height - 1 - row) * 4, 0, 4)
         codes = _LEFT_FILL[filled[0::2]] | _RIGHT_FILL[filled[1::2]]
-        rows.append("".join(_CHARS[codes].tolist()))
+        rows += _texts(codes[None])
     return rows
 
 
@@ -65,7 +65,7 @@ def line_rows(values: NDArray[np.float32], low: float, top: float, height: int) 
         first, last = np.clip(low_dot - base, 1, 5), np.clip(high_dot - base, 0, 4)
         bits = np.where(level > 0, _STROKES[first, last], 0)
         codes = _LEFT_STROKES[bits[0::2]] | _RIGHT_STROKES[bits[1::2]]
-        rows.append("".join(_CHARS[codes].tolist()))
+        rows += _texts(codes[None])
     return rows
 
 
@@ -111,12 +111,22 @@ def trend_texts(change: NDArray[np.floating], *, costs: bool = False) -> list[st
     level = np.rint(np.where(known, change, 0.0) / step) + base
     level = np.where(known, np.clip(level, 0, _TREND_LEVELS - 1) + 1, 0).astype(np.int64)
     codes = _LEFT_CODES[level[:, 0::2]] | _RIGHT_CODES[level[:, 1::2]]
-    return ["".join(row) for row in _CHARS[codes].tolist()]
+    return _texts(codes)
 
 
 _LEFT_CODES = np.array([0, *_LEFT])
 _RIGHT_CODES = np.array([0, *_RIGHT])
 _CHARS = np.array([" ", *(chr(_BRAILLE | code) for code in range(1, 256))])
+
+
+def _texts(codes: NDArray[np.int64]) -> list[str]:
+    """Braille of each row of dots (n, cells)."""
+    rows, cells = codes.shape
+    # Characters of a row, side by side in memory, are a text.
+    if not cells:
+        return [""] * rows
+    texts: list[str] = np.ascontiguousarray(_CHARS[codes]).view(f"U{cells}").ravel().tolist()
+    return texts
 
 
 @lru_cache(maxsize=1024)

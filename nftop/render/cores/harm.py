@@ -419,6 +419,8 @@ def _last(change: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def _runs(text: str, hot: list[bool], tone: Tone) -> tuple[Span, ...]:
+    if text and True not in hot:
+        return (Span(text, Tone.MUTED),)
     spans = []
     at = 0
     for is_hot, group in groupby(hot):
@@ -542,9 +544,9 @@ def cpu_harm(frame: Frame, trends: RowTrends) -> Floats:
             rows = _rows(nf.cpus, row_of)
             score[rows] += _LOSS + min(np.log10(lost[nf.key] + 1) / 10, 0.9)
     waits = cpus.columns["wait_ratio"].values
-    score += np.where(waits > WAIT_RATIO_MOST, _WAIT + np.nan_to_num(waits), 0.0)
+    score += np.where(waits > WAIT_RATIO_MOST, _WAIT + waits, 0.0)
     if trends.cpu_change is not None:
-        change = np.nan_to_num(trends.cpu_change)
+        change = trends.cpu_change  # NaN is not above a limit
         score += np.where(change > NEAR, SICK + np.minimum(change, 1.0), 0.0)
     of_incidents = np.zeros(len(cpus))
     for item in frame.incidents:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
@@ -141,7 +142,7 @@ class _Matrix(NamedTuple):
     """What `Ring.matrix` returned last for a metric, a number of parts and their length.
 
     Attributes:
-        keys: of its rows.
+        keys: of its rows, a tuple.
         row_of: rows of the ring then.
         until_ns: the time it was computed for.
         end: number of its last part; part n ends at n times the length of a part.
@@ -149,7 +150,7 @@ class _Matrix(NamedTuple):
         values: float32 (keys, parts).
     """
 
-    keys: list[Hashable]
+    keys: tuple[Hashable, ...]
     row_of: Mapping[Any, int]
     until_ns: int
     end: int
@@ -188,11 +189,12 @@ class _Values:
             self._whole.append([self._packed(values) for values in self._open])
 
     def of(self, metric: int, first: int, after: int) -> NDArray[np.float32]:
-        """Values of one metric of ticks first:after: (ticks, rows)."""
+        """Values of one metric of ticks first:after: (ticks, rows); valid until the next tick."""
         begin, last = first // self.block_ticks, after // self.block_ticks
         blocks = [self._block(metric, number) for number in range(begin, last + 1)]
         skipped = begin * self.block_ticks
-        return np.concatenate(blocks)[first - skipped : after - skipped]
+        values = blocks[0] if begin == last else np.concatenate(blocks)
+        return values[first - skipped : after - skipped]
 
     def _block(self, metric: int, number: int) -> NDArray[np.float32]:
         """Values of a block: (ticks, rows)."""
@@ -302,6 +304,7 @@ class Ring:
         the one before them, are computed.
         """
         step_ns = max(1, round(span_s * 1e9 / points)) if points > 0 else 1
+        keys = tuple(keys)
         with self._lock:
             times = self._times()
             first = self._values.count - len(times)
@@ -317,7 +320,7 @@ class Ring:
                 kept is None
                 or kept.row_of is not self._row_of
                 or kept.until_ns > until_ns
-                or kept.keys != list(keys)
+                or (kept.keys is not keys and kept.keys != keys)
             ):
                 kept, fresh = None, points
             else:
@@ -328,11 +331,12 @@ class Ring:
             result = _means_of_rows(values, bounds - bounds[0])
             if kept is not None and fresh < points:
                 gone = end - kept.end
-                result = np.hstack((kept.values[:, gone : gone + points - fresh], result))
+                past = kept.values[:, gone : gone + points - fresh]
+                result = np.concatenate((past, result), axis=1)
             if len(self._matrices) > _MATRICES:
                 self._matrices.clear()
             newest = -(-int(times[-1]) // step_ns)
-            self._matrices[name] = _Matrix(list(keys), self._row_of, until_ns, end, newest, result)
+            self._matrices[name] = _Matrix(keys, self._row_of, until_ns, end, newest, result)
         return result.copy()
 
     def _selected(
@@ -341,7 +345,8 @@ class Ring:
         """Values (ticks, len(keys)) of ticks first:after; NaN for a key without a row."""
         rows = self._rows(self._row_of, keys)
         values = self._values.of(self.metrics[metric], first, after)[:, rows]
-        values[:, rows < 0] = np.nan
+        if (absent := rows < 0).any():
+            values[:, absent] = np.nan
         return values
 
     def track(self, until_ns: int) -> Track:
@@ -354,7 +359,8 @@ class Ring:
 
     def _times(self) -> NDArray[np.int64]:
         """When the ticks were that are kept, oldest first."""
-        return self._times_ns[self._order()]
+        size, count = len(self._times_ns), self._values.count
+        return self._times_ns[:count] if count <= size else np.roll(self._times_ns, -(count % size))
 
     def _order(self) -> NDArray[np.int64]:
         size, count = len(self._times_ns), self._values.count
@@ -403,19 +409,28 @@ def _means_of_rows(values: NDArray[Any], bounds: NDArray[np.intp]) -> NDArray[np
 
     `values` is (ticks, rows); NaN where there is none.
     """
-    values = values[: bounds[-1]]
-    # A last row of zeros: an empty part may begin behind all ticks.
-    known = np.zeros((len(values) + 1, values.shape[1]), np.bool_)
-    known[:-1] = np.isfinite(values)
-    numbers = np.zeros(known.shape)
-    np.copyto(numbers[:-1], values, where=known[:-1])
-    # Where a part is empty, reduceat gives the tick that follows.
-    some = (bounds[:-1] < bounds[1:])[:, None]
-    within = np.where(some, np.add.reduceat(known, bounds[:-1], dtype=np.int64), 0)
-    sums = np.add.reduceat(numbers, bounds[:-1])
+    known = np.isfinite(values)
+    within = _sums(known, bounds, np.int64)
+    sums = _sums(np.where(known, values, 0.0), bounds, np.float64)
     means = np.full(sums.shape, np.nan, np.float32)
     np.divide(sums, within, out=means, where=within > 0, casting="same_kind")
     return means.T
+
+
+_MANY_ROWS = 256  # from which a call for each part takes less time than one for all
+
+
+def _sums(values: NDArray[Any], bounds: NDArray[np.intp], dtype: type) -> NDArray[Any]:
+    """Sums of values[a:b] for each two neighbours of `bounds`: (parts, rows)."""
+    if values.shape[1] >= _MANY_ROWS:
+        parts = (values[a:b] for a, b in pairwise(bounds.tolist()))
+        return np.array([np.add.reduce(part, axis=0, dtype=dtype) for part in parts])
+    # A last row of zeros: an empty part may begin behind all ticks.
+    padded = np.zeros((bounds[-1] + 1, values.shape[1]), dtype)
+    padded[:-1] = values[: bounds[-1]]
+    # Where a part is empty, reduceat gives the tick that follows.
+    some = (bounds[:-1] < bounds[1:])[:, None]
+    return np.where(some, np.add.reduceat(padded, bounds[:-1]), 0)
 
 
 def _spoken_for(
