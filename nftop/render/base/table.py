@@ -153,6 +153,7 @@ def indented(lines: Iterable[Line]) -> list[Line]:
     return result
 
 
+@lru_cache(maxsize=1024)  # names seldom change
 def text_cell(text: str, width: int, *, right: bool = False, tone: Tone = Tone.PLAIN) -> Span:
     """A text in `width` cells, cut if it is too long."""
     return Span(fit(text, width - 1, right=right) + " ", tone)

@@ -13,6 +13,7 @@ from nftop.model.missing import Missing, Reason
 from nftop.model.nf.kinds import NF_ADDRESSES
 from nftop.model.number_text import counted
 from nftop.model.struct import replace
+from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (
     EDGE,
@@ -205,7 +206,7 @@ def _rows(
         drawn = [_CELLS[col.key](frame, nf, col, trends) for nf in nfs]
         if col is columns[0]:
             return [
-                (cell[0]._replace(tone=Tone.STRONG), *cell[1:]) if harm >= SICK else cell
+                (Span(cell[0].text, Tone.STRONG), *cell[1:]) if harm >= SICK else cell
                 for cell, (_, harm) in zip(drawn, ranked, strict=True)
             ]
         return drawn
@@ -216,16 +217,11 @@ def _rows(
 def _metric_cells(
     nfs: Sequence[NfRow], col: TableColumn, metric: Metric, partial: Sequence[frozenset[str]]
 ) -> list[Span]:
-    if _is_plain(metric):
-        readings = [nf.readings[metric.id] for nf in nfs]
-        spans = plain_cells(readings, metric.unit, col.width)
-    else:
-        pairs = zip(nfs, partial, strict=True)
-        spans = [metric_cell(nf, metric, col.width, own) for nf, own in pairs]
+    spans = metric_cells(nfs, metric, col.width, partial)
     if col.key not in (_SENT, _DROPS):
         return spans
     return [
-        span._replace(tone=Tone.BAD if drops else Tone.MUTED)
+        Span(span.text, Tone.BAD if drops else Tone.MUTED)
         if span.tone is Tone.PLAIN and bool(drops) is (col.key == _SENT)
         else span
         for span, drops in zip(spans, map(drops_of, nfs), strict=True)
@@ -291,24 +287,28 @@ _CELLS: Mapping[str, Callable[[Frame, NfRow, TableColumn, RowTrends], TableCell]
 }
 
 
-def metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) -> Span:
-    """A number of a network function with its mark, as `cores.table` has those of CPUs.
+def metric_cells(
+    nfs: Sequence[NfRow], metric: Metric, width: int, partial: Sequence[frozenset[str]]
+) -> list[Span]:
+    """A number of each network function with its mark, as `cores.table` has those of CPUs.
 
-    A sum is an estimate where one of its cores is: `partial` is of `partial_coverages`.
+    A sum is an estimate where one of its cells is: `partial` has `partial_coverages` of each.
     """
-    reading = nf.readings[metric.id]
-    if isinstance(reading, Missing):
-        return mark_cell(reading.reason, width)
+    readings = [nf.readings[metric.id] for nf in nfs]
     if _is_plain(metric):
-        return number_cell(reading, metric.unit, width)
-    return number_cell(
-        reading,
-        metric.unit,
-        width,
-        bound=is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock),
-        estimate=(metric.per_clock and is_other(nf.cpp_clock)) or metric.coverage in partial,
-        tone=value_tone(metric, reading, Tone.PLAIN, saturated=nf.saturated),
-    )
+        return plain_cells(readings, metric.unit, width)
+    room, spans = width - 1, list[Span]()
+    exact, bound = (fmt.printer(metric.unit, room, bound=item) for item in (False, True))
+    for nf, reading, own in zip(nfs, readings, partial, strict=True):
+        if isinstance(reading, Missing):
+            spans.append(mark_cell(reading.reason, width))
+            continue
+        clock, saturated = nf.cpp_clock, nf.saturated
+        text = (bound if is_bound(metric, saturated=saturated, clock=clock) else exact)(reading)
+        estimate = (metric.per_clock and is_other(clock)) or metric.coverage in own
+        tone = value_tone(metric, reading, Tone.PLAIN, saturated=saturated)
+        spans.append(Span(text.rjust(room) + (fmt.ESTIMATE if estimate else " "), tone))
+    return spans
 
 
 def _is_plain(metric: Metric) -> bool:

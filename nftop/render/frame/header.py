@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 from nftop.model.clock import clock_of, date_time_of
 from nftop.model.frame import Frame, SelfCost, SourceState
@@ -19,7 +20,7 @@ from nftop.model.topology import Host, Topology
 from nftop.render.base import format as fmt
 from nftop.render.base.format import duration_text
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
-from nftop.render.base.table import EDGE, LastResults, indented
+from nftop.render.base.table import EDGE, indented
 from nftop.render.base.text import printable
 from nftop.render.frame.footer import Tabs
 
@@ -142,50 +143,67 @@ def header_lines(frame: Frame, status: ViewStatus, width: int) -> list[Line]:
 
 def _header_line(frame: Frame, status: ViewStatus, width: int) -> Line:
     """The parts that fit: first the model and working sources are left out."""
-    host = tuple(badge_lines(frame.host))
-    name = line(Span("nftop ", Tone.ACCENT), Span(frame.host.name, Tone.STRONG))
-    mode = _mode(status.mode, status.interval_s, status.recording, unlocked=status.unlocked)
-    left = (line(" ", *_spaced((*host, name), " ")), *mode)
-    size = line(Span(f"{short_model(frame.host.model)} {size_of(frame.topology)}", Tone.MUTED))
-    short = line(Span(size_of(frame.topology), Tone.MUTED))
-    whole, faults = _sources(frame), _sources(frame, faults=True)
-    own = line(Span("self ", Tone.MUTED), own_ratio(frame.own)) if _is_measured(frame.own) else None
-    clock = line(time_of_day(frame), " ")
-    for middle, right in (
-        ((size,), (whole, own, clock)),
-        ((short,), (whole, own, clock)),
-        ((size,), (faults, own, clock)),
-        ((), (faults, own, clock)),
-        ((), (own, clock)),
-        ((), (clock,)),
-        ((), ()),
-    ):
-        start = line(*_spaced((left[0], *middle, *left[1:]), "  "))
-        end = line(*_spaced(filter(None, right), "  "))
-        if start.width + end.width + 1 <= width:
-            return line(start, " " * (width - start.width - end.width), end)
-    short = line(*_spaced((*left[:-1],), "  "))
-    # Whether a recording is written is known nowhere else; the host's name is.
-    rest = (line(" ", *_spaced(host, " ")), *mode[:-1]) if status.recording else left[:2]
-    return crop(short if short.width <= width else line(*_spaced(rest, " ")), width)
-
-
-def _sources(frame: Frame, *, faults: bool = False) -> Line | None:
-    """Sources with their state; `faults`: only those that are absent, partial or late."""
-    items = tuple(
-        _source(name, state.reason, partial=bool(state.detail), age=_age(state))
+    sources = tuple(
+        (name, state.reason, bool(state.detail), _age(state))
         for name, state in frame.sources.items()
         if always_shown(name) or state.reason is not Reason.PRESENT or state.detail
-        if not faults or state.reason is not Reason.PRESENT or state.detail or state.late_s
     )
-    return _joined(items) if items else None
+    mode = _mode(status.mode, status.interval_s, status.recording, unlocked=status.unlocked)
+    own = own_ratio(frame.own) if _is_measured(frame.own) else ""
+    clock = f"{time_of_day(frame)} "
+    size = size_of(frame.topology)
+    before, ends = _before_clock(frame.host, size, mode, sources, own, len(clock), width)
+    return line(before, clock) if ends else before
 
 
-def _joined_lines(items: tuple[Line, ...]) -> Line:
-    return line(*_spaced(items, " "))
+# Of a source: name, reason, whether a part is absent, age.
+_SourceFacts: TypeAlias = tuple[str, Reason, bool, str]
 
 
-_joined = LastResults(_joined_lines)
+@lru_cache(maxsize=8)  # most of it stays from tick to tick
+def _before_clock(  # noqa: PLR0917 - of a cache
+    of: Host,
+    whole_size: str,
+    mode: tuple[Line, ...],
+    sources: tuple[_SourceFacts, ...],
+    self_ratio: str,
+    clock_cells: int,
+    width: int,
+) -> tuple[Line, bool]:
+    """The header up to the clock, and whether there is room for the clock."""
+    host = tuple(badge_lines(of))
+    name = line(Span("nftop ", Tone.ACCENT), Span(of.name, Tone.STRONG))
+    left = (line(" ", *_spaced((*host, name), " ")), *mode)
+    size = line(Span(f"{short_model(of.model)} {whole_size}", Tone.MUTED))
+    short = line(Span(whole_size, Tone.MUTED))
+    whole = _sources(sources)
+    faults = _sources([item for item in sources if item[1:] != (Reason.PRESENT, False, "")])
+    own = line(Span("self ", Tone.MUTED), self_ratio) if self_ratio else None
+    for middle, right, ends in (
+        ((size,), (whole, own), True),
+        ((short,), (whole, own), True),
+        ((size,), (faults, own), True),
+        ((), (faults, own), True),
+        ((), (own,), True),
+        ((), (), True),
+        ((), (), False),
+    ):
+        start = line(*_spaced((left[0], *middle, *left[1:]), "  "))
+        shown = [item for item in right if item is not None]
+        end = line(*_spaced(shown, "  "), "  " if shown else "")
+        if (room := width - start.width - end.width - clock_cells * ends) > 0:
+            return line(start, " " * room, end), ends
+    short = line(*_spaced((*left[:-1],), "  "))
+    # Whether a recording is written, the middle of `mode`, is known nowhere else; the name is.
+    rest = (line(" ", *_spaced(host, " ")), *mode[:-1]) if mode[1:-1] else left[:2]
+    return crop(short if short.width <= width else line(*_spaced(rest, " ")), width), False
+
+
+def _sources(items: Sequence[_SourceFacts]) -> Line | None:
+    lines = [
+        _source(name, reason, partial=partial, age=age) for name, reason, partial, age in items
+    ]
+    return line(*_spaced(lines, " ")) if lines else None
 
 
 def alert_lines(*sentences: str, width: int) -> list[Line]:

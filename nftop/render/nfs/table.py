@@ -24,7 +24,7 @@ from nftop.render.cores.nfs import (
     USUAL,
     low_coverages,
     matching_nfs,
-    metric_cell,
+    metric_cells,
     partial_coverages,
     usual_cell,
 )
@@ -196,7 +196,7 @@ def nf_line(
 
 
 def _metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) -> Span:
-    cell = metric_cell(nf, metric, width, partial)
+    (cell,) = metric_cells((nf,), metric, width, (partial,))
     shared = metric.id == "llc_occupancy_bytes" and nf.sharers and cell.tone is not Tone.MISSING
     return Span(cell.text[:-1] + SHARED, cell.tone) if shared else cell
 
