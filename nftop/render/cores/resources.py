@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from nftop.model.rdt.rdt import CacheDomain, IoWays
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import area_rows, gauge_of
 from nftop.render.base.line import BLANK, Line, Span, Tone, class_tone, crop, line
-from nftop.render.base.table import reading_tone
+from nftop.render.base.table import LastResults, reading_tone
 from nftop.render.base.text import fit
 from nftop.render.cache.class_cells import class_spans, group_name
 from nftop.render.cache.way_cells import (
@@ -66,7 +67,11 @@ def resource_lines(
     widest = next((cells for cells in (3, 2) if _that_fit(domains, room, cells) == fitting), 1)
     shown = [item for item in every if item in fitting]
     used = [group for group in frame.groups if in_use(group)]
-    blocks = [map_lines(frame, used, domain, way_cells(domain, widest)) for domain in shown]
+    frames = _map_frames(used, [(domain, way_cells(domain, widest)) for domain in shown])
+    blocks = [
+        _map_lines(frame, used, domain, of_map)
+        for domain, of_map in zip(shown, frames, strict=True)
+    ]
     if joined:
         blocks.append(sockets)
     tall = max((len(block) for block in blocks), default=0)
@@ -125,29 +130,68 @@ def map_width(domain: CacheDomain, cells: int | None = None) -> int:
     return 1 + _NAME + ways + _USED + 1 + _GAUGE + _RATE
 
 
-def map_lines(
-    frame: Frame, used: Sequence[GroupRow], domain: CacheDomain, cells: int
+class _MapFrame(NamedTuple):
+    """What a map of ways has beside the numbers of its classes.
+
+    Attributes:
+        cells: of a way.
+        shares: by class.
+        head, foot: its header; the ways of devices, and what is shared.
+    """
+
+    cells: int
+    shares: Mapping[str, Shares]
+    head: Line
+    foot: list[Line]
+
+
+def _frames_of(
+    used: Sequence[GroupRow], domains: Sequence[tuple[CacheDomain, int]]
+) -> list[_MapFrame]:
+    """`domains`: with the cells of a way."""
+    frames = []
+    for domain, cells in domains:
+        shares, width = shares_of(used, domain), map_width(domain, cells)
+        numbers = way_numbers(domain.ways or 0, cells)[-1]
+        head = f" {fit(f'L3 {domain.l3}', _NAME)}{numbers}{' MiB used/cap':>{_USED}}"
+        rate = f"{'GB/s':>{_GAUGE + 1 + _RATE}}"
+        foot = [_io_line(domain, cells)]
+        if shared := shared_text(used, shares):
+            foot.append(line(" ", Span(f"{_CONTESTED} {shared}", Tone.MUTED)))
+        top = line(Span(head + rate, Tone.HEADER), fill=Tone.HEADER)
+        foot = [crop(item, width) for item in foot]
+        frames.append(_MapFrame(cells, shares, crop(top, width), foot))
+    return frames
+
+
+def _masks(
+    used: Sequence[GroupRow], domains: Sequence[tuple[CacheDomain, int]]
+) -> tuple[object, ...]:
+    masks = [
+        (group.name, cache.l3, cache.cbm, cache.code) for group in used for cache in group.caches
+    ]
+    return tuple(masks), tuple(domains)
+
+
+_map_frames = LastResults(_frames_of, _masks)  # masks seldom change
+
+
+def _map_lines(
+    frame: Frame, used: Sequence[GroupRow], domain: CacheDomain, of_map: _MapFrame
 ) -> list[Line]:
     """Header, a line per class in use, the ways of devices, and what is shared."""
-    shares = shares_of(used, domain)
+    cells, shares, head, foot = of_map
     styles = styles_of(frame.groups)
-    ways = domain.ways or 0
-    numbers = way_numbers(ways, cells)[-1]
-    head = f" {fit(f'L3 {domain.l3}', _NAME)}{numbers}{' MiB used/cap':>{_USED}}"
-    rate = f"{'GB/s':>{_GAUGE + 1 + _RATE}}"
-    lines = [line(Span(head + rate, Tone.HEADER), fill=Tone.HEADER)]
+    width = map_width(domain, cells)
+    lines = [head]
     harming = _harming(frame, domain)
     for group in used:
         share, style = shares.get(group.name), styles[group.name]
         row = _class_line(group, domain, share, style, cells)
         if (tone := harming.get(group.name)) is not None and row.spans[-1].tone is Tone.PLAIN:
             row = Line((*row.spans[:-1], row.spans[-1]._replace(tone=tone)))
-        lines.append(row)
-    lines.append(_io_line(domain, cells))
-    if shared := shared_text(used, shares):
-        lines.append(line(" ", Span(f"{_CONTESTED} {shared}", Tone.MUTED)))
-    width = map_width(domain, cells)
-    return [crop(item, width) for item in lines]
+        lines.append(crop(row, width))
+    return [*lines, *foot]
 
 
 def _class_line(

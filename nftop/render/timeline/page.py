@@ -41,7 +41,7 @@ from nftop.render.timeline.axis import (
     plain_glyphs,
     put_events,
 )
-from nftop.render.timeline.strip import drops_text, drops_tone
+from nftop.render.timeline.strip import drops_span
 
 MARKS: tuple[tuple[str, str], ...] = (
     ("● ▲ i", "incident: packets are lost, degraded, or only information"),
@@ -294,7 +294,7 @@ class _Graphs:
                 line(
                     self._label(name if index == 0 else "", label),
                     cells.line(ascii_only=self.ascii_only),
-                    self._value(now, drops_tone(self.strip) if loss else Tone.MUTED),
+                    self._value(now, drops_span(self.strip).tone if loss else Tone.MUTED),
                 )
             )
         return lines
@@ -347,7 +347,7 @@ class _Graphs:
 
     def _at_moment(self, series: TimeSeries, unit: Unit) -> str:
         if series is self.strip.drops:
-            return drops_text(self.strip)
+            return drops_span(self.strip).text
         at_ns = self.strip.last_ns if self.strip.cursor_ns is None else self.strip.cursor_ns
         value, _ = series.at(at_ns)
         return "-" if math.isnan(value) else fmt.number(value, unit, 6)
