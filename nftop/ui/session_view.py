@@ -29,7 +29,6 @@ from nftop.render.cores.harm import (
     pollers_of,
     row_facts,
     trends_of,
-    usual_of,
     values_before,
 )
 from nftop.render.cores.layout import Histories
@@ -268,7 +267,7 @@ class SessionView:
     @property
     def usual(self) -> Reading:
         """Usual cost of a packet on the selected CPU."""
-        return usual_of(self.facts.trends.cpus, self.cpu)
+        return self.facts.trends.cpus.usual(self.cpu)
 
     def histories(self, frame: Frame) -> Histories:
         """Histories up to a frame, for graphs."""

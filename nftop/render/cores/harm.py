@@ -6,7 +6,7 @@ Rows compare with what is usual for them (`Frame.usual`), without a baseline tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cache, partial
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
@@ -56,12 +56,12 @@ class TrendColumns(NamedTuple):
     comparable: NDArray[np.bool_]
     costs: bool
 
-    def graphs(self, rows: slice) -> tuple[list[str], list[list[bool]]]:
+    def graphs(self, past: NDArray[np.float32], rows: slice) -> tuple[list[str], list[list[bool]]]:
         """Text of some rows' graphs, and for each of its cells whether it is worse than usual.
 
-        The scale is the change against the usual value of the row.
+        `past`: of all rows. The scale is the change against the usual value of the row.
         """
-        values, usual = self.past()[rows], self.usual[rows, None]
+        values, usual = past[rows], self.usual[rows, None]
         change = values / usual - 1
         worse = change if self.costs else -change
         with np.errstate(invalid="ignore"):
@@ -72,28 +72,13 @@ class TrendColumns(NamedTuple):
         return trend_texts(deviation, costs=self.costs), hot.tolist()
 
 
-@dataclass(frozen=True, slots=True)
-class RowTrend:
-    """History of one row.
+class TrendTable:
+    """Trends by key of the row; those of other keys are unknown.
 
-    Attributes:
-        spans: a braille line; on the scale of `graph.trend_texts`.
-        change: of the newest value against the usual one, or why it is unknown.
-        usual: as `Frame.usual` has it.
+    Graphs are made when they are read: few of many rows are in view.
     """
 
-    spans: tuple[Span, ...] = ()
-    change: Reading = _UNKNOWN
-    usual: Reading = _UNKNOWN
-
-
-_NO_TREND = RowTrend()
-
-
-class TrendTable(Mapping[Any, RowTrend]):
-    """Trends by key of the row, made when they are read: few of many rows are in view."""
-
-    __slots__ = ("_columns", "_graphs", "_losing", "_row_of", "_trends")
+    __slots__ = ("_columns", "_graphs", "_losing", "_past", "_row_of")
 
     def __init__(
         self, row_of: Mapping[Any, int], columns: TrendColumns, losing: Set[Any] = frozenset()
@@ -101,44 +86,38 @@ class TrendTable(Mapping[Any, RowTrend]):
         """`row_of`: row of `columns` by key; of `losing` what is worse is bad."""
         self._row_of = row_of
         self._columns, self._losing = columns, losing
+        self._past: NDArray[np.float32] | None = None
         self._graphs: dict[int, tuple[list[str], list[list[bool]]]] = {}  # by block of rows
-        self._trends: dict[int, RowTrend] = {}
-
-    def __getitem__(self, key: Any) -> RowTrend:
-        row = self._row_of[key]
-        if (trend := self._trends.get(row)) is None:
-            hot = Tone.BAD if key in self._losing else Tone.WARN
-            trend = self._trends[row] = self._trend(row, hot)
-        return trend
 
     def change(self, key: Any) -> Reading:
-        """`RowTrend.change` alone, which needs no graph."""
-        return _reading(self._columns.change.item(self._row_of[key]))
+        """Change of the newest value against the usual one, or why it is unknown."""
+        row = self._row_of.get(key)
+        return _UNKNOWN if row is None else _reading(self._columns.change.item(row))
 
     def usual(self, key: Any) -> Reading:
-        """`RowTrend.usual` alone."""
-        return _reading(self._columns.usual.item(self._row_of[key]))
+        """Usual value, as `Frame.usual` has it."""
+        row = self._row_of.get(key)
+        return _UNKNOWN if row is None else _reading(self._columns.usual.item(row))
 
-    def _trend(self, row: int, hot: Tone) -> RowTrend:
+    def spans(self, key: Any) -> tuple[Span, ...]:
+        """A braille line, on the scale of `graph.trend_texts`."""
+        row = self._row_of.get(key)
+        if row is None:
+            return ()
         block, at = divmod(row, _BLOCK)
-        columns = self._columns
         if block not in self._graphs:
+            if self._past is None:
+                self._past = self._columns.past()
             rows = slice(block * _BLOCK, (block + 1) * _BLOCK)
-            self._graphs[block] = columns.graphs(rows)
+            self._graphs[block] = self._columns.graphs(self._past, rows)
         texts, is_hot = self._graphs[block]
-        spans = _runs(texts[at], is_hot[at], hot)
-        return RowTrend(
-            spans, _reading(columns.change.item(row)), _reading(columns.usual.item(row))
-        )
+        return _runs(texts[at], is_hot[at], Tone.BAD if key in self._losing else Tone.WARN)
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._row_of
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._row_of)
-
-    def __len__(self) -> int:
-        return len(self._row_of)
+_NONE = np.zeros((0, 0), np.float32)
+NO_ROWS = TrendTable(
+    {}, TrendColumns(lambda: _NONE, np.zeros(0), np.zeros(0), np.zeros(0, np.bool_), costs=True)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +127,13 @@ class RowTrends:
     Attributes:
         rates: packets, in a number of cells.
         nf_costs, cpus: costs.
-        cpu_change: float64 (n,), `RowTrend.change` of each row of `Frame.cpus`, NaN where it is
+        cpu_change: float64 (n,), `TrendTable.change` of each row of `Frame.cpus`, NaN where it is
             unknown; None: of none.
     """
 
-    rates: Callable[[int], Mapping[str, RowTrend]] = lambda _cells: {}
-    nf_costs: Mapping[str, RowTrend] = field(default_factory=dict)
-    cpus: Mapping[Cpu, RowTrend] = field(default_factory=dict)
+    rates: Callable[[int], TrendTable] = lambda _cells: NO_ROWS
+    nf_costs: TrendTable = NO_ROWS
+    cpus: TrendTable = NO_ROWS
     cpu_change: Floats | None = None
 
 
@@ -333,10 +312,10 @@ def _rate_trends(frame: Frame, past: RowPast, cells: int) -> TrendTable:
     """Packets of network functions in so many cells: of ten minutes, in few cells of five."""
     keys, losing = tuple(nf.key for nf in frame.nfs), _losses(frame).by_key.keys()
     span_s = NF_SPAN_S if cells > FEW_CELLS else CPU_SPAN_S
-    rates = cache(partial(past, "packets_per_s", keys, 2 * cells, span_s))
+    rates = past("packets_per_s", keys, 2 * cells, span_s)
     usual = frame.usual.nfs.of("packets_per_s", keys)
     comparable = np.array([key in losing for key in keys], np.bool_)
-    columns = trend_columns(rates, usual, comparable=comparable, costs=False)
+    columns = trend_columns(lambda: rates, usual, comparable=comparable, costs=False)
     return TrendTable({key: at for at, key in enumerate(keys)}, columns, losing)
 
 
@@ -379,7 +358,6 @@ def _cost_trends(
     moved = np.abs(now["packets_per_s"] / of_packets - 1)
     comparable = pure | full | (moved <= NEAR)
 
-    @cache
     def values() -> NDArray[np.float32]:
         cpp, work = (past(name, keys, 2 * cells, span_s) for name in _COSTS[:2])
         return np.where(pure[:, None], work, cpp)
@@ -408,7 +386,7 @@ def trend_columns(
 
 
 def _reading(value: float) -> Reading:
-    return _UNKNOWN if np.isnan(value) else value
+    return _UNKNOWN if math.isnan(value) else value
 
 
 def _last(change: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -432,7 +410,7 @@ def _runs(text: str, hot: list[bool], tone: Tone) -> tuple[Span, ...]:
 
 def rate_cell(trends: RowTrends, nf: NfRow, cells: int) -> tuple[Span, ...]:
     """History of the packets of a network function in `cells` cells, and a blank."""
-    spans = trends.rates(cells).get(nf.key, _NO_TREND).spans or (Span(" " * cells, Tone.PLAIN),)
+    spans = trends.rates(cells).spans(nf.key) or (Span(" " * cells, Tone.PLAIN),)
     return (*spans, Span(" ", Tone.PLAIN))
 
 
@@ -444,20 +422,6 @@ def change_tone(change: Reading, *, costs: bool, loses: bool = False) -> Tone:
     if worse <= NEAR:
         return Tone.MUTED
     return Tone.BAD if loses else Tone.WARN
-
-
-def change_of(trends: Mapping[Any, RowTrend], key: Any) -> Reading:
-    """`RowTrend.change` of a row, without its graph where that can be."""
-    if isinstance(trends, TrendTable) and key in trends:
-        return trends.change(key)
-    return trends.get(key, _NO_TREND).change
-
-
-def usual_of(trends: Mapping[Any, RowTrend], key: Any) -> Reading:
-    """`RowTrend.usual` of a row, without its graph where that can be."""
-    if isinstance(trends, TrendTable) and key in trends:
-        return trends.usual(key)
-    return trends.get(key, _NO_TREND).usual
 
 
 def drops_of(nf: NfRow) -> float:
@@ -510,7 +474,7 @@ def _ranked_nfs(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
             harm_of(
                 lost.get(nf.key, 0.0),
                 gone=nf.problem is not None,
-                change=change_of(trends.nf_costs, nf.key),
+                change=trends.nf_costs.change(nf.key),
                 waits=not waiting.isdisjoint(nf.cpus),
                 worst=worst.get(nf.key),
             ),

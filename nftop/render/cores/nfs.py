@@ -36,7 +36,6 @@ from nftop.render.cores.harm import (
     NF_CELLS,
     SICK,
     RowTrends,
-    change_of,
     change_tone,
     drops_of,
     nfs_by_harm,
@@ -241,7 +240,7 @@ _cpu_list = lru_cache(maxsize=256)(format_cpu_list)
 
 def usual_cell(nf: NfRow, col: TableColumn, trends: RowTrends) -> Span:
     """Cost against its median of the last minutes."""
-    change = change_of(trends.nf_costs, nf.key)
+    change = trends.nf_costs.change(nf.key)
     if isinstance(change, Missing):
         return text_cell(Reason.UNDEFINED.mark, col.width, right=True, tone=Tone.MISSING)
     tone = change_tone(change, costs=True, loses=drops_of(nf) > 0)

@@ -27,7 +27,7 @@ from nftop.render.base.text import fit, printable
 from nftop.render.cache import class_cells
 from nftop.render.cache.way_cells import ClassStyle
 from nftop.render.cores.columns import BAR, GROUP, TREND, USUAL, columns_for, sorts_down
-from nftop.render.cores.harm import SICK, RowFacts, RowTrend, change_of, change_tone
+from nftop.render.cores.harm import SICK, RowFacts, change_tone
 from nftop.render.cores.rows import CpuRows, CpuView, arrange, rows_in_view
 from nftop.render.power.settings import TEXTS, fitted
 
@@ -365,7 +365,7 @@ def _usual_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableC
     cells: list[TableCell] = []
     for row in shown.rows:
         cpu = cpus.topology.cpus[row].cpu
-        change = change_of(shown.facts.trends.cpus, cpu)
+        change = shown.facts.trends.cpus.change(cpu)
         if isinstance(change, Missing):
             cells.append((Span(f"{Reason.UNDEFINED.mark:>{col.width - 1}} ", Tone.MISSING),))
             continue
@@ -383,7 +383,7 @@ def _trend_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableC
         if cpu in shown.facts.culprits:
             cells.append((Span(fit(f"{_CULPRIT}culprit", room) + " ", Tone.BAD),))
             continue
-        spans = shown.facts.trends.cpus.get(cpu, RowTrend()).spans
+        spans = shown.facts.trends.cpus.spans(cpu)
         drawn = sum(len(span.text) for span in spans)
         cells.append((Span(" " * max(0, room - drawn), Tone.PLAIN), *spans, Span(" ", Tone.PLAIN)))
     return cells

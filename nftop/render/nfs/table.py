@@ -18,7 +18,7 @@ from nftop.render.base.table import TableColumn, chosen_columns, fit_columns, he
 from nftop.render.base.text import cells as text_cells
 from nftop.render.cache.class_cells import class_spans, group_name
 from nftop.render.cache.way_cells import styles_of
-from nftop.render.cores.harm import RowTrends, change_of, nfs_by_harm, rate_cell
+from nftop.render.cores.harm import RowTrends, nfs_by_harm, rate_cell
 from nftop.render.cores.nfs import (
     TREND,
     USUAL,
@@ -118,7 +118,7 @@ def in_order(frame: Frame, order: NfOrder, trends: RowTrends = NO_TRENDS) -> tup
     known, rest = [], []
     for nf in rows:
         reading = (
-            change_of(trends.nf_costs, nf.key) if col.metric is None else nf.readings[col.metric.id]
+            trends.nf_costs.change(nf.key) if col.metric is None else nf.readings[col.metric.id]
         )
         if isinstance(reading, Missing):
             rest.append(nf)
