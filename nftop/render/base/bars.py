@@ -12,9 +12,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.column import Floats
+from nftop.model.column import Block, Floats
 from nftop.model.frame import CpuTable
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone
 
@@ -26,10 +26,8 @@ COMPONENTS: tuple[tuple[str, Tone, str], ...] = (
     ("C", Tone.CORE, "core bound: waiting for the core's own units"),
     ("R", Tone.RETIRING, "retiring: useful work"),
 )
-_LEVEL_1 = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
-_LEVEL_2 = ("memory_bound", "core_bound")
-_NAMES = (*_LEVEL_1, *_LEVEL_2)
-METRICS = tuple(f"tma.{name}" for name in _NAMES)
+_LEVEL_1 = ("tma.frontend_bound", "tma.bad_speculation", "tma.backend_bound", "tma.retiring")
+METRICS = (*_LEVEL_1, "tma.memory_bound", "tma.core_bound")
 # Letters of lost slots: more of them than before are lit.
 _LOST = len(COMPONENTS) - 1
 
@@ -50,9 +48,9 @@ def bars(
     counts = apportion(shares(cpus, at), cells)
     grown = _grown(counts, before, cells) if any(before) else None
     block = Block.of(cpus.columns)
-    gone = block.reasons[np.array(block.rows_of(METRICS[: len(_LEVEL_1)]))[:, None], at]
+    gone = block.reasons[np.array(block.rows_of(_LEVEL_1))[:, None], at].T.tolist()
     # The first node without a number says why there is no bar.
-    first = [next(filter(None, reasons), 0) for reasons in gone.T.tolist()]
+    first = [next(filter(None, reasons), 0) for reasons in gone]
     triples = zip(counts.tolist(), first, bases, strict=True)
     if grown is None:
         return [_bar(count, reason, base, cells) for count, reason, base in triples]
@@ -86,23 +84,23 @@ def shares(cpus: CpuTable, rows: NDArray[np.intp]) -> Floats:
 
 def bar(readings: Mapping[str, Reading], cells: int) -> Line:
     """Bar from `readings` of the metrics `tma.*`, for what is not a CPU."""
-    values = [readings[metric] for metric in METRICS]
-    numbers = np.array([[number_or(item, np.nan)] for item in values])
-    missing = values[: len(_LEVEL_1)]
-    why = next((int(item.reason) for item in missing if isinstance(item, Missing)), 0)
+    numbers = np.array([[number_or(readings[metric], np.nan)] for metric in METRICS])
+    level_1 = (readings[metric] for metric in _LEVEL_1)
+    why = next((int(item.reason) for item in level_1 if isinstance(item, Missing)), 0)
     return _bar(apportion(_shares(numbers), cells)[0].tolist(), why, Tone.PLAIN, cells)
 
 
 def _shares(values: Floats) -> Floats:
-    """`shares` of (nodes, n), nodes as `METRICS`."""
-    level_1 = frontend, speculation, backend, retiring = np.maximum(values[: len(_LEVEL_1)], 0.0)
-    level_2 = values[len(_LEVEL_1) :]
-    memory, core = np.where(level_2 > 0, level_2, 0.0)  # 0 for NaN
-    halves = memory + core
-    split = halves > 0
-    of_memory = backend * (memory / np.where(split, halves, 1.0))
-    slots = np.array([frontend, speculation, backend, of_memory, backend - of_memory, retiring])
-    slots[2, split] = slots[3:5, ~split] = 0.0
+    """`shares` of float64 (metrics, n)."""
+    level_1, level_2 = values[: len(_LEVEL_1)], values[len(_LEVEL_1) :]
+    frontend, speculation, backend, retiring = np.maximum(level_1, 0.0)
+    memory, core = np.where(level_2 > 0, level_2, 0.0)  # neither negative nor NaN
+    both = memory + core
+    split = both > 0
+    of_memory = memory / np.where(split, both, 1.0)  # 0 where it is not split
+    rest = backend * (1.0 - of_memory)
+    alone, of_core = np.where([~split, split], rest, 0.0)
+    slots = np.array([frontend, speculation, alone, backend * of_memory, of_core, retiring])
     total = frontend + speculation + backend + retiring
     known = total > 0  # False for NaN
     return np.where(known, slots / np.where(known, total, 1.0), 0.0).T

@@ -348,6 +348,7 @@ def _facts(
     return line(" " * (room - 1 - whole.width), whole) if whole.width < room - 1 else BLANK
 
 
+_SPACE = Span(" ", Tone.PLAIN)
 _SOCKET_ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("mem", ("memory.read_bytes_per_s", "memory.write_bytes_per_s")),
     ("PCIe read", ("pcie.read_bytes_per_s",)),
@@ -365,15 +366,21 @@ def socket_lines(frame: Frame, past: PackagePast) -> list[Line]:
     packages = [row for row in frame.packages if _has_value(row)][:4]
     if not packages:
         return []
-    head = "".join(f"{f's{row.package} GB/s':>{_SOCKET - 5}}{'peak':>5}" for row in packages)
-    lines = [line(Span(fit("SOCKET", _LABEL) + head, Tone.HEADER), fill=Tone.HEADER)]
+    lines = [_socket_head(tuple(row.package for row in packages))]
     for label, metrics in _SOCKET_ROWS:
         if all(_is_absent(row, metrics) for row in packages):
             continue
-        cells = [_socket_cell(row, metrics, past) for row in packages]
-        spans = (span for cell in cells for span in cell.spans)
-        lines.append(Line((Span(fit(label, _LABEL), Tone.MUTED), *spans)))
+        spans = [Span(f"{label:<{_LABEL}}", Tone.MUTED)]
+        for row in packages:
+            spans += _socket_cell(row, metrics, past)
+        lines.append(Line(tuple(spans)))
     return lines
+
+
+@lru_cache(maxsize=4)
+def _socket_head(packages: tuple[Package, ...]) -> Line:
+    head = "".join(f"{f's{package} GB/s':>{_SOCKET - 5}}{'peak':>5}" for package in packages)
+    return line(Span(fit("SOCKET", _LABEL) + head, Tone.HEADER), fill=Tone.HEADER)
 
 
 def _has_value(row: PackageRow) -> bool:
@@ -384,15 +391,14 @@ def _is_absent(row: PackageRow, metrics: Sequence[str]) -> bool:
     return all(isinstance(row.readings[metric], Missing) for metric in metrics)
 
 
-def _socket_cell(row: PackageRow, metrics: Sequence[str], past: PackagePast) -> Line:
+def _socket_cell(row: PackageRow, metrics: Sequence[str], past: PackagePast) -> Sequence[Span]:
     readings = [row.readings[metric] for metric in metrics]
     known = [item for item in readings if not isinstance(item, Missing)]
     is_link = metrics[0].startswith("upi.")
     absent = next((item for item in readings if isinstance(item, Missing)), None)
     # A sum without one of its values would be too small.
     if absent is not None and not (is_link and known):
-        mark = absent.reason.mark
-        return line(Span(f"{mark:>{_SOCKET - 5}}     ", Tone.MISSING))
+        return (Span(f"{absent.reason.mark:>{_SOCKET - 5}}     ", Tone.MISSING),)
     if metrics[0].endswith("ratio"):
         share: float | None = known[0]
         value, text = known[0], fmt.share(known[0], 6)
@@ -408,11 +414,9 @@ def _socket_cell(row: PackageRow, metrics: Sequence[str], past: PackagePast) -> 
         drawn = gauge_of(share, _GAUGE, Tone.WARN if high else Tone.PLAIN)
         tail = "" if metrics[0].endswith("ratio") else f"{share:>4.0%}"
     body = f"{text:>{_SOCKET - _GAUGE - 7}}"
-    space = Span(" ", Tone.PLAIN)
     mark = fmt.ESTIMATE if row.estimates.intersection(metrics) else " "
-    return Line(
-        (space, *drawn.spans, Span(f" {body}{mark}", Tone.PLAIN), Span(f"{tail:4}", Tone.MUTED))
-    )
+    number = Span(f" {body}{mark}", Tone.PLAIN)
+    return (_SPACE, *drawn.spans, number, Span(f"{tail:4}", Tone.MUTED))
 
 
 _SHARES: Mapping[str, tuple[str, ...]] = {
