@@ -24,10 +24,10 @@ from nftop.derive.compare.window import (
     Track,
     Window,
     class_ipc,
+    core_values,
     is_renewed,
-    nf_misses,
-    nf_sample,
     nf_sources,
+    sample_of,
     source_of,
 )
 from nftop.model.column import Block, Floats
@@ -60,7 +60,7 @@ class SampleRings:
         self._caches = Ring(CACHE_KEPT, ticks)
         self._classes = Ring(CLASS_KEPT, ticks)
         self._times = ReadTimes()
-        self._misses: dict[str, tuple[float, ...]] = {}
+        self._misses: dict[str, list[float]] = {}
         self._metered_at_ns: dict[ClassKey, int] = {}
 
     def append(self, frame: Frame, covers_ns: int) -> None:
@@ -99,9 +99,11 @@ class SampleRings:
         readings = [nf.readings[SENT] for nf in frame.nfs]
         sent = [number_or(one, np.nan) for one in readings]
         self._sent.append(frame.monotonic_ns, covers_ns, _positions(keys), np.array([sent]))
-        values = np.array([[*nf_sample(frame, nf), 1.0] for nf in frame.nfs])
+        cores = core_values(frame.cpus, frame.nfs)
+        pairs = list(zip(frame.nfs, cores, strict=True))
+        values = np.array([[*sample_of(nf, own), 1.0] for nf, own in pairs])
         all_renewed = is_renewed(frame, frame.sources, renewed)
-        for at, nf in enumerate(frame.nfs):
+        for at, (nf, own) in enumerate(pairs):
             if not all_renewed:
                 new = [
                     is_renewed(frame, nf_sources(frame, nf, name), renewed) for name in NF_KEPT[:-1]
@@ -109,10 +111,10 @@ class SampleRings:
                 # What rests on more than its own counters, and of that there is nothing new.
                 values[at, :-1][~np.array(new)] = np.nan
                 values[at, -1] = is_renewed(frame, (source_of(nf),), renewed)
-            misses = nf_misses(frame, nf)
-            if misses == self._misses.get(nf.key):
+            # Misses may be counted in turns and held in between, unlike packets, their weight.
+            if own.misses == self._misses.get(nf.key):
                 values[at, _MISSES] = np.nan
-            self._misses[nf.key] = misses
+            self._misses[nf.key] = own.misses
         self._nfs.append(frame.monotonic_ns, covers_ns, _positions(keys), values.T)
 
     def _append_caches(self, frame: Frame, covers_ns: int) -> None:
