@@ -39,11 +39,11 @@ def area_rows(values: NDArray[np.float32], top: float, height: int) -> list[str]
     Values are from 0 to `top`; a known value has at least one dot, NaN none.
     """
     known = np.isfinite(values)
-    share = np.clip(np.where(known, values, 0.0) / top, 0.0, 1.0)
+    share = np.minimum(np.maximum(np.where(known, values, 0.0) / top, 0.0), 1.0)
     dots = np.where(known, np.maximum(1, np.rint(share * height * 4)), 0).astype(np.int64)
     rows = []
     for row in range(height):
-        filled = np.clip(dots - (height - 1 - row) * 4, 0, 4)
+        filled = np.minimum(np.maximum(dots - (height - 1 - row) * 4, 0), 4)
         codes = _LEFT_FILL[filled[0::2]] | _RIGHT_FILL[filled[1::2]]
         rows += _texts(codes[None])
     return rows

@@ -187,17 +187,29 @@ class _Counted(NamedTuple):
     never: frozenset[str]
 
 
-def _count(cpus: CpuTable | None, table: CpuTableKind) -> _Counted:
-    here = frozenset(col.key for col in _OPTIONAL[table] if _has_value(col, cpus))
-    never = frozenset[str]() if cpus is None else _metrics_of(cpus).never
-    metrics = (col for col in _TABLES[table] if col.metric and col is not BAR)
-    return _Counted(
-        here,
-        frozenset(col.key for col in metrics if col.metric and col.metric.id in never),
+def _counted(cpus: CpuTable | None, table: CpuTableKind) -> _Counted:
+    if cpus is None:
+        return _Counted(frozenset(), frozenset())
+    tests = tuple(key for key, test in _OPTIONAL_TESTS.items() if test(cpus))
+    return _count(_metrics_of(cpus), tests, table)
+
+
+@lru_cache(maxsize=8)  # called several times a tick
+def _count(metrics: _Metrics, tests: tuple[str, ...], table: CpuTableKind) -> _Counted:
+    """`tests`: keys of the columns of `_OPTIONAL_TESTS` that have a value."""
+
+    def has_value(col: TableColumn) -> bool:
+        if col.key in _KNOWN_BY:
+            return _KNOWN_BY[col.key] in metrics.known
+        return col.key in tests or (col.metric is not None and col.metric.id in metrics.optional)
+
+    never = (
+        col.key
+        for col in _TABLES[table]
+        if col is not BAR and col.metric and col.metric.id in metrics.never
     )
-
-
-_counted = LastResults(_count)  # a tick's columns are wanted several times
+    here = (col.key for col in filter(has_value, _OPTIONAL[table]))
+    return _Counted(frozenset(here), frozenset(never))
 
 
 class _Metrics(NamedTuple):
@@ -264,15 +276,6 @@ def _columns_for(
     return fit_columns(columns, width - EDGE, last=never)
 
 
-def _has_value(col: TableColumn, cpus: CpuTable | None) -> bool:
-    """Whether some CPU has a value in an optional column."""
-    if col.key in _OPTIONAL_TESTS:
-        return cpus is not None and _OPTIONAL_TESTS[col.key](cpus)
-    return (
-        cpus is not None and col.metric is not None and col.metric.id in _metrics_of(cpus).optional
-    )
-
-
 _T = TypeVar("_T")
 
 
@@ -298,9 +301,9 @@ _OPTIONAL_TESTS: Mapping[str, Callable[[CpuTable], bool]] = {
     "sst": lambda cpus: _HAS_PRIORITY(cpus.settings),
     "cp": lambda cpus: _HAS_CP(cpus.settings),
     "governor": lambda cpus: _HAS_GOVERNOR(cpus.settings),
-    "limits": lambda cpus: "max_frequency_hz" in _metrics_of(cpus).known,
-    "base_frequency_hz": lambda cpus: "base_frequency_hz" in _metrics_of(cpus).known,
 }
+# Columns that are there if some CPU has a value of a metric.
+_KNOWN_BY = {"limits": "max_frequency_hz", "base_frequency_hz": "base_frequency_hz"}
 
 
 def _at_width(col: TableColumn, width: int) -> TableColumn:

@@ -358,9 +358,15 @@ def _cost_trends(
     moved = np.abs(now["packets_per_s"] / of_packets - 1)
     comparable = pure | full | (moved <= NEAR)
 
+    def history(metric: str) -> NDArray[np.float32]:
+        return past(metric, keys, 2 * cells, span_s)
+
     def values() -> NDArray[np.float32]:
-        cpp, work = (past(name, keys, 2 * cells, span_s) for name in _COSTS[:2])
-        return np.where(pure[:, None], work, cpp)
+        # On most hosts all pollers or none separate empty polls.
+        if pure.all():
+            return history("busy_cpp")
+        cpp = history("cpp")
+        return np.where(pure[:, None], history("busy_cpp"), cpp) if pure.any() else cpp
 
     newest = np.where(pure, now["busy_cpp"], now["cpp"])
     base = np.where(pure, of_work, of_cpp)

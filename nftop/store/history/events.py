@@ -72,8 +72,13 @@ class TotalRing:
     def series(self, total: str, first_ns: int, last_ns: int) -> TimeSeries:
         """One of `TOTALS` between two wall times, ends included."""
         low, high = first_ns // self.step_ns, last_ns // self.step_ns
-        at = np.flatnonzero((self._numbers >= low) & (self._numbers <= high))
-        at = at[np.argsort(self._numbers[at])]
+        if high - low < len(self._numbers):
+            wanted = np.arange(low, high + 1)
+            at = wanted % len(self._numbers)
+            at = at[self._numbers[at] == wanted]
+        else:
+            at = np.flatnonzero((self._numbers >= low) & (self._numbers <= high))
+            at = at[np.argsort(self._numbers[at])]
         values = self._values[TOTALS.index(total), at]
         reasons = self._reasons[at if total == TOTALS[0] else at[:0]]
         return TimeSeries(self._numbers[at] * self.step_ns, values, self.step_ns, reasons)

@@ -311,7 +311,7 @@ class Ring:
             times = self._times()
             first = self._values.count - len(times)
             if until_ns is not None:
-                times = times[: int(np.searchsorted(times, until_ns, side="right"))]
+                times = times[: int(times.searchsorted(until_ns, side="right"))]
             if not len(times) or points < 1:
                 return np.full((len(keys), points), np.nan, np.float32)
             until_ns = int(times[-1]) if until_ns is None else until_ns
@@ -328,7 +328,7 @@ class Ring:
             else:
                 fresh = min(points, end - kept.newest + 1)
             edges = step_ns * np.arange(end - fresh, end + 1, dtype=np.int64)
-            bounds = np.searchsorted(times, edges, side="right")
+            bounds = times.searchsorted(edges, side="right")
             values = self._selected(metric, keys, first + int(bounds[0]), first + int(bounds[-1]))
             result = _means_of_rows(values, bounds - bounds[0])
             if kept is not None and fresh < points:
