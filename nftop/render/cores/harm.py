@@ -63,10 +63,8 @@ class TrendColumns(NamedTuple):
         """
         values, usual = past[rows], self.usual[rows, None]
         change = values / usual - 1
-        worse = change if self.costs else -change
-        with np.errstate(invalid="ignore"):
-            hot = np.fmax(worse[:, 0::2], worse[:, 1::2]) > NEAR
-        hot &= self.comparable[rows, None]
+        hot = (change if self.costs else -change) > NEAR
+        hot = (hot[:, 0::2] | hot[:, 1::2]) & self.comparable[rows, None]
         # Without a usual value there is a graph on its base.
         deviation = np.where(np.isfinite(values) & np.isnan(usual), 0.0, change)
         return trend_texts(deviation, costs=self.costs), hot.tolist()

@@ -149,7 +149,7 @@ class _Matrix(NamedTuple):
         until_ns: the time it was computed for.
         end: number of its last part; part n ends at n times the length of a part.
         newest: number of the part that the newest tick was in.
-        values: float32 (keys, parts).
+        values: float32 (parts, keys).
     """
 
     keys: tuple[Hashable, ...]
@@ -287,7 +287,7 @@ class Ring:
         edges = end_ns - step_ns * np.arange(points, -1, -1, dtype=np.int64)
         bounds = np.searchsorted(times, edges, side="right")
         after = bounds[1:]
-        means = _means_of_rows(values[bounds[0] :, None], bounds - bounds[0])[0]
+        means = _means(values[bounds[0] :, None], bounds - bounds[0])[:, 0]
         spoken_for = _spoken_for(times, covers, after, edges)
         held = np.where(spoken_for, values[np.minimum(after, len(values) - 1)], np.nan)
         return np.where(after > bounds[:-1], means, held).astype(np.float32)
@@ -330,16 +330,15 @@ class Ring:
             edges = step_ns * np.arange(end - fresh, end + 1, dtype=np.int64)
             bounds = times.searchsorted(edges, side="right")
             values = self._selected(metric, keys, first + int(bounds[0]), first + int(bounds[-1]))
-            result = _means_of_rows(values, bounds - bounds[0])
+            result = _means(values, bounds - bounds[0])
             if kept is not None and fresh < points:
                 gone = end - kept.end
-                past = kept.values[:, gone : gone + points - fresh]
-                result = np.concatenate((past, result), axis=1)
+                result = np.concatenate((kept.values[gone : gone + points - fresh], result))
             if len(self._matrices) > _MATRICES:
                 self._matrices.clear()
             newest = -(-int(times[-1]) // step_ns)
             self._matrices[name] = _Matrix(keys, self._row_of, until_ns, end, newest, result)
-        return result.copy()
+        return result.copy().T
 
     def _selected(
         self, metric: str, keys: Sequence[Hashable], first: int, after: int
@@ -406,8 +405,8 @@ class Ring:
         self._columns.clear()
 
 
-def _means_of_rows(values: NDArray[Any], bounds: NDArray[np.intp]) -> NDArray[np.float32]:
-    """Means of values[a:b] without NaN for each two neighbours of `bounds`: float32 (rows, parts).
+def _means(values: NDArray[Any], bounds: NDArray[np.intp]) -> NDArray[np.float32]:
+    """Means of values[a:b] without NaN for each two neighbours of `bounds`: float32 (parts, rows).
 
     `values` is (ticks, rows); NaN where there is none.
     """
@@ -416,7 +415,7 @@ def _means_of_rows(values: NDArray[Any], bounds: NDArray[np.intp]) -> NDArray[np
     sums = _sums(np.where(known, values, 0.0), bounds, np.float64)
     means = np.full(sums.shape, np.nan, np.float32)
     np.divide(sums, within, out=means, where=within > 0, casting="same_kind")
-    return means.T
+    return means
 
 
 _MANY_ROWS = 256  # from which a call for each part takes less time than one for all
@@ -425,8 +424,10 @@ _MANY_ROWS = 256  # from which a call for each part takes less time than one for
 def _sums(values: NDArray[Any], bounds: NDArray[np.intp], dtype: type) -> NDArray[Any]:
     """Sums of values[a:b] for each two neighbours of `bounds`: (parts, rows)."""
     if values.shape[1] >= _MANY_ROWS:
-        parts = (values[a:b] for a, b in pairwise(bounds.tolist()))
-        return np.array([np.add.reduce(part, axis=0, dtype=dtype) for part in parts])
+        sums = np.empty((len(bounds) - 1, values.shape[1]), dtype)
+        for part, (first, after) in zip(sums, pairwise(bounds.tolist()), strict=True):
+            np.add.reduce(values[first:after], axis=0, dtype=dtype, out=part)
+        return sums
     # A last row of zeros: an empty part may begin behind all ticks.
     padded = np.zeros((bounds[-1] + 1, values.shape[1]), dtype)
     padded[:-1] = values[: bounds[-1]]
