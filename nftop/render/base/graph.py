@@ -107,9 +107,9 @@ def trend_texts(change: NDArray[np.floating], *, costs: bool = False) -> list[st
     """
     base = 1 if costs else 2
     step = (TREND_HIGH - TREND_LOW) / (_TREND_LEVELS - 1)
-    known = np.isfinite(change)
-    level = np.rint(np.where(known, change, 0.0) / step) + base
-    level = np.where(known, np.clip(level, 0, _TREND_LEVELS - 1) + 1, 0).astype(np.int64)
+    # From 1 on; 0 for a gap.
+    level = np.fmin(np.fmax(np.rint(change / step) + (base + 1), 1), _TREND_LEVELS)
+    level = np.where(np.isfinite(change), level, 0).astype(np.int64)
     codes = _LEFT_CODES[level[:, 0::2]] | _RIGHT_CODES[level[:, 1::2]]
     return _texts(codes)
 

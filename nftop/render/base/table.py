@@ -325,7 +325,9 @@ class LastResults(Generic[_P, _R]):
 
 
 def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    return len(one) == len(other) and all(
-        a is b or (isinstance(a, (int, str, tuple)) and type(a) is type(b) and a == b)
-        for a, b in zip(one, other, strict=True)
-    )
+    if len(one) != len(other):
+        return False
+    for a, b in zip(one, other, strict=True):  # in half the time of `all`
+        if a is not b and not (isinstance(a, (int, str, tuple)) and type(a) is type(b) and a == b):
+            return False
+    return True

@@ -313,7 +313,8 @@ def _rate_trends(frame: Frame, past: RowPast, cells: int) -> TrendTable:
     rates = past("packets_per_s", keys, 2 * cells, span_s)
     usual = frame.usual.nfs.of("packets_per_s", keys)
     comparable = np.array([key in losing for key in keys], np.bool_)
-    columns = trend_columns(lambda: rates, usual, comparable=comparable, costs=False)
+    unknown = np.full(len(keys), np.nan)  # only the graph of a rate is shown, not its change
+    columns = trend_columns(lambda: rates, usual, unknown, comparable=comparable, costs=False)
     return TrendTable({key: at for at, key in enumerate(keys)}, columns, losing)
 
 
@@ -374,30 +375,19 @@ def _cost_trends(
 def trend_columns(
     past: Callable[[], NDArray[np.float32]],
     usual: Floats,
-    newest: Floats | None = None,
+    newest: Floats,
     *,
     comparable: NDArray[np.bool_],
     costs: bool,
 ) -> TrendColumns:
-    """Trends of rows: as `TrendColumns`.
-
-    `newest`: what is compared with the usual value; the last of `past` if not given.
-    """
+    """Trends of rows: as `TrendColumns`; `newest` is compared with the usual value."""
     usual = np.where(usual > 0, usual, np.nan)  # of 0 there is no change
-    last = _last(past() / usual[:, None] - 1) if newest is None else newest / usual - 1
-    change = np.where(comparable, last, np.nan)
+    change = np.where(comparable, newest / usual - 1, np.nan)
     return TrendColumns(past, usual, change, comparable, costs)
 
 
 def _reading(value: float) -> Reading:
     return _UNKNOWN if math.isnan(value) else value
-
-
-def _last(change: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The newest number of each row if it is one of the last two parts."""
-    if change.shape[1] < 2:
-        return np.full(len(change), np.nan)
-    return np.where(np.isfinite(change[:, -1]), change[:, -1], change[:, -2])
 
 
 def _runs(text: str, hot: list[bool], tone: Tone) -> tuple[Span, ...]:

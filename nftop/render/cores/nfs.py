@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
-from nftop.model.frame import CpuTable, Frame, NfRow
+from nftop.model.column import Block
+from nftop.model.frame import CacheClass, CpuTable, Frame, NfRow
 from nftop.model.ids import format_cpu_list
 from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound, is_other
 from nftop.model.metrics.nf import NF_METRICS
@@ -202,6 +203,8 @@ def _rows(
     def cells(col: TableColumn) -> Sequence[TableCell]:
         if col.metric is not None:
             return [(cell,) for cell in _metric_cells(nfs, col, col.metric, partial)]
+        if col.key == _CLASS.key:
+            return _class_cells(frame, nfs, col)
         drawn = [_CELLS[col.key](frame, nf, col, trends) for nf in nfs]
         if col is columns[0]:
             return [
@@ -266,13 +269,15 @@ def _trend_cells(_frame: Frame, nf: NfRow, col: TableColumn, trends: RowTrends) 
     return rate_cell(trends, nf, col.width - 1)
 
 
-def _class_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
-    if not nf.classes:
-        return (Span(" " * col.width, Tone.PLAIN),)
-    first = nf.classes[0]
+def _class_cells(frame: Frame, nfs: Sequence[NfRow], col: TableColumn) -> list[TableCell]:
     styles = styles_of(frame.groups)
-    number = styles[first.name].number if first.name in styles else first.clos
-    return tuple(class_spans(first.name, number, col.width, Tone.PLAIN))
+
+    def cell(own: CacheClass) -> TableCell:
+        number = styles[own.name].number if own.name in styles else own.clos
+        return class_spans(own.name, number, col.width, Tone.PLAIN)
+
+    blank = (Span(" " * col.width, Tone.PLAIN),)
+    return [cell(nf.classes[0]) if nf.classes else blank for nf in nfs]
 
 
 _CELLS: Mapping[str, Callable[[Frame, NfRow, TableColumn, RowTrends], TableCell]] = {
@@ -282,7 +287,6 @@ _CELLS: Mapping[str, Callable[[Frame, NfRow, TableColumn, RowTrends], TableCell]
     _ROOM.key: _room_cells,
     _ROOM_RATE.key: _room_cells,
     TREND.key: _trend_cells,
-    _CLASS.key: _class_cells,
 }
 
 
@@ -317,8 +321,9 @@ def _is_plain(metric: Metric) -> bool:
 
 def low_coverages(cpus: CpuTable) -> dict[str, list[bool]]:
     """By coverage, whether it is partial on each row of the table; only those that are on some."""
-    low = {name: cpus.columns[name].values < ESTIMATE_BELOW for name in _COVERAGES}
-    return {name: rows.tolist() for name, rows in low.items() if rows.any()}
+    block = Block.of(cpus.columns)
+    low = (block.floats[block.rows_of(_COVERAGES)] < ESTIMATE_BELOW).tolist()
+    return {name: rows for name, rows in zip(_COVERAGES, low, strict=True) if True in rows}
 
 
 def partial_coverages(

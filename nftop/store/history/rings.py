@@ -501,14 +501,15 @@ class TickHistory:
         self._samples.append(frame, covers_ns)
         rows = frame.packages
         if rows:
-            readings = [
-                [row.readings.get(metric, _UNREPORTED) for row in rows] for metric in _OF_PACKAGES
+            numbers = [
+                [number_or(row.readings.get(metric, _UNREPORTED), np.nan) for row in rows]
+                for metric in _OF_PACKAGES
             ]
             self._packages.append(
                 frame.monotonic_ns,
                 covers_ns,
                 {row.package: index for index, row in enumerate(rows)},
-                np.array([[number_or(i, np.nan) for i in line] for line in readings]),
+                np.array(numbers),
             )
 
     def series(

@@ -116,7 +116,7 @@ class Ink:
         of `row`, counted from 1.
         """
         self._prepare(console)
-        spans, starts = new.spans, new.starts
+        spans, starts, switches = new.spans, new.starts, self._switches
         before: Iterable[Span | None] = old.spans
         if starts != old.starts:
             before = map(dict(zip(old.starts, old.spans, strict=False)).get, starts)
@@ -131,7 +131,8 @@ class Ink:
                 done = at
             for text, tone, _ in spans[done if done >= 0 else at : at + 1]:
                 if tone is not now:
-                    pieces.append(self._switch(now, tone))
+                    code = switches.get((now, tone))
+                    pieces.append(self._switch(now, tone) if code is None else code)
                     now = tone
                 pieces.append(text)
             done = at + 1

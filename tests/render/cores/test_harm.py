@@ -126,7 +126,11 @@ def test_only_cores_that_may_be_full_are_compared_where_packets_are_dropped() ->
 def test_against_a_usual_value_of_zero_a_graph_has_no_change() -> None:
     values = np.full((2, 16), 2e6, np.float32)
     columns = trend_columns(
-        lambda: values, np.array([0.0, np.nan]), comparable=np.array([True, True]), costs=False
+        lambda: values,
+        np.array([0.0, np.nan]),
+        values[:, -1],
+        comparable=np.array([True, True]),
+        costs=False,
     )
     assert np.isnan(columns.change).all() and np.isnan(columns.usual).all()
     without, of_zero = columns.graphs(values, slice(0, 2))[0]
@@ -147,7 +151,8 @@ def test_waiting_is_sick() -> None:
 def test_the_change_is_against_the_median_and_only_where_it_is_judged() -> None:
     values = np.array([[210.0] * 9 + [231.0]] * 2, np.float32)
     usual = np.array([210.0, 210.0])
-    columns = trend_columns(lambda: values, usual, comparable=np.array([True, False]), costs=True)
+    newest, comparable = values[:, -1], np.array([True, False])
+    columns = trend_columns(lambda: values, usual, newest, comparable=comparable, costs=True)
     row_of = {"sick": 0, "silent": 1}
     trends = TrendTable(row_of, columns)
     losing = TrendTable(row_of, columns, {"sick"}).spans("sick")
