@@ -112,20 +112,18 @@ def rest_line(
     more = "more, not compared" if facts.harm is not None and polled else "more"
 
     def counts(*, brief: bool, named: bool) -> Line:
-        pieces: list[Line] = []
+        pieces: list[Span | Line] = []
         if sick:
             text = f"{len(sick)} sick" if brief else f"{len(sick)} more sick"
             text += " (g)" if is_above and brief else " (g: go to them)" if is_above else ""
-            pieces.append(line(Span(f"   + {text}{f': {names}' if named else ''}", Tone.WARN)))
+            pieces.append(Span(f"   + {text}{f': {names}' if named else ''}", Tone.WARN))
         for count, what, short in (
             (well, f"well: within {NEAR:.0%} of usual", "well"),
             (others, more, "more"),
         ):
             if count:
                 text = f"{count} {noun}{'s' * (count != 1)} {what}"
-                pieces.append(
-                    line(Span(f"   + {f'{count} {short}' if brief else text}", Tone.MUTED))
-                )
+                pieces.append(Span(f"   + {f'{count} {short}' if brief else text}", Tone.MUTED))
         if rows.folded:
             pieces.append(fold_line(cpus, rows.folded, brief=brief and not named))
         return line(*pieces)

@@ -127,14 +127,15 @@ def _binned(
         known = counts > 0
         result[known] = (sums[known] / counts[known]).astype(np.float32)
     # Parts without a tick have the value of the one that follows, if that is near.
-    taken = np.zeros(points, np.bool_)
-    taken[at[(at >= 0) & (at < points)]] = True
-    begins_ns = axis.first_ns + np.arange(points) * axis.span_ns // points
-    next_at = np.searchsorted(times, begins_ns)
-    known_next = np.minimum(next_at, len(times) - 1)
-    near = (next_at < len(times)) & (times[known_next] - begins_ns <= series.held_ns)
-    held = near & ~taken
-    result[held] = values[known_next[held]]
+    empty = np.ones(points, np.bool_)
+    empty[at[(at >= 0) & (at < points)]] = False
+    gaps = np.flatnonzero(empty)
+    begins_ns = axis.first_ns + gaps * axis.span_ns // points
+    next_at = times.searchsorted(begins_ns)
+    gaps, begins_ns, next_at = (item[next_at < len(times)] for item in (gaps, begins_ns, next_at))
+    if len(gaps):
+        held = times[next_at] - begins_ns <= series.held_ns
+        result[gaps[held]] = values[next_at[held]]
     return result
 
 

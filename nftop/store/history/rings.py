@@ -241,6 +241,8 @@ class Ring:
         # Number of the first tick, and values, by metric and row, of the last `_column`.
         self._columns: dict[tuple[int, int], tuple[int, NDArray[np.float64]]] = {}
         self._rows = KeyRows()
+        # Rows of the last keys, and where a key had none.
+        self._last_rows = self._absent = np.zeros(0, np.intp)
 
     def append(
         self, time_ns: int, covers_ns: int, row_of: Mapping[Any, int], values: Floats
@@ -346,8 +348,10 @@ class Ring:
         """Values (ticks, len(keys)) of ticks first:after; NaN for a key without a row."""
         rows = self._rows(self._row_of, keys)
         values = self._values.of(self.metrics[metric], first, after)[:, rows]
-        if (absent := rows < 0).any():
-            values[:, absent] = np.nan
+        if rows is not self._last_rows:
+            self._last_rows, self._absent = rows, np.flatnonzero(rows < 0)
+        if len(self._absent):
+            values[:, self._absent] = np.nan
         return values
 
     def track(self, until_ns: int) -> Track:
@@ -424,7 +428,7 @@ _MANY_ROWS = 256  # from which a call for each part takes less time than one for
 def _sums(values: NDArray[Any], bounds: NDArray[np.intp], dtype: type) -> NDArray[Any]:
     """Sums of values[a:b] for each two neighbours of `bounds`: (parts, rows)."""
     if values.shape[1] >= _MANY_ROWS:
-        sums = np.empty((len(bounds) - 1, values.shape[1]), dtype)
+        sums: NDArray[Any] = np.empty((len(bounds) - 1, values.shape[1]), dtype)
         for part, (first, after) in zip(sums, pairwise(bounds.tolist()), strict=True):
             np.add.reduce(values[first:after], axis=0, dtype=dtype, out=part)
         return sums

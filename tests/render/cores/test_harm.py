@@ -128,7 +128,7 @@ def test_against_a_usual_value_of_zero_a_graph_has_no_change() -> None:
     columns = trend_columns(
         lambda: values,
         np.array([0.0, np.nan]),
-        values[:, -1],
+        np.full(2, 2e6),
         comparable=np.array([True, True]),
         costs=False,
     )
@@ -151,7 +151,7 @@ def test_waiting_is_sick() -> None:
 def test_the_change_is_against_the_median_and_only_where_it_is_judged() -> None:
     values = np.array([[210.0] * 9 + [231.0]] * 2, np.float32)
     usual = np.array([210.0, 210.0])
-    newest, comparable = values[:, -1], np.array([True, False])
+    newest, comparable = values[:, -1].astype(np.float64), np.array([True, False])
     columns = trend_columns(lambda: values, usual, newest, comparable=comparable, costs=True)
     row_of = {"sick": 0, "silent": 1}
     trends = TrendTable(row_of, columns)
