@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import compress
-from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias
 
-from nftop.model.column import Block, Bools
+from nftop.model.column import Block
 from nftop.model.frame import CacheClass, CpuTable
 from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
@@ -213,31 +213,24 @@ def _count(metrics: _Metrics, tests: tuple[str, ...], table: CpuTableKind) -> _C
 
 
 class _Metrics(NamedTuple):
-    """Ids of metrics: those that some CPU has, and optional ones that belong on the screen.
+    """Ids of metrics."""
 
-    `never`: those that no CPU can have on this hardware.
-    """
-
-    known: frozenset[str]
-    optional: frozenset[str]
-    never: frozenset[str]
+    known: frozenset[str]  # some CPU has a value
+    optional: frozenset[str]  # optional ones that belong on the screen
+    never: frozenset[str]  # no CPU can have a value on this hardware
 
 
 def _metrics_in(block: Block) -> _Metrics:
     reasons = block.reasons
-    known, hardware = (reasons == _PRESENT).any(axis=1), (reasons == _HARDWARE).all(axis=1)
-    readable = (reasons != _SOURCE).any(axis=1)
-
-    def named(chosen: Bools) -> frozenset[str]:
-        return frozenset(compress(block, chosen.tolist()))
-
-    here, shown = named(known), named(readable)
+    rows = (reasons == _PRESENT).any(axis=1), (reasons != _SOURCE).any(axis=1)
+    known, readable = (frozenset(compress(block, chosen.tolist())) for chosen in rows)
     optional = (
         metric.id
         for metric in CPU_METRICS
-        if metric.optional and metric.id in (shown if metric.shows_reasons else here)
+        if metric.optional and metric.id in (readable if metric.shows_reasons else known)
     )
-    return _Metrics(here, frozenset(optional), named(hardware) if len(reasons.T) else frozenset())
+    absent = (reasons == _HARDWARE).all(axis=1) & bool(len(reasons.T))
+    return _Metrics(known, frozenset(optional), frozenset(compress(block, absent.tolist())))
 
 
 # Reasons seldom change from one tick to the next, values do.
@@ -276,26 +269,12 @@ def _columns_for(
     return fit_columns(columns, width - EDGE, last=never)
 
 
-_T = TypeVar("_T")
+def _any_setting(name: str, kind: type) -> LastResults[[tuple[CpuSetting, ...]], bool]:
+    return LastResults(lambda rows: any(isinstance(getattr(row, name), kind) for row in rows))
 
 
-class _LastTest(Generic[_T]):
-    """Whether any row passes a test; of rows that stay from tick to tick it is known."""
-
-    def __init__(self, test: Callable[[_T], bool]) -> None:
-        self._test = test
-        self._rows: tuple[_T, ...] = ()
-        self._passes = False
-
-    def __call__(self, rows: tuple[_T, ...]) -> bool:
-        if rows is not self._rows:
-            self._rows, self._passes = rows, any(map(self._test, rows))
-        return self._passes
-
-
-_HAS_PRIORITY = _LastTest[CpuSetting](lambda setting: isinstance(setting.priority, str))
-_HAS_CP = _LastTest[CpuSetting](lambda setting: isinstance(setting.cp_class, int))
-_HAS_GOVERNOR = _LastTest[CpuSetting](lambda setting: isinstance(setting.governor, str))
+_HAS_PRIORITY, _HAS_CP = _any_setting("priority", str), _any_setting("cp_class", int)
+_HAS_GOVERNOR = _any_setting("governor", str)
 _OPTIONAL_TESTS: Mapping[str, Callable[[CpuTable], bool]] = {
     "group": lambda cpus: any(isinstance(item, CacheClass) for item in cpus.group),
     "sst": lambda cpus: _HAS_PRIORITY(cpus.settings),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,11 +67,9 @@ def resource_lines(
     widest = next((cells for cells in (3, 2) if _that_fit(domains, room, cells) == fitting), 1)
     shown = [item for item in every if item in fitting]
     used = [group for group in frame.groups if in_use(group)]
-    frames = _map_frames(used, [(domain, way_cells(domain, widest)) for domain in shown])
-    blocks = [
-        _map_lines(frame, used, domain, of_map)
-        for domain, of_map in zip(shown, frames, strict=True)
-    ]
+    frames = _last_frames(used, [(domain, way_cells(domain, widest)) for domain in shown])
+    pairs = zip(shown, frames, strict=True)
+    blocks = [_map_lines(frame, used, domain, of_map) for domain, of_map in pairs]
     if joined:
         blocks.append(sockets)
     tall = max((len(block) for block in blocks), default=0)
@@ -130,26 +128,15 @@ def map_width(domain: CacheDomain, cells: int | None = None) -> int:
     return 1 + _NAME + ways + _USED + 1 + _GAUGE + _RATE
 
 
-class _MapFrame(NamedTuple):
-    """What a map of ways has beside the numbers of its classes.
-
-    Attributes:
-        cells: of a way.
-        shares: by class.
-        head, foot: its header; the ways of devices, and what is shared.
-    """
-
-    cells: int
-    shares: Mapping[str, Shares]
-    head: Line
-    foot: list[Line]
+# Of a map: cells of a way, shares by class, its header, and what is below its classes.
+_MapFrame: TypeAlias = tuple[int, Mapping[str, Shares], Line, Sequence[Line]]
 
 
-def _frames_of(
+def _frames(
     used: Sequence[GroupRow], domains: Sequence[tuple[CacheDomain, int]]
 ) -> list[_MapFrame]:
-    """`domains`: with the cells of a way."""
-    frames = []
+    """What maps have beside the numbers of classes; `domains`: with the cells of a way."""
+    frames: list[_MapFrame] = []
     for domain, cells in domains:
         shares, width = shares_of(used, domain), map_width(domain, cells)
         numbers = way_numbers(domain.ways or 0, cells)[-1]
@@ -158,22 +145,18 @@ def _frames_of(
         foot = [_io_line(domain, cells)]
         if shared := shared_text(used, shares):
             foot.append(line(" ", Span(f"{_CONTESTED} {shared}", Tone.MUTED)))
-        top = line(Span(head + rate, Tone.HEADER), fill=Tone.HEADER)
-        foot = [crop(item, width) for item in foot]
-        frames.append(_MapFrame(cells, shares, crop(top, width), foot))
+        top = crop(line(Span(head + rate, Tone.HEADER), fill=Tone.HEADER), width)
+        frames.append((cells, shares, top, [crop(item, width) for item in foot]))
     return frames
 
 
-def _masks(
-    used: Sequence[GroupRow], domains: Sequence[tuple[CacheDomain, int]]
-) -> tuple[object, ...]:
-    masks = [
-        (group.name, cache.l3, cache.cbm, cache.code) for group in used for cache in group.caches
-    ]
-    return tuple(masks), tuple(domains)
-
-
-_map_frames = LastResults(_frames_of, _masks)  # masks seldom change
+_last_frames = LastResults(
+    _frames,
+    lambda used, domains: (  # masks seldom change
+        tuple((own.name, row.l3, row.cbm, row.code) for own in used for row in own.caches),
+        tuple(domains),
+    ),
+)
 
 
 def _map_lines(
@@ -181,16 +164,13 @@ def _map_lines(
 ) -> list[Line]:
     """Header, a line per class in use, the ways of devices, and what is shared."""
     cells, shares, head, foot = of_map
-    styles = styles_of(frame.groups)
-    width = map_width(domain, cells)
+    styles, harming = styles_of(frame.groups), _harming(frame, domain)
     lines = [head]
-    harming = _harming(frame, domain)
     for group in used:
-        share, style = shares.get(group.name), styles[group.name]
-        row = _class_line(group, domain, share, style, cells)
+        row = _class_line(group, domain, shares.get(group.name), styles[group.name], cells)
         if (tone := harming.get(group.name)) is not None and row.spans[-1].tone is Tone.PLAIN:
             row = Line((*row.spans[:-1], row.spans[-1]._replace(tone=tone)))
-        lines.append(crop(row, width))
+        lines.append(crop(row, map_width(domain, cells)))
     return [*lines, *foot]
 
 

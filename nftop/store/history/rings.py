@@ -241,8 +241,6 @@ class Ring:
         # Number of the first tick, and values, by metric and row, of the last `_column`.
         self._columns: dict[tuple[int, int], tuple[int, NDArray[np.float64]]] = {}
         self._rows = KeyRows()
-        # Rows of the last keys, and where a key had none.
-        self._last_rows = self._absent = np.zeros(0, np.intp)
 
     def append(
         self, time_ns: int, covers_ns: int, row_of: Mapping[Any, int], values: Floats
@@ -348,10 +346,8 @@ class Ring:
         """Values (ticks, len(keys)) of ticks first:after; NaN for a key without a row."""
         rows = self._rows(self._row_of, keys)
         values = self._values.of(self.metrics[metric], first, after)[:, rows]
-        if rows is not self._last_rows:
-            self._last_rows, self._absent = rows, np.flatnonzero(rows < 0)
-        if len(self._absent):
-            values[:, self._absent] = np.nan
+        if len(rows) and rows.min() < 0:
+            values[:, rows < 0] = np.nan
         return values
 
     def track(self, until_ns: int) -> Track:
