@@ -179,11 +179,6 @@ def core_values(cpus: CpuTable, nfs: Sequence[NfRow]) -> list[CoreValues]:
     return [CoreValues(*([*islice(line, len(own))] for line in values)) for own in rows]
 
 
-def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
-    """`sample_of` one network function of a frame."""
-    return sample_of(nf, *core_values(frame.cpus, (nf,)))
-
-
 def sample_of(nf: NfRow, cores: CoreValues) -> list[float]:
     """`NF_KEPT` of one network function without `new`; NaN if absent.
 

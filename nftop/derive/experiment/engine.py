@@ -25,9 +25,10 @@ from nftop.derive.compare.window import (
     ClassKey,
     ReadTimes,
     class_ipc,
+    core_values,
     io_hit_ratio,
     is_renewed,
-    nf_sample,
+    sample_of,
     source_of,
 )
 from nftop.derive.experiment.curve import curve_of, reference_of
@@ -75,7 +76,7 @@ class NfObservation:
     """One reading of a network function.
 
     Attributes:
-        values: as `window.nf_sample`.
+        values: as `window.sample_of`.
         begin_ns: CLOCK_MONOTONIC of the reading before; its rates are of the time since.
         new: whether it was read since the last frame.
     """
@@ -147,7 +148,7 @@ class Observer:
             source = source_of(nf)
             begin_ns = renewed.get(source)
             nfs[nf.key] = NfObservation(
-                values=tuple(nf_sample(frame, nf)),
+                values=tuple(sample_of(nf, *core_values(frame.cpus, (nf,)))),
                 begin_ns=math.nan if begin_ns is None else begin_ns,
                 new=nf.problem is None and is_renewed(frame, {source}, renewed),
             )

@@ -183,17 +183,6 @@ def number_cell(
     return Span(text.rjust(room) + (fmt.ESTIMATE if estimate else " "), tone)
 
 
-def plain_cells(readings: Iterable[Reading], unit: Unit, width: int) -> list[Span]:
-    """`number_cell` of each, without marks of numbers."""
-    room, printed = width - 1, fmt.printer(unit, width - 1)
-    return [
-        mark_cell(reading.reason, width)
-        if isinstance(reading, Missing)
-        else Span(printed(reading).rjust(room) + " ", Tone.PLAIN)
-        for reading in readings
-    ]
-
-
 def reading_tone(reading: object) -> Tone:
     return Tone.MISSING if isinstance(reading, Missing) else Tone.PLAIN
 

@@ -8,13 +8,12 @@ from functools import lru_cache
 from nftop.model.column import Block
 from nftop.model.frame import CacheClass, CpuTable, Frame, NfRow
 from nftop.model.ids import format_cpu_list
-from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound, is_other
+from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_other
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reason
 from nftop.model.nf.kinds import NF_ADDRESSES
 from nftop.model.number_text import counted
 from nftop.model.struct import replace
-from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
 from nftop.render.base.table import (
     EDGE,
@@ -23,9 +22,7 @@ from nftop.render.base.table import (
     body_lines,
     fit_columns,
     header_line,
-    mark_cell,
     number_cell,
-    plain_cells,
     text_cell,
 )
 from nftop.render.base.text import cells as text_cells
@@ -37,13 +34,12 @@ from nftop.render.cores.harm import (
     NF_CELLS,
     SICK,
     RowTrends,
-    change_tone,
     drops_of,
     nfs_by_harm,
     rate_cell,
 )
 from nftop.render.cores.rows import matching
-from nftop.render.cores.table import value_tone
+from nftop.render.cores.table import MarkedValue, change_cell, marked_cells
 
 _METRICS = {metric.id: metric for metric in NF_METRICS}
 
@@ -230,24 +226,12 @@ def _metric_cells(
     ]
 
 
-def _name_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
-    return (text_cell(nf.name, col.width),)
-
-
-def _cpus_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
-    return (text_cell(_cpu_list(nf.cpus) or Reason.UNDEFINED.mark, col.width),)
-
-
 _cpu_list = lru_cache(maxsize=256)(format_cpu_list)
 
 
 def usual_cell(nf: NfRow, col: TableColumn, trends: RowTrends) -> Span:
     """Cost against its median of the last minutes."""
-    change = trends.nf_costs.change(nf.key)
-    if isinstance(change, Missing):
-        return text_cell(Reason.UNDEFINED.mark, col.width, right=True, tone=Tone.MISSING)
-    tone = change_tone(change, costs=True, loses=drops_of(nf) > 0)
-    return number_cell(change, Unit.CHANGE, col.width, tone=tone)
+    return change_cell(trends.nf_costs.change(nf.key), col.width, loses=drops_of(nf) > 0)
 
 
 def _room_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
@@ -265,10 +249,6 @@ def _room_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) 
 _LITTLE_ROOM, _LEAST_ROOM_PER_S = 0.01, 1e4
 
 
-def _trend_cells(_frame: Frame, nf: NfRow, col: TableColumn, trends: RowTrends) -> TableCell:
-    return rate_cell(trends, nf, col.width - 1)
-
-
 def _class_cells(frame: Frame, nfs: Sequence[NfRow], col: TableColumn) -> list[TableCell]:
     styles = styles_of(frame.groups)
 
@@ -281,12 +261,14 @@ def _class_cells(frame: Frame, nfs: Sequence[NfRow], col: TableColumn) -> list[T
 
 
 _CELLS: Mapping[str, Callable[[Frame, NfRow, TableColumn, RowTrends], TableCell]] = {
-    _NAME.key: _name_cells,
-    _CPUS.key: _cpus_cells,
+    _NAME.key: lambda _frame, nf, col, _trends: (text_cell(nf.name, col.width),),
+    _CPUS.key: lambda _frame, nf, col, _trends: (
+        text_cell(_cpu_list(nf.cpus) or Reason.UNDEFINED.mark, col.width),
+    ),
     USUAL.key: lambda _frame, nf, col, trends: (usual_cell(nf, col, trends),),
     _ROOM.key: _room_cells,
     _ROOM_RATE.key: _room_cells,
-    TREND.key: _trend_cells,
+    TREND.key: lambda _frame, nf, col, trends: rate_cell(trends, nf, col.width - 1),
 }
 
 
@@ -297,26 +279,13 @@ def metric_cells(
 
     A sum is an estimate where one of its cells is: `partial` has `partial_coverages` of each.
     """
-    readings = [nf.readings[metric.id] for nf in nfs]
-    if _is_plain(metric):
-        return plain_cells(readings, metric.unit, width)
-    room, spans = width - 1, list[Span]()
-    exact, bound = (fmt.printer(metric.unit, room, bound=item) for item in (False, True))
-    for nf, reading, own in zip(nfs, readings, partial, strict=True):
-        if isinstance(reading, Missing):
-            spans.append(mark_cell(reading.reason, width))
-            continue
-        clock, saturated = nf.cpp_clock, nf.saturated
-        text = (bound if is_bound(metric, saturated=saturated, clock=clock) else exact)(reading)
-        estimate = (metric.per_clock and is_other(clock)) or metric.coverage in own
-        tone = value_tone(metric, reading, Tone.PLAIN, saturated=saturated)
-        spans.append(Span(text.rjust(room) + (fmt.ESTIMATE if estimate else " "), tone))
-    return spans
-
-
-def _is_plain(metric: Metric) -> bool:
-    """Whether its numbers have neither marks nor tones."""
-    return not metric.bounded and metric.bad_above is None and metric.coverage is None
+    values: list[MarkedValue] = []
+    for nf, own in zip(nfs, partial, strict=True):
+        reading = nf.readings[metric.id]
+        known = (0.0, reading.reason) if isinstance(reading, Missing) else (reading, 0)
+        estimate = (metric.per_clock and is_other(nf.cpp_clock)) or metric.coverage in own
+        values.append((*known, nf.saturated, nf.cpp_clock, estimate, Tone.PLAIN))
+    return [cell for (cell,) in marked_cells(metric, width - 1, values)]
 
 
 def low_coverages(cpus: CpuTable) -> dict[str, list[bool]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -247,18 +247,31 @@ _NAMES: Mapping[str, Callable[[CpuTable, int], str | None]] = {
 
 def _metric_cells(cpus: CpuTable, shown: _Shown, width: int, metric: Metric) -> list[TableCell]:
     column = cpus.columns[metric.id]
+    return marked_cells(
+        metric,
+        width,
+        zip(
+            column.values[shown.at].tolist(),
+            column.reasons[shown.at].tolist(),
+            shown.saturated,
+            shown.clocks,
+            shown.doubted[metric.coverage, metric.per_clock],
+            shown.bases,
+            strict=True,
+        ),
+    )
+
+
+# Value, its reason, whether the core is saturated, clock, whether it is an estimate, tone.
+MarkedValue: TypeAlias = tuple[float, int, bool | None, Clock | None, bool, Tone]
+
+
+def marked_cells(metric: Metric, width: int, values: Iterable[MarkedValue]) -> list[TableCell]:
+    """Numbers in `width` cells, each with its mark behind it, or marks of why there is none."""
     exact, bound = (fmt.printer(metric.unit, width, bound=item) for item in (False, True))
     plain = not metric.bounded and metric.bad_above is None
     spans: list[TableCell] = []
-    for value, reason, saturated, clock, estimate, base in zip(
-        column.values[shown.at].tolist(),
-        column.reasons[shown.at].tolist(),
-        shown.saturated,
-        shown.clocks,
-        shown.doubted[metric.coverage, metric.per_clock],
-        shown.bases,
-        strict=True,
-    ):
+    for value, reason, saturated, clock, estimate, base in values:
         if reason:
             spans.append(_marks(width)[reason])
             continue
@@ -364,12 +377,16 @@ def _usual_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableC
     for row in shown.rows:
         cpu = cpus.topology.cpus[row].cpu
         change = shown.facts.trends.cpus.change(cpu)
-        if isinstance(change, Missing):
-            cells.append((Span(f"{Reason.UNDEFINED.mark:>{col.width - 1}} ", Tone.MISSING),))
-            continue
-        tone = change_tone(change, costs=True, loses=cpu in shown.facts.losing)
-        cells.append((table.number_cell(change, Unit.CHANGE, col.width, tone=tone),))
+        cells.append((change_cell(change, col.width, loses=cpu in shown.facts.losing),))
     return cells
+
+
+def change_cell(change: Reading, width: int, *, loses: bool) -> Span:
+    """A cost against its median of the last minutes; `loses`: of a row that drops packets."""
+    if isinstance(change, Missing):
+        return table.text_cell(Reason.UNDEFINED.mark, width, right=True, tone=Tone.MISSING)
+    tone = change_tone(change, costs=True, loses=loses)
+    return table.number_cell(change, Unit.CHANGE, width, tone=tone)
 
 
 def _trend_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:

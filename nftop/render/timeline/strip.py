@@ -131,22 +131,14 @@ def _graph_lines(
         first, last = index == 0, index == rows - 1
         scale = fmt.number(top, Unit.PER_S, 4).replace(".0", "") if first else "0" if last else ""
         name = "" if not first else "drop/s" if len(scale) < 4 else "dr/s"
-        lines.append(
-            line(
-                Span(f" {name:<6}{scale:>4} ", Tone.MUTED),
-                cells.line(ascii_only=ascii_only),
-                _right(strip, first=first, second=index == 1, ascii_only=ascii_only),
-            )
-        )
+        # At the right the number at the moment shown, above its unit.
+        unit = Span("drop/s" if index == 1 else "", Tone.MUTED)
+        right, tone, _ = drops_span(strip) if first else unit
+        right = plain_glyphs(right) if ascii_only else right
+        left = Span(f" {name:<6}{scale:>4} ", Tone.MUTED)
+        row = cells.line(ascii_only=ascii_only)
+        lines.append(line(left, row, Span(f"{right:>{_RIGHT - 1}} ", tone)))
     return lines
-
-
-def _right(strip: Strip, *, first: bool, second: bool, ascii_only: bool) -> Span:
-    """Beside the graph: the number at the moment shown, and its unit."""
-    if first:
-        text, tone, _ = drops_span(strip)
-        return Span(f"{plain_glyphs(text) if ascii_only else text:>{_RIGHT - 1}} ", tone)
-    return Span(f"{'drop/s' if second else '':>{_RIGHT - 1}} ", Tone.MUTED)
 
 
 def _ends(strip: Strip) -> tuple[str, str]:

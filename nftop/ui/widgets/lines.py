@@ -96,16 +96,8 @@ class Ink:
     def text(self, strip: LineStrip, console: Terminal) -> str:
         """The strip as text with the fewest escape codes; starts and ends without a style."""
         self._prepare(console)
-        switches = self._switches
         pieces: list[str] = []
-        now: Tone | None = None
-        for text, tone, _ in strip.spans:
-            if tone is not now:
-                # `or` would take the switch between equal styles for an unknown one.
-                code = switches.get((now, tone))
-                pieces.append(self._switch(now, tone) if code is None else code)
-                now = tone
-            pieces.append(text)
+        now = self._add(pieces, None, strip.spans)
         self._end(pieces, now, strip.width - strip.starts[-1])
         return "".join(pieces)
 
@@ -116,7 +108,7 @@ class Ink:
         of `row`, counted from 1.
         """
         self._prepare(console)
-        spans, starts, switches = new.spans, new.starts, self._switches
+        spans, starts = new.spans, new.starts
         before: Iterable[Span | None] = old.spans
         if starts != old.starts:
             before = map(dict(zip(old.starts, old.spans, strict=False)).get, starts)
@@ -129,12 +121,7 @@ class Ink:
             elif starts[at] - starts[done] > _PASSED_FROM:
                 pieces.append(f"\x1b[{starts[at] + 1}G")
                 done = at
-            for text, tone, _ in spans[done if done >= 0 else at : at + 1]:
-                if tone is not now:
-                    code = switches.get((now, tone))
-                    pieces.append(self._switch(now, tone) if code is None else code)
-                    now = tone
-                pieces.append(text)
+            now = self._add(pieces, now, spans[done if done >= 0 else at : at + 1])
             done = at + 1
         left = new.width - starts[-1] if starts[-1] < old.starts[-1] else 0
         if left and done != len(spans):
@@ -148,6 +135,17 @@ class Ink:
             self._system = console.color_system
             self._codes.clear()
             self._switches.clear()
+
+    def _add(self, pieces: list[str], now: Tone | None, spans: Iterable[Span]) -> Tone | None:
+        """Text of the spans behind codes for their tones, `now` being that before; the last."""
+        for text, tone, _ in spans:
+            if tone is not now:
+                # `or` would take the switch between equal styles for an unknown one.
+                code = self._switches.get((now, tone))
+                pieces.append(self._switch(now, tone) if code is None else code)
+                now = tone
+            pieces.append(text)
+        return now
 
     def _end(self, pieces: list[str], now: Tone | None, left: int) -> None:
         """Codes for so many blank cells behind a line, and for no style."""
