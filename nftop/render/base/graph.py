@@ -41,12 +41,8 @@ def area_rows(values: NDArray[np.float32], top: float, height: int) -> list[str]
     known = np.isfinite(values)
     share = np.minimum(np.maximum(np.where(known, values, 0.0) / top, 0.0), 1.0)
     dots = np.where(known, np.maximum(1, np.rint(share * height * 4)), 0).astype(np.int64)
-    rows = []
-    for row in range(height):
-        filled = np.minimum(np.maximum(dots - (height - 1 - row) * 4, 0), 4)
-        codes = _LEFT_FILL[filled[0::2]] | _RIGHT_FILL[filled[1::2]]
-        rows += _texts(codes[None])
-    return rows
+    filled = np.minimum(np.maximum(dots - _bases(height), 0), 4)
+    return _texts(_LEFT_FILL[filled[:, 0::2]] | _RIGHT_FILL[filled[:, 1::2]])
 
 
 def line_rows(values: NDArray[np.float32], low: float, top: float, height: int) -> list[str]:
@@ -59,14 +55,15 @@ def line_rows(values: NDArray[np.float32], low: float, top: float, height: int) 
     # A step is drawn as a stroke from the level before, where that is known.
     low_dot = np.where(before > 0, np.minimum(level, before + 1), level)
     high_dot = np.where(before > 0, np.maximum(level, before - 1), level)
-    rows = []
-    for row in range(height):
-        base = (height - 1 - row) * 4
-        first, last = np.clip(low_dot - base, 1, 5), np.clip(high_dot - base, 0, 4)
-        bits = np.where(level > 0, _STROKES[first, last], 0)
-        codes = _LEFT_STROKES[bits[0::2]] | _RIGHT_STROKES[bits[1::2]]
-        rows += _texts(codes[None])
-    return rows
+    base = _bases(height)
+    first, last = np.clip(low_dot - base, 1, 5), np.clip(high_dot - base, 0, 4)
+    bits = np.where(level > 0, _STROKES[first, last], 0)
+    return _texts(_LEFT_STROKES[bits[:, 0::2]] | _RIGHT_STROKES[bits[:, 1::2]])
+
+
+def _bases(height: int) -> NDArray[np.int64]:
+    """(height, 1): dots below each row."""
+    return 4 * np.arange(height - 1, -1, -1)[:, None]
 
 
 def _strokes() -> NDArray[np.int64]:

@@ -176,20 +176,17 @@ def columns_for(
     count rank last. `trends`: with columns of the history. `chosen`: keys in the operator's order;
     empty: no choice.
     """
-    known = _counted(cpus, table)
-    return _columns_for(width, known.here, known.never, table, trends=trends, chosen=chosen)
+    here, never = _counted(cpus, table)
+    return _columns_for(width, here, never, table, trends=trends, chosen=chosen)
 
 
-class _Counted(NamedTuple):
-    """Keys of optional columns that a table of CPUs has, and of those it never will."""
-
-    here: frozenset[str]
-    never: frozenset[str]
+# Keys of optional columns that a table of CPUs has, and of those it never will.
+_Counted: TypeAlias = tuple[frozenset[str], frozenset[str]]
 
 
 def _counted(cpus: CpuTable | None, table: CpuTableKind) -> _Counted:
     if cpus is None:
-        return _Counted(frozenset(), frozenset())
+        return frozenset(), frozenset()
     tests = tuple(key for key, test in _OPTIONAL_TESTS.items() if test(cpus))
     return _count(_metrics_of(cpus), tests, table)
 
@@ -209,7 +206,7 @@ def _count(metrics: _Metrics, tests: tuple[str, ...], table: CpuTableKind) -> _C
         if col is not BAR and col.metric and col.metric.id in metrics.never
     )
     here = (col.key for col in filter(has_value, _OPTIONAL[table]))
-    return _Counted(frozenset(here), frozenset(never))
+    return frozenset(here), frozenset(never)
 
 
 class _Metrics(NamedTuple):

@@ -343,7 +343,8 @@ def socket_lines(frame: Frame, past: PackagePast) -> list[Line]:
 
     A gauge is the share of the peak where that is known, a graph of ten minutes elsewhere.
     """
-    packages = [row for row in frame.packages if _has_value(row)][:4]
+    every = tuple(metric for _, metrics in _SOCKET_ROWS for metric in metrics)
+    packages = [row for row in frame.packages if not _is_absent(row, every)][:4]
     if not packages:
         return []
     lines = [_socket_head(tuple(row.package for row in packages))]
@@ -361,10 +362,6 @@ def socket_lines(frame: Frame, past: PackagePast) -> list[Line]:
 def _socket_head(packages: tuple[Package, ...]) -> Line:
     head = "".join(f"{f's{package} GB/s':>{_SOCKET - 5}}{'peak':>5}" for package in packages)
     return line(Span(fit("SOCKET", _LABEL) + head, Tone.HEADER), fill=Tone.HEADER)
-
-
-def _has_value(row: PackageRow) -> bool:
-    return any(not _is_absent(row, metrics) for _, metrics in _SOCKET_ROWS)
 
 
 def _is_absent(row: PackageRow, metrics: Sequence[str]) -> bool:

@@ -241,12 +241,8 @@ def _mode(
         if mode == "LIVE"
         else line(Span(f"{mode}{pace}", Tone.PAST if mode.startswith("○") else Tone.BADGE))
     )
-    lock = line(_lock(unlocked=unlocked))
+    lock = line(Span("READ-WRITE", Tone.ACCENT) if unlocked else Span("READ-ONLY", Tone.MUTED))
     return (state, line(Span(recording, Tone.BADGE)), lock) if recording else (state, lock)
-
-
-def _lock(*, unlocked: bool) -> Span:
-    return Span("READ-WRITE", Tone.ACCENT) if unlocked else Span("READ-ONLY", Tone.MUTED)
 
 
 def badge_lines(host: Host) -> list[Line]:

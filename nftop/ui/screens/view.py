@@ -8,7 +8,6 @@ from typing import ClassVar, Literal, NamedTuple, Protocol
 from nftop.model.frame import CacheClass, Focus, Frame, NfRow
 from nftop.model.rdt.rdt import ROOT
 from nftop.render.base.line import Line
-from nftop.render.base.table import LastResults, TableColumn
 from nftop.render.cores.columns import (
     EVERY_COLUMN,
     HARM,
@@ -45,17 +44,10 @@ class SortState(NamedTuple):
 def sorting_of_cpus(session: SessionView, table: CpuTableKind = "cores") -> SortState:
     """Order of the CPUs; the column may be one of another table of CPUs."""
     view, cpus = session.view, None if session.frame is None else session.frame.cpus
-    columns = _sortable(columns_for(EVERY_COLUMN, cpus, table), view.sort)
-    return SortState(columns, view.sort, sorts_down(view.sort) != view.inverted)
-
-
-def _keys_and_labels(columns: tuple[TableColumn, ...], sort: str) -> tuple[tuple[str, str], ...]:
-    labels = {HARM: column_name(HARM)} | {col.key: col.label for col in columns}
-    labels.setdefault(sort, column_name(sort))
-    return tuple(labels.items())
-
-
-_sortable = LastResults(_keys_and_labels)
+    columns = {HARM: column_name(HARM)}
+    columns |= {col.key: col.label for col in columns_for(EVERY_COLUMN, cpus, table)}
+    columns.setdefault(view.sort, column_name(view.sort))
+    return SortState(tuple(columns.items()), view.sort, sorts_down(view.sort) != view.inverted)
 
 
 class ColumnState(NamedTuple):
