@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from itertools import pairwise
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
@@ -150,6 +149,7 @@ class _Matrix(NamedTuple):
         end: number of its last part; part n ends at n times the length of a part.
         newest: number of the part that the newest tick was in.
         values: float32 (parts, keys).
+        after: number of ticks there were. sums, counts: of the last part, see `_totals`.
     """
 
     keys: tuple[Hashable, ...]
@@ -158,6 +158,9 @@ class _Matrix(NamedTuple):
     end: int
     newest: int
     values: NDArray[np.float32]
+    after: int
+    sums: NDArray[np.float64]
+    counts: NDArray[np.int64]
 
 
 # A block: so many bytes of a metric, 16 ticks of 512 CPUs, but at most so many ticks. Few bytes are
@@ -287,7 +290,7 @@ class Ring:
         edges = end_ns - step_ns * np.arange(points, -1, -1, dtype=np.int64)
         bounds = np.searchsorted(times, edges, side="right")
         after = bounds[1:]
-        means = _means(values[bounds[0] :, None], bounds - bounds[0])[:, 0]
+        means = _means(*_totals(values[bounds[0] :, None], bounds - bounds[0]))[:, 0]
         spoken_for = _spoken_for(times, covers, after, edges)
         held = np.where(spoken_for, values[np.minimum(after, len(values) - 1)], np.nan)
         return np.where(after > bounds[:-1], means, held).astype(np.float32)
@@ -303,7 +306,7 @@ class Ring:
         """`series` of several rows at once: float32 of shape (len(keys), points).
 
         Parts that are over do not change: from one tick to the next only those that are new, and
-        the one before them, are computed.
+        the one before them, are computed; what a tick adds to the last part is added to its sum.
         """
         step_ns = max(1, round(span_s * 1e9 / points)) if points > 0 else 1
         keys = tuple(keys)
@@ -316,6 +319,7 @@ class Ring:
                 return np.full((len(keys), points), np.nan, np.float32)
             until_ns = int(times[-1]) if until_ns is None else until_ns
             end = -(-until_ns // step_ns)  # number of the part that it is in
+            newest, after = -(-int(times[-1]) // step_ns), first + len(times)
             name = (metric, points, step_ns)
             kept = self._matrices.get(name)
             if (
@@ -327,17 +331,28 @@ class Ring:
                 kept, fresh = None, points
             else:
                 fresh = min(points, end - kept.newest + 1)
-            edges = step_ns * np.arange(end - fresh, end + 1, dtype=np.int64)
-            bounds = times.searchsorted(edges, side="right")
-            values = self._selected(metric, keys, first + int(bounds[0]), first + int(bounds[-1]))
-            result = _means(values, bounds - bounds[0])
-            if kept is not None and fresh < points:
-                gone = end - kept.end
-                result = np.concatenate((kept.values[gone : gone + points - fresh], result))
+            # All ticks of the last part are still there.
+            whole = not first or times[0] <= (end - 1) * step_ns
+            if kept is not None and kept.end == kept.newest == newest == end and whole:
+                sums, counts, result = kept.sums, kept.counts, kept.values.copy()
+                for values in self._selected(metric, keys, kept.after, after):
+                    known = np.isfinite(values)
+                    sums, counts = sums + np.where(known, values, 0.0), counts + known
+                result[-1] = _means(sums, counts)
+            else:
+                edges = step_ns * np.arange(end - fresh, end + 1, dtype=np.int64)
+                bounds = first + times.searchsorted(edges, side="right")
+                values = self._selected(metric, keys, int(bounds[0]), int(bounds[-1]))
+                of_parts = _totals(values, bounds - bounds[0])
+                result, (sums, counts) = _means(*of_parts), (part[-1] for part in of_parts)
+                if kept is not None and fresh < points:
+                    gone = end - kept.end
+                    result = np.concatenate((kept.values[gone : gone + points - fresh], result))
             if len(self._matrices) > _MATRICES:
                 self._matrices.clear()
-            newest = -(-int(times[-1]) // step_ns)
-            self._matrices[name] = _Matrix(keys, self._row_of, until_ns, end, newest, result)
+            self._matrices[name] = _Matrix(
+                keys, self._row_of, until_ns, end, newest, result, after, sums, counts
+            )
         return result.copy().T
 
     def _selected(
@@ -405,35 +420,30 @@ class Ring:
         self._columns.clear()
 
 
-def _means(values: NDArray[Any], bounds: NDArray[np.intp]) -> NDArray[np.float32]:
-    """Means of values[a:b] without NaN for each two neighbours of `bounds`: float32 (parts, rows).
+def _totals(
+    values: NDArray[Any], bounds: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Sums and counts of values[a:b] without NaN for each two neighbours of `bounds`.
 
-    `values` is (ticks, rows); NaN where there is none.
+    `values` is (ticks, rows), NaN where there is none; the result (parts, rows).
     """
-    known = np.isfinite(values)
-    within = _sums(known, bounds, np.int64)
-    sums = _sums(np.where(known, values, 0.0), bounds, np.float64)
-    means = np.full(sums.shape, np.nan, np.float32)
-    np.divide(sums, within, out=means, where=within > 0, casting="same_kind")
-    return means
-
-
-_MANY_ROWS = 256  # from which a call for each part takes less time than one for all
-
-
-def _sums(values: NDArray[Any], bounds: NDArray[np.intp], dtype: type) -> NDArray[Any]:
-    """Sums of values[a:b] for each two neighbours of `bounds`: (parts, rows)."""
-    if values.shape[1] >= _MANY_ROWS:
-        sums: NDArray[Any] = np.empty((len(bounds) - 1, values.shape[1]), dtype)
-        for part, (first, after) in zip(sums, pairwise(bounds.tolist()), strict=True):
-            np.add.reduce(values[first:after], axis=0, dtype=dtype, out=part)
-        return sums
+    values = values[: bounds[-1]]
     # A last row of zeros: an empty part may begin behind all ticks.
-    padded = np.zeros((bounds[-1] + 1, values.shape[1]), dtype)
-    padded[:-1] = values[: bounds[-1]]
+    known = np.zeros((len(values) + 1, values.shape[1]), np.bool_)
+    known[:-1] = np.isfinite(values)
+    numbers = np.zeros(known.shape)
+    np.copyto(numbers[:-1], values, where=known[:-1])
     # Where a part is empty, reduceat gives the tick that follows.
     some = (bounds[:-1] < bounds[1:])[:, None]
-    return np.where(some, np.add.reduceat(padded, bounds[:-1]), 0)
+    within = np.where(some, np.add.reduceat(known, bounds[:-1], dtype=np.int64), 0)
+    return np.where(some, np.add.reduceat(numbers, bounds[:-1]), 0.0), within
+
+
+def _means(sums: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float32]:
+    """NaN where nothing was counted."""
+    means = np.full(sums.shape, np.nan, np.float32)
+    np.divide(sums, counts, out=means, where=counts > 0, casting="same_kind")
+    return means
 
 
 def _spoken_for(
