@@ -21,7 +21,7 @@ from nftop.render.base import format as fmt
 from nftop.render.base import table
 from nftop.render.base.bars import bars
 from nftop.render.base.line import Click, Line, Span, Tone, line
-from nftop.render.base.table import TableCell, TableColumn
+from nftop.render.base.table import TableCell, TableColumn, text_cell
 from nftop.render.base.text import cells as text_cells
 from nftop.render.base.text import fit, printable
 from nftop.render.cache import class_cells
@@ -232,11 +232,6 @@ def _cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
     return _CELLS[col.key](cpus, shown, col)
 
 
-@lru_cache(maxsize=2048)  # names and CPUs seldom change
-def _padded(text: str, width: int, *, right: bool) -> str:
-    return fit(text, width, right=right) + " "
-
-
 _cpu_list = lru_cache(maxsize=1024)(format_cpu_list)
 
 _NAMES: Mapping[str, Callable[[CpuTable, int], str | None]] = {
@@ -291,8 +286,8 @@ def _sibling_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[Tabl
     cells: list[TableCell] = []
     for row, takes, base in zip(shown.rows, busy.tolist(), shown.bases, strict=True):
         text = _cpu_list(cpus.topology.cpus[row].siblings) or Reason.UNDEFINED.mark
-        padded = _padded(text, col.width - 1, right=col.right)
-        cells.append((Span(padded[:-1] + SIBLING_MARK if takes else padded, base),))
+        cell = text_cell(text, col.width, right=col.right, tone=base)
+        cells.append((Span(cell.text[:-1] + SIBLING_MARK, base) if takes else cell,))
     return cells
 
 
@@ -308,7 +303,7 @@ def _class_cell(
     group: CacheClass | Missing, styles: Mapping[str, ClassStyle], base: Tone, width: int
 ) -> TableCell:
     if isinstance(group, Missing):
-        return (Span(_padded(fmt.mark(group.reason, width - 1), width - 1, right=False), base),)
+        return (text_cell(fmt.mark(group.reason, width - 1), width, tone=base),)
     number = styles[group.name].number if group.name in styles else group.clos
     return class_cells.class_spans(group.name, number, width, base)
 
@@ -321,7 +316,7 @@ def _cpu_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCel
         cpu = cpus.topology.cpus[row].cpu
         own = shown.facts.merged.get(cpu, (cpu,))
         text = str(cpu) if len(own) == 1 or own[1] in listed else _cpu_list(own)
-        cells.append((Span(_padded(text, col.width - 1, right=col.right), base),))
+        cells.append((text_cell(text, col.width, right=col.right, tone=base),))
     return cells
 
 
@@ -367,7 +362,7 @@ def _name_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCe
             tone = Tone.STRONG if style is None else style.hue
             if (col.key == "nf") == (text_cells(name) <= shown.nf_cells):
                 text = name if shown.is_marked else f"{_CULPRIT}{name}"
-        cells.append((Span(_padded(printable(text), col.width - 1, right=col.right), tone),))
+        cells.append((text_cell(printable(text), col.width, right=col.right, tone=tone),))
     return cells
 
 
@@ -384,7 +379,7 @@ def _usual_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableC
 def change_cell(change: Reading, width: int, *, loses: bool) -> Span:
     """A cost against its median of the last minutes; `loses`: of a row that drops packets."""
     if isinstance(change, Missing):
-        return table.text_cell(Reason.UNDEFINED.mark, width, right=True, tone=Tone.MISSING)
+        return text_cell(Reason.UNDEFINED.mark, width, right=True, tone=Tone.MISSING)
     tone = change_tone(change, costs=True, loses=loses)
     return table.number_cell(change, Unit.CHANGE, width, tone=tone)
 
@@ -421,11 +416,9 @@ def _text_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCe
     cells: list[TableCell] = []
     for row, base in zip(shown.rows, shown.bases, strict=True):
         text = text_of(cpus, row)
-        if isinstance(text, Missing):
-            mark = _padded(fmt.mark(text.reason, width), width, right=col.right)
-            cells.append((Span(mark, Tone.MISSING),))
-        else:
-            cells.append((Span(_padded(fitted(text, width), width, right=col.right), base),))
+        drawn = fmt.mark(text.reason, width) if isinstance(text, Missing) else fitted(text, width)
+        tone = Tone.MISSING if isinstance(text, Missing) else base
+        cells.append((text_cell(drawn, col.width, right=col.right, tone=tone),))
     return cells
 
 

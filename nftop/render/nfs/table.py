@@ -113,7 +113,7 @@ def in_order(frame: Frame, order: NfOrder, trends: RowTrends = NO_TRENDS) -> tup
         keys = {nf.key for nf in rows}
         return tuple(nf for nf, _ in nfs_by_harm(frame, trends) if nf.key in keys)
     col = next(item for item in _COLS if item.key == order.sort)
-    if col.metric is None and not _is_number(col.key):
+    if col.metric is None and col.key in NAMES:
         return tuple(sorted(rows, key=lambda nf: _label(nf, col), reverse=order.inverted))
     known, rest = [], []
     for nf in rows:
@@ -126,10 +126,6 @@ def in_order(frame: Frame, order: NfOrder, trends: RowTrends = NO_TRENDS) -> tup
             known.append((reading, nf))
     known.sort(key=lambda pair: pair[0], reverse=not order.inverted)
     return (*(nf for _, nf in known), *rest)
-
-
-def _is_number(key: str) -> bool:
-    return key not in NAMES
 
 
 @lru_cache(maxsize=8)
@@ -156,7 +152,7 @@ def _at_width(col: TableColumn, width: int) -> TableColumn:
 
 def order_header(columns: Sequence[TableColumn], order: NfOrder, width: int) -> Line:
     """The column headers; an arrow marks the one that rows are sorted by."""
-    numeric = bool(order.sort) and _is_number(order.sort)
+    numeric = bool(order.sort) and order.sort not in NAMES
     return crop(header_line(columns, order.sort, descending=numeric != order.inverted), width)
 
 
