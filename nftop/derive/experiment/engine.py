@@ -142,13 +142,12 @@ class Observer:
         plan = self._plan
         renewed = self._times.renewed(frame)
         nfs = {}
-        for nf in frame.nfs:
-            if nf.key not in plan.watch:
-                continue
+        watched = [nf for nf in frame.nfs if nf.key in plan.watch]
+        for nf, cores in zip(watched, core_values(frame.cpus, watched), strict=True):
             source = source_of(nf)
             begin_ns = renewed.get(source)
             nfs[nf.key] = NfObservation(
-                values=tuple(sample_of(nf, *core_values(frame.cpus, (nf,)))),
+                values=tuple(sample_of(nf, cores)),
                 begin_ns=math.nan if begin_ns is None else begin_ns,
                 new=nf.problem is None and is_renewed(frame, {source}, renewed),
             )

@@ -266,12 +266,15 @@ def _columns_for(
     return fit_columns(columns, width - EDGE, last=never)
 
 
-def _any_setting(name: str, kind: type) -> LastResults[[tuple[CpuSetting, ...]], bool]:
-    return LastResults(lambda rows: any(isinstance(getattr(row, name), kind) for row in rows))
-
-
-_HAS_PRIORITY, _HAS_CP = _any_setting("priority", str), _any_setting("cp_class", int)
-_HAS_GOVERNOR = _any_setting("governor", str)
+_HAS_PRIORITY = LastResults[[tuple[CpuSetting, ...]], bool](
+    lambda settings: any(isinstance(item.priority, str) for item in settings)
+)
+_HAS_CP = LastResults[[tuple[CpuSetting, ...]], bool](
+    lambda settings: any(isinstance(item.cp_class, int) for item in settings)
+)
+_HAS_GOVERNOR = LastResults[[tuple[CpuSetting, ...]], bool](
+    lambda settings: any(isinstance(item.governor, str) for item in settings)
+)
 _OPTIONAL_TESTS: Mapping[str, Callable[[CpuTable], bool]] = {
     "group": lambda cpus: any(isinstance(item, CacheClass) for item in cpus.group),
     "sst": lambda cpus: _HAS_PRIORITY(cpus.settings),

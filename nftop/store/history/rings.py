@@ -343,8 +343,9 @@ class Ring:
                 edges = step_ns * np.arange(end - fresh, end + 1, dtype=np.int64)
                 bounds = first + times.searchsorted(edges, side="right")
                 values = self._selected(metric, keys, int(bounds[0]), int(bounds[-1]))
-                of_parts = _totals(values, bounds - bounds[0])
-                result, (sums, counts) = _means(*of_parts), (part[-1] for part in of_parts)
+                all_sums, all_counts = _totals(values, bounds - bounds[0])
+                result = _means(all_sums, all_counts)
+                sums, counts = all_sums[-1], all_counts[-1]
                 if kept is not None and fresh < points:
                     gone = end - kept.end
                     result = np.concatenate((kept.values[gone : gone + points - fresh], result))

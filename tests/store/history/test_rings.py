@@ -217,7 +217,7 @@ def test_a_matrix_from_tick_to_tick_is_that_of_a_ring_that_computes_it_at_once(
             result[:] = -1  # the caller's own
 
 
-def test_the_last_part_is_the_mean_of_what_the_ring_has_of_it() -> None:
+def test_a_value_of_more_ticks_than_are_kept_is_the_mean_of_those() -> None:
     ring = Ring(("x",), 4)
     for tick in range(1, 9):
         ring.append(START_NS + tick, 0, {"a": 0}, np.array([[tick]]))
