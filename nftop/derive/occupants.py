@@ -220,21 +220,33 @@ def _pid_text(pid: int) -> str:
 
 
 def own_times(
-    pollers: Mapping[int, Occupant], times: Mapping[str, Column], nf: NfRates | None = None
+    pollers: Mapping[int, Occupant], times: Mapping[str, Column]
 ) -> dict[int, OwnTime | None]:
-    """By row, the time that the NFs there, or `nf`, had of their CPU.
-
-    `times` has the columns of `cpu.time`.
-    """
+    """By row, the time that the NFs there had of their CPU; `times`: columns of `cpu.time`."""
     return {
-        row: own_time(
-            [core for item, core in occupant.cores if nf is None or item.key == nf.key],
-            times["cpu_time_ratio"][row],
-            times["steal_ratio"][row],
-            times[TICKS][row],
-        )
+        row: _own_time(row, [core for _, core in occupant.cores], times)
         for row, occupant in pollers.items()
     }
+
+
+def own_times_of(
+    nf: NfRates,
+    pollers: Mapping[int, Occupant],
+    known: Mapping[int, OwnTime | None],
+    times: Mapping[str, Column],
+) -> dict[int, OwnTime | None]:
+    """As `own_times`, of which `known` is the result, without what other NFs had there."""
+    result = {}
+    for row, occupant in pollers.items():
+        own = [core for item, core in occupant.cores if item.key == nf.key]
+        alone = len(own) == len(occupant.cores)
+        result[row] = known[row] if alone else _own_time(row, own, times)
+    return result
+
+
+def _own_time(row: int, cores: Sequence[NfCore], times: Mapping[str, Column]) -> OwnTime | None:
+    busy, steal, ticks = (times[name][row] for name in ("cpu_time_ratio", "steal_ratio", TICKS))
+    return own_time(cores, busy, steal, ticks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,3 +342,4 @@ NFS: FoldStage[Mapping[str, NfMemory], Sequence[NfRates]] = FoldStage("nfs", dic
 POLLERS = stateless(
     "pollers", lambda tick: occupants(tick.topology, tick.output(NFS), tick.output(THREADS))
 )
+OWN_TIMES = stateless("own_times", lambda tick: own_times(tick.output(POLLERS), tick.columns))

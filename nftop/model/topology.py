@@ -113,6 +113,14 @@ class Topology:
         known = (cpus >= 0) & (cpus < len(table))
         return table[np.where(known, cpus, -1)]  # the last entry is of none
 
+    def positions_of(self, packages: NDArray[np.integer]) -> NDArray[np.int64]:
+        """int64, shape of `packages`: their positions in `packages`, -1 for those not here."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        known = np.array([*self.packages, np.iinfo(np.int64).max])  # the last is of none
+        at = np.searchsorted(known, packages)
+        return np.where(known[at] == packages, at, -1)
+
     @cached_property
     def grids(self) -> tuple[NDArray[np.intp], ...]:
         """For each package its cores by L3, side by side, with their threads in a column.
