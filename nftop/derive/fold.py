@@ -19,7 +19,7 @@ from nftop.derive.frame import BASELINES, FRAME, NF_ROWS, OWN_COST, RELATIVE
 from nftop.derive.incidents.lifecycle import INCIDENTS
 from nftop.derive.nf.netdev import NETDEV
 from nftop.derive.nf.recent import RECENT
-from nftop.derive.occupants import NFS, OWN_TIMES, POLLERS
+from nftop.derive.occupants import NFS, OTHER_POLLERS, OWN_TIMES, POLLERS
 from nftop.derive.package.devices import DEVICES
 from nftop.derive.package.power import POWER
 from nftop.derive.package.table import PACKAGES
@@ -50,6 +50,7 @@ STAGES: list[AnyStage] = [
     THREADS,
     NFS,
     POLLERS,
+    OTHER_POLLERS,
     OWN_TIMES,
     CYCLES,
     PACKAGES,

@@ -47,7 +47,7 @@ from nftop.derive.incidents.victims import (
     worst_of,
 )
 from nftop.derive.nf.recent import RECENT, Recent
-from nftop.derive.occupants import POLLERS
+from nftop.derive.occupants import OTHER_POLLERS
 from nftop.derive.threads import THREADS
 from nftop.model.frame import Finding, Frame, NfRow
 from nftop.model.ids import Cpu
@@ -514,8 +514,9 @@ def _cpus(lists: Iterable[tuple[Cpu, ...]]) -> tuple[Cpu, ...]:
 def _run(state: IncidentState, tick: FoldTick) -> tuple[IncidentState, Incidents]:
     findings, gone = tick.output(FINDINGS)
     frame = replace(tick.output(FRAME), findings=findings)
-    other_pollers = {row: poller.others for row, poller in tick.output(POLLERS).items()}
-    inputs = FindingInputs(frame, other_pollers, gone, tick.output(RECENT), tick.rules)
+    inputs = FindingInputs(
+        frame, tick.output(OTHER_POLLERS), gone, tick.output(RECENT), tick.rules
+    )
     reading = tick.sample.readings.get("processes")
     table = None if reading is None or isinstance(reading.value, Missing) else reading.value
     facts = {item.pid: item for item in table.culprits} if isinstance(table, ThreadTable) else {}
