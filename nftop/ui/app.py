@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+from rich.console import RenderableType
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -26,7 +27,7 @@ from textual.types import IgnoreReturnCallbackType
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from nftop.export.output import FAILURE
+from nftop.export.output import FAILURE, OK
 from nftop.model.clock import show_utc
 from nftop.model.error_text import exhausted
 from nftop.model.frame import Frame
@@ -282,6 +283,12 @@ class TerminalApp(App[None]):
     def panic(self, *renderables: Any) -> None:
         self._return_code = FAILURE  # Textual would leave it unset
         super().panic(*renderables)
+
+    def exit(
+        self, result: None = None, return_code: int = OK, message: RenderableType | None = None
+    ) -> None:
+        # A key that is read after a fault ends nftop no other way.
+        super().exit(result, return_code or self._return_code or OK, message)
 
     def leave(self, code: int) -> None:
         """Exit with this code soon. Safe from any thread."""

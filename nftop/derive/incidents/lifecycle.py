@@ -514,9 +514,7 @@ def _cpus(lists: Iterable[tuple[Cpu, ...]]) -> tuple[Cpu, ...]:
 def _run(state: IncidentState, tick: FoldTick) -> tuple[IncidentState, Incidents]:
     findings, gone = tick.output(FINDINGS)
     frame = replace(tick.output(FRAME), findings=findings)
-    inputs = FindingInputs(
-        frame, tick.output(OTHER_POLLERS), gone, tick.output(RECENT), tick.rules
-    )
+    inputs = FindingInputs(frame, tick.output(OTHER_POLLERS), gone, tick.output(RECENT), tick.rules)
     reading = tick.sample.readings.get("processes")
     table = None if reading is None or isinstance(reading.value, Missing) else reading.value
     facts = {item.pid: item for item in table.culprits} if isinstance(table, ThreadTable) else {}
