@@ -343,8 +343,11 @@ POLLERS = stateless(
     "pollers", lambda tick: occupants(tick.topology, tick.output(NFS), tick.output(THREADS))
 )
 OWN_TIMES = stateless("own_times", lambda tick: own_times(tick.output(POLLERS), tick.columns))
-# Descriptions of the pollers of a row but its first network function's thread.
-OTHER_POLLERS = stateless(
-    "other_pollers",
-    lambda tick: {row: poller.others for row, poller in tick.output(POLLERS).items()},
-)
+
+
+def _others(tick: FoldTick) -> Mapping[int, Sequence[str]]:
+    """By row, `Occupant.others`."""
+    return {row: poller.others for row, poller in tick.output(POLLERS).items()}
+
+
+OTHER_POLLERS = stateless("other_pollers", _others)
