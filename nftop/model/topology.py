@@ -170,6 +170,18 @@ class Topology:
         return cores
 
     @cached_property
+    def by_core(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+        """Rows by core for ufunc.reduceat: in order of cores; where each begins; core of each row.
+
+        intp (rows,), (cores,), (rows,).
+        """
+        import numpy as np  # noqa: PLC0415 - as above
+
+        cores, core_of = np.unique(self.core_index, return_inverse=True)
+        order = np.argsort(core_of, kind="stable")
+        return order, np.searchsorted(core_of[order], np.arange(len(cores))), core_of
+
+    @cached_property
     def has_core(self) -> NDArray[np.bool_]:
         """bool (rows,): which CPUs are online and have a known core."""
         import numpy as np  # noqa: PLC0415 - as above
