@@ -11,7 +11,6 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from rich.console import RenderableType
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -284,9 +283,7 @@ class TerminalApp(App[None]):
         self._return_code = FAILURE  # Textual would leave it unset
         super().panic(*renderables)
 
-    def exit(
-        self, result: None = None, return_code: int = OK, message: RenderableType | None = None
-    ) -> None:
+    def exit(self, result: None = None, return_code: int = OK, message: Any = None) -> None:
         # A key that is read after a fault ends nftop no other way.
         super().exit(result, return_code or self._return_code or OK, message)
 
