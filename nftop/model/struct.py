@@ -13,9 +13,9 @@ standard dataclass.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass", "field", "field_names", "replace"]
+__all__ = ["dataclass", "field", "field_names", "is_dataclass", "replace"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass, field, replace
@@ -94,6 +94,13 @@ else:
         if isinstance(instance, _Struct):
             return replace_struct(instance, **changes)
         return standard_replace(instance, **changes)
+
+
+def is_dataclass(kind: Any) -> bool:
+    """Whether it is a class with fields; the standard function makes an object of each field."""
+    return isinstance(kind, type) and (
+        hasattr(kind, "__struct_fields__") or hasattr(kind, "__dataclass_fields__")
+    )
 
 
 def field_names(kind: type) -> tuple[str, ...]:

@@ -44,25 +44,26 @@ def owners(proc: Path, wanted: Collection[str]) -> Mapping[str, int]:
     """
     pids: dict[str, int] = {}
     for entry in sorted(sysfs.entries(proc), key=len):
-        if entry.isdecimal() and is_nf(_comms(proc / entry / "task")):
-            for name in _taps(proc / entry):
+        process = f"{proc}/{entry}"  # a text: a Path of each thread takes longer than to read it
+        if entry.isdecimal() and is_nf(_comms(f"{process}/task")):
+            for name in _taps(process):
                 if name in wanted:
                     pids.setdefault(name, int(entry))
     return pids
 
 
-def _comms(tasks: Path) -> list[str]:
+def _comms(tasks: str) -> list[str]:
     comms = []
     for tid in sysfs.entries(tasks):
         with suppress(OSError):
-            comms.append(sysfs.comm(tasks / tid))
+            comms.append(sysfs.comm(f"{tasks}/{tid}"))
     return comms
 
 
-def _taps(process: Path) -> list[str]:
+def _taps(process: str) -> list[str]:
     names = []
-    for handle in sysfs.entries(process / "fd"):
-        if sysfs.link_target(process / "fd" / handle) == _TUN:
+    for handle in sysfs.entries(f"{process}/fd"):
+        if sysfs.link_target(f"{process}/fd/{handle}") == _TUN:
             with suppress(OSError):
                 info = sysfs.read_up_to(f"{process}/fdinfo/{handle}", _FDINFO_BYTES)
                 names += [hit.decode("utf-8", "replace") for hit in _INTERFACE.findall(info)]
