@@ -161,7 +161,7 @@ def test_a_screen_without_descriptors_opens_every_page(tmp_path: Path) -> None:
 
 
 def test_nothing_of_numpy_is_imported_late() -> None:
-    """`np.fft` and others are imported at first use, `np.ma` for a quantile: without descriptors."""
+    """`np.fft` is imported at first use, `np.ma` for a quantile: no descriptor may be left then."""
     late = {"core", "ctypeslib", "fft", "f2py", "ma", "polynomial", "random", "testing"}
     late |= {f"{nan}{name}" for nan in ("", "nan") for name in ("median", "percentile", "quantile")}
     uses = [

@@ -44,4 +44,4 @@ def quantile(ordered: Sequence[float] | NDArray[Any], ratio: float) -> float:
     share = at - low
     # Exact at both ends.
     step = above - below
-    return above - step * (1 - share) if share >= 0.5 else below + step * share  # noqa: PLR2004
+    return above - step * (1 - share) if share >= 0.5 else below + step * share

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from rich.segment import Segment
 from rich.style import Style
@@ -28,7 +28,7 @@ from textual.worker import Worker, WorkerState
 
 from nftop.export.output import FAILURE
 from nftop.model.clock import show_utc
-from nftop.model.error_text import exhausted
+from nftop.model.error_text import describe_error, exhausted
 from nftop.model.frame import Frame
 from nftop.model.struct import dataclass
 from nftop.render.base.text import printable
@@ -42,12 +42,14 @@ from nftop.ui.key_table import key_tables, titles
 from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady, PastFrame, PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.editor_opener import IN_THE_PAST
-from nftop.ui.screens.fleet import FleetContext, FleetReady, FleetScreen, HostOpened, OpenedHost
 from nftop.ui.screens.main import MainScreen
+from nftop.ui.screens.registry import import_opened
 from nftop.ui.terminal_driver import LoopDriver
 from nftop.ui.theme import THEMES, VARIABLES, theme_name
+
+if TYPE_CHECKING:
+    from nftop.ui.screens.fleet import FleetContext, HostOpened, OpenedHost
 
 
 class GroundAsReverse(NoColor):
@@ -70,6 +72,8 @@ def _reversed(style: Style) -> Style:
 _NO_COLOR = GroundAsReverse()
 _COUNT_DOWN_S = 0.5
 _SWITCH_S = 0.0005
+# After the first frame, which the terminal draws meanwhile.
+_LATER_S = 0.05
 _FEED = "feed"
 
 # Keys that only move about; their names would fill the list.
@@ -327,10 +331,20 @@ class NftopApp(TerminalApp):
     feed: source of frames; read in a thread, stopped when the application ends.
     history: receives every frame before it is shown; a player fills it itself.
     options: of the interface.
+    later: called after the first frame, a key between two: reads files that no drawing may open.
     """
 
-    def __init__(self, feed: Feed, history: TickHistory, *, options: Options | None = None) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        history: TickHistory,
+        *,
+        options: Options | None = None,
+        later: Sequence[Callable[[], object]] = (),
+    ) -> None:
         super().__init__(feed, options or Options(), self._consume)
+        self._later = later
+        self._not_loaded = ""
         self._feed = feed
         self._history = history
         self._countdown: Timer | None = None
@@ -354,7 +368,7 @@ class NftopApp(TerminalApp):
         """After `run`: outcome of a change that was pending and is not as requested; else ""."""
         left = self.changes.left
         if left is None:
-            return ""
+            return self._not_loaded
         head = "the change" if left.outcome == "kept" else "the change was not kept"
         return f"{head}: {outcome_text(left)}"
 
@@ -449,6 +463,8 @@ class NftopApp(TerminalApp):
 
     def action_undo(self) -> None:
         """Revert the pending change; without one, preview the undo of the last kept change."""
+        from nftop.ui.screens.confirm import ConfirmScreen  # noqa: PLC0415 - see OPENED
+
         if self.changes.take_back():
             return
         gate = self.changes.gate
@@ -525,13 +541,32 @@ class NftopApp(TerminalApp):
 
     def _pass_on(self) -> None:
         """Give every frame to the history, the screens and the experiment."""
-        remembers = isinstance(self._feed, Player)
+        remembers, is_first = isinstance(self._feed, Player), True
         for frame in self._feed.frames():
             if not remembers:
                 self._history.append(frame)
                 self._options.events.append(frame)
             self.changes.experiment.take(frame)
             self._main.post_message(FrameReady(frame))
+            if is_first:
+                self._main.call_after_refresh(self._load_later)
+                is_first = False
+
+    def _load_later(self) -> None:
+        self.run_worker(self._load(), name="later")
+
+    async def _load(self) -> None:
+        """Import and read what the first frame did not need, while there are descriptors for it."""
+        await asyncio.sleep(_LATER_S)
+        try:
+            for _ in import_opened():
+                await asyncio.sleep(0)
+            for step in self._later:
+                step()
+                await asyncio.sleep(0)
+        except (OSError, ImportError, MemoryError) as error:  # as at the start
+            self._not_loaded = describe_error(error)
+            self.exit(return_code=FAILURE)
 
 
 class FleetApp(TerminalApp):
@@ -542,6 +577,8 @@ class FleetApp(TerminalApp):
     """
 
     def __init__(self, feed: FleetFeed, context: FleetContext, options: Options) -> None:
+        from nftop.ui.screens.fleet import FleetScreen  # noqa: PLC0415 - of this application only
+
         super().__init__(feed, options, self._consume)
         self.opened: OpenedHost | None = None
         self.first = self._fleet = FleetScreen(feed, context, options)
@@ -560,5 +597,7 @@ class FleetApp(TerminalApp):
         self.exit()
 
     def _consume(self) -> None:
+        from nftop.ui.screens.fleet import FleetReady  # noqa: PLC0415 - of this application only
+
         for frame in self._frames:
             self._fleet.post_message(FleetReady(frame))

@@ -212,10 +212,8 @@ def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
     from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
 
     prepare_screen()
-    rows()  # read now: drawing opens no file, for which there may be no descriptor left
-    printed_tables()
-    wide_cells("\N{FULLWIDTH LATIN SMALL LETTER A}")
-    app = NftopApp(feed, history, options=drawn)
+    wide = partial(wide_cells, "\N{FULLWIDTH LATIN SMALL LETTER A}")  # reads the table of all
+    app = NftopApp(feed, history, options=drawn, later=(rows, printed_tables, wide))
     first_frame.erase()
     with leaving_on_signal(app.leave, sys.stdin.fileno()):
         app.run()
