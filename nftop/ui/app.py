@@ -38,7 +38,6 @@ from nftop.session.fleet import FleetFeed
 from nftop.store.history.rings import TickHistory
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.key_bindings import KeyRow
-from nftop.ui.key_table import key_tables, titles
 from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady, PastFrame, PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
@@ -138,6 +137,8 @@ class NftopCommands(Provider):
 
     def _elsewhere(self, query: str) -> list[str]:
         """Keys of other screens that match a text, with their screen."""
+        from nftop.ui.key_table import key_tables, titles  # noqa: PLC0415 - of `page`, see OPENED
+
         names = titles()
         return [
             f"{names[table]}: {key.shown} {key.help}"

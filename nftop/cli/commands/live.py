@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from nftop.cli.compose.baselines import Book, open_book
 from nftop.cli.compose.hosts import OpenHost, open_requested
 from nftop.cli.config import open_rules
 from nftop.cli.signals import leaving_on_signal, stopping
-from nftop.control.profile.formats import parse
 from nftop.export.output import FAILURE, OK, USAGE, OutputError, fail, warn
 from nftop.model.baseline import Baselines
 from nftop.model.check import Check
@@ -37,6 +36,7 @@ _SCREEN_THREADS = 25
 _DOCTOR_WIDTH = 120  # of its output in a report
 
 if TYPE_CHECKING:
+    from nftop.control.profile.profile import Listing
     from nftop.model.sample import Sample
     from nftop.store.history.rings import TickHistory
     from nftop.store.user.rules import RulesFile
@@ -264,8 +264,16 @@ def style_of(options: argparse.Namespace) -> Options:
     return replace(drawn, utc=options.utc, columns=columns_file(os.environ))
 
 
+def _profiles() -> Mapping[str, Listing]:
+    texts = read_profiles(folder_of(os.environ))
+    if not texts:
+        return {}
+    from nftop.control.profile.formats import parse  # noqa: PLC0415 - only where there are some
+
+    return {name: parse(name, text) for name, text in texts.items()}
+
+
 def options_of(here: OpenHost, options: argparse.Namespace) -> Options:
-    texts = {} if here.gate is None else read_profiles(folder_of(os.environ))
     return replace(
         style_of(options),
         gate=here.gate,
@@ -273,7 +281,7 @@ def options_of(here: OpenHost, options: argparse.Namespace) -> Options:
         no_frequencies=here.no_frequencies,
         rw=options.rw or here.host.simulated,
         experiment_host=here.experiment_host,
-        profiles={name: parse(name, text) for name, text in texts.items()},
+        profiles={} if here.gate is None else _profiles(),
     )
 
 
