@@ -12,7 +12,7 @@ standard dataclass.
 
 from __future__ import annotations
 
-import dataclasses
+import sys
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass", "field", "field_names", "is_dataclass", "replace"]
@@ -20,9 +20,14 @@ __all__ = ["dataclass", "field", "field_names", "is_dataclass", "replace"]
 if TYPE_CHECKING:
     from dataclasses import dataclass, field, replace
 else:
-    from dataclasses import replace as standard_replace
-
-    import msgspec
+    # msgspec imports typing_extensions if it is installed, for types that nftop does not use, and
+    # that imports `inspect`, as `dataclasses` does: together a tenth of a short command's time.
+    _known = sys.modules.setdefault("typing_extensions", None)
+    try:
+        import msgspec
+    finally:
+        if _known is None:
+            del sys.modules["typing_extensions"]
     from msgspec import field
     from msgspec.structs import replace as replace_struct
 
@@ -33,6 +38,8 @@ else:
             self._known = {}  # by class, since a derived class has more fields than its base
 
         def __get__(self, instance, owner):
+            import dataclasses  # noqa: PLC0415 - see above
+
             if owner in self._known:
                 return self._known[owner]
             names, defaults = owner.__struct_fields__, owner.__struct_defaults__
@@ -78,6 +85,8 @@ else:
         return _META(body.__name__, bases, namespace, **options)
 
     def _standard(body, **options):
+        import dataclasses  # noqa: PLC0415 - see above
+
         for name, value in list(body.__dict__.items()):
             if isinstance(value, _FIELD):
                 if value.default is not msgspec.NODEFAULT:
@@ -93,7 +102,9 @@ else:
         """As the standard function."""
         if isinstance(instance, _Struct):
             return replace_struct(instance, **changes)
-        return standard_replace(instance, **changes)
+        import dataclasses  # noqa: PLC0415 - see above
+
+        return dataclasses.replace(instance, **changes)
 
 
 def is_dataclass(kind: Any) -> bool:
@@ -110,4 +121,8 @@ def field_names(kind: type) -> tuple[str, ...]:
     TypeError for a class that is no dataclass.
     """
     names: tuple[str, ...] | None = getattr(kind, "__struct_fields__", None)
-    return tuple(row.name for row in dataclasses.fields(kind)) if names is None else names
+    if names is not None:
+        return names
+    import dataclasses  # noqa: PLC0415 - see above
+
+    return tuple(row.name for row in dataclasses.fields(kind))
