@@ -116,7 +116,7 @@ MAY: Mapping[str, str] = {
     # Tables of the package that are no code.
     "model/data_files.py": "pathlib.Path sys.modules read_bytes iterdir",
     # Attributes of a class body, to create a Struct with them.
-    "model/struct.py": "__dict__",
+    "model/struct.py": "__dict__ sys.modules replace",
     # Whether a descriptor is of procfs: fstatfs(2) has no wrapper.
     "model/procfs.py": "ctypes.* os.strerror",
     "cli/parsers/cat_actions.py": "getattr",
@@ -227,7 +227,7 @@ MAY: Mapping[str, str] = {
     # How Python was started, which its locale depends on.
     "render/base/text.py": "sys.flags",
     # Settings of rules, kept by an object that the command gives to the screens.
-    "ui/screens/incident.py": "save",
+    "ui/rule_control.py": "save",
     # Standard output, and how nftop ends.
     "cli/parsers/common.py": "os.environ os.get_terminal_size sys.__stdout__ sys.exit getattr",
     "cli/main.py": "os.environ signal.SIG* sys.stdout gc.enable "

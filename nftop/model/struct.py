@@ -20,8 +20,8 @@ __all__ = ["dataclass", "field", "field_names", "is_dataclass", "replace"]
 if TYPE_CHECKING:
     from dataclasses import dataclass, field, replace
 else:
-    # msgspec imports typing_extensions if it is installed, for types that nftop does not use, and
-    # that imports `inspect`, as `dataclasses` does: together a tenth of a short command's time.
+    # msgspec imports typing_extensions if it is installed, for types that nftop does not use; with
+    # `inspect`, which that imports, it takes a tenth of a short command's time.
     _known = sys.modules.setdefault("typing_extensions", None)
     try:
         import msgspec
@@ -38,10 +38,9 @@ else:
             self._known = {}  # by class, since a derived class has more fields than its base
 
         def __get__(self, instance, owner):
-            import dataclasses  # noqa: PLC0415 - see above
-
             if owner in self._known:
                 return self._known[owner]
+            dataclasses = _standard_library()
             names, defaults = owner.__struct_fields__, owner.__struct_defaults__
             rows = [(name, object) for name in names[: len(names) - len(defaults)]]
             for name, default in zip(names[len(rows) :], defaults, strict=True):
@@ -85,8 +84,7 @@ else:
         return _META(body.__name__, bases, namespace, **options)
 
     def _standard(body, **options):
-        import dataclasses  # noqa: PLC0415 - see above
-
+        dataclasses = _standard_library()
         for name, value in list(body.__dict__.items()):
             if isinstance(value, _FIELD):
                 if value.default is not msgspec.NODEFAULT:
@@ -102,9 +100,7 @@ else:
         """As the standard function."""
         if isinstance(instance, _Struct):
             return replace_struct(instance, **changes)
-        import dataclasses  # noqa: PLC0415 - see above
-
-        return dataclasses.replace(instance, **changes)
+        return _standard_library().replace(instance, **changes)
 
 
 def is_dataclass(kind: Any) -> bool:
@@ -121,8 +117,11 @@ def field_names(kind: type) -> tuple[str, ...]:
     TypeError for a class that is no dataclass.
     """
     names: tuple[str, ...] | None = getattr(kind, "__struct_fields__", None)
-    if names is not None:
-        return names
-    import dataclasses  # noqa: PLC0415 - see above
+    return tuple(row.name for row in _standard_library().fields(kind)) if names is None else names
 
-    return tuple(row.name for row in dataclasses.fields(kind))
+
+def _standard_library() -> Any:
+    """The standard dataclasses: imported where used, since they import `inspect`."""
+    import dataclasses  # noqa: PLC0415
+
+    return dataclasses

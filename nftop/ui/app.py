@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from rich.segment import Segment
 from rich.style import Style
@@ -71,15 +71,15 @@ def _reversed(style: Style) -> Style:
 _NO_COLOR = GroundAsReverse()
 _COUNT_DOWN_S = 0.5
 _SWITCH_S = 0.0005
-# After the first frame, which the terminal draws meanwhile.
-_LATER_S = 0.05
+_LOAD, _LOAD_AFTER_S = "load", 0.05  # after the first frame, which the terminal draws meanwhile
 _FEED = "feed"
 
 # Keys that only move about; their names would fill the list.
 _MOVES = frozenset({"move", "page", "last", "find_again", "app.command_palette"})
 
 
-class PaletteCommand(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PaletteCommand:
     """A command: its name with the keys that do the same, and what runs it."""
 
     name: str
@@ -332,7 +332,7 @@ class NftopApp(TerminalApp):
     feed: source of frames; read in a thread, stopped when the application ends.
     history: receives every frame before it is shown; a player fills it itself.
     options: of the interface.
-    later: called after the first frame, a key between two: reads files that no drawing may open.
+    later: called in a thread after the first frame; reads files that no drawing may open.
     """
 
     def __init__(
@@ -409,9 +409,10 @@ class NftopApp(TerminalApp):
         )
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        if event.worker.name != _FEED:
-            return
-        if event.state in (WorkerState.SUCCESS, WorkerState.ERROR):
+        if event.worker.name == _LOAD and event.worker.error is not None:
+            self._not_loaded = describe_error(event.worker.error)
+            self.exit(return_code=FAILURE)
+        if event.worker.name == _FEED and event.state in (WorkerState.SUCCESS, WorkerState.ERROR):
             self._main.post_message(FeedEnded(self.failed(event)))
 
     def action_shift_time(self, seconds: int) -> None:
@@ -550,24 +551,17 @@ class NftopApp(TerminalApp):
             self.changes.experiment.take(frame)
             self._main.post_message(FrameReady(frame))
             if is_first:
-                self._main.call_after_refresh(self._load_later)
+                self._main.call_after_refresh(self.set_timer, _LOAD_AFTER_S, self._load)
                 is_first = False
 
-    def _load_later(self) -> None:
-        self.run_worker(self._load(), name="later")
-
-    async def _load(self) -> None:
+    def _load(self) -> None:
         """Import and read what the first frame did not need, while there are descriptors for it."""
-        await asyncio.sleep(_LATER_S)
-        try:
-            for _ in import_opened():
-                await asyncio.sleep(0)
-            for step in self._later:
+
+        def load() -> None:
+            for step in (import_opened, *self._later):
                 step()
-                await asyncio.sleep(0)
-        except (OSError, ImportError, MemoryError) as error:  # as at the start
-            self._not_loaded = describe_error(error)
-            self.exit(return_code=FAILURE)
+
+        self.run_worker(load, name=_LOAD, thread=True, exit_on_error=False)
 
 
 class FleetApp(TerminalApp):

@@ -73,7 +73,8 @@ class RuleControl:
         """Mute all rules that are its evidence, for its victims; or none of them. What it did."""
         names = [self.names(item.party.name) for item in incident.victims] or [()]
         # What is measured of a socket or the host is muted for all, or not at all.
-        common = {rule for rule, where in incident.findings if _is_of_all(where)}
+        of_all = ("package", "host")
+        common = {rule for rule, where in incident.findings if where.split(" ")[0] in of_all}
         rules = dict.fromkeys(rule for rule, _ in incident.findings)
         pairs = [(rule, nf) for rule in rules for nf in ([()] if rule in common else names)]
         return self._toggle(pairs) if pairs else "no rule is its evidence"
@@ -127,10 +128,6 @@ class RuleControl:
         problem = self.set(self.settings.with_acknowledged(incident.id, acknowledged=not known))
         done = "not acknowledged any more" if known else "acknowledged"
         return f"{done}{f' ({problem})' if problem else ''}"
-
-
-def _is_of_all(where: str) -> bool:
-    return where.partition(" ")[0] in ("package", "host")
 
 
 def names_text(nfs: Sequence[tuple[str, ...]]) -> str:

@@ -118,7 +118,7 @@ def _live_screen(
             past=past,
             rules=rules,
             examine=partial(_examine, options),
-            perf_tool=_perf_tool if _is_this_machine(here) else None,
+            perf_tool=None if here.host.simulated or here.host.remote else _perf_tool,
         )
         if here.gate is not None:
 
@@ -143,11 +143,6 @@ def _examine(options: argparse.Namespace) -> tuple[Sequence[Check], str]:
 
     checks, host = examine_host(options)
     return checks, caveat_of(host)
-
-
-def _is_this_machine(here: OpenHost) -> bool:
-    """Whether commands for its CPUs may be run here."""
-    return not (here.host.simulated or here.host.remote)
 
 
 def _perf_tool() -> PerfTool:

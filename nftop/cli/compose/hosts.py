@@ -217,26 +217,22 @@ def open_remote(options: argparse.Namespace) -> OpenHost:
         ValueError: bad URL, or a CPU that the host does not have.
         ConnectionError: the server does not answer.
     """
+    from nftop.sources.pcm import source as pcm  # noqa: PLC0415 - likewise
     from nftop.sources.pcm.client import parse_url  # noqa: PLC0415 - of other hosts only
-    from nftop.sources.pcm.source import (  # noqa: PLC0415 - likewise
-        PcmSource,
-        PcmTopologySource,
-        topology_of,
-    )
 
     try:
         address = parse_url(options.pcm)
     except ValueError as error:
         raise ValueError(f"--pcm {printable(options.pcm)}: {error}") from None
-    server = PcmSource(address)
+    server = pcm.PcmSource(address)
     first = server.read()
     if isinstance(first, Missing):
         raise ConnectionError(first.message)
-    topology = topology_of(first)
+    topology = pcm.topology_of(first)
     _not_counted(topology, options.cpu_list, options.quiet_cpus)
     own = OwnSource((), Affinity())
     host = Host(address.shown, "unknown CPU", GENERIC, remote=options.pcm)
-    sources = (server, PcmTopologySource(server), own)
+    sources = (server, pcm.PcmTopologySource(server), own)
     return OpenHost(
         host,
         topology,

@@ -46,7 +46,8 @@ _COLUMNS = tuple(
 
 def package_lines(frame: Frame, width: int) -> list[Line]:
     """Header and a line per package; nothing without values."""
-    if not any(_has_value(row) for row in frame.packages):
+    readings = (reading for row in frame.packages for reading in row.readings.values())
+    if all(isinstance(reading, Missing) for reading in readings):
         return []
     shown = [column for column in _COLUMNS if column.metric and _is_countable(frame, column.metric)]
     columns = (_SOCKET, *fit_columns(shown, width - _SOCKET.width, least=0))
@@ -60,10 +61,6 @@ def _is_countable(frame: Frame, metric: Metric) -> bool:
     """Whether some package's hardware can count it."""
     readings = (row.readings[metric.id] for row in frame.packages)
     return any(not isinstance(r, Missing) or r.reason is not Reason.HARDWARE for r in readings)
-
-
-def _has_value(row: PackageRow) -> bool:
-    return any(not isinstance(reading, Missing) for reading in row.readings.values())
 
 
 def _row(row: PackageRow, columns: Sequence[TableColumn], width: int) -> Line:
@@ -96,12 +93,13 @@ def frame_text(
     devices, cache classes, all CPUs, the reasons of absences, and the core counted in detail.
     """
     time = datetime.fromtimestamp(frame.wall_ns / 1e9, tz=UTC)
+    interval_s = None if frame.interval_s is None else round(frame.interval_s, 1)
     packages = package_lines(frame, width)
     devices = device_lines(by_traffic(frame.devices), width)
     classes = cache_lines(frame, width)
     lines = [
         line(time.strftime("%Y-%m-%dT%H:%M:%SZ")),
-        *header_lines(frame, ViewStatus(mode, _interval_s(frame), notice=frame.notice), width),
+        *header_lines(frame, ViewStatus(mode, interval_s, notice=frame.notice), width),
         *incident_text_lines(frame, width),
         *finding_text_lines(frame, width),
         BLANK,
@@ -123,10 +121,6 @@ def _focus(frame: Frame, width: int) -> list[Line]:
     rows = frame.cpus.topology.row_of
     cpu = None if frame.focus is None else next((c for c in frame.focus.cpus if c in rows), None)
     return [] if cpu is None else [BLANK, *core_lines(frame, rows[cpu], width, waited_s=0.0)]
-
-
-def _interval_s(frame: Frame) -> float | None:
-    return None if frame.interval_s is None else round(frame.interval_s, 1)
 
 
 def _reasons(frame: Frame, width: int) -> list[Line]:

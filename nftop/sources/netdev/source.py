@@ -30,7 +30,7 @@ from nftop.sources.host import sysfs
 from nftop.sources.host.sysfs import OpenFile
 from nftop.sources.process.scan import is_nf
 
-_TUN = "/dev/net/tun"
+_TUN, _ONLINE = "/dev/net/tun", "sys/devices/system/cpu/online"
 _INTERFACE = re.compile(rb"^iff:\t(.+)$", re.MULTILINE)
 _FDINFO_BYTES = 4096
 
@@ -253,7 +253,9 @@ class NetdevSource:
     def read(self) -> NetdevTable | Missing:
         path = "proc/net/softnet_stat"
         try:
-            cpus, softnet = parse_softnet(self._text(path), self._online)
+            cpus, softnet = parse_softnet(
+                self._text(path), lambda: parse_cpu_list(self._text(_ONLINE).strip() or "0")
+            )
             path = "proc/net/dev"
             counts = parse_dev(self._text(path))
             path = "proc/net/snmp"
@@ -312,9 +314,6 @@ class NetdevSource:
             records = path in _RECORDS
             self._files[path] = OpenFile(f"{self._root}/{path}", _LIMIT_BYTES, records=records)
         return self._files[path].read().decode("utf-8", "replace")
-
-    def _online(self) -> Sequence[int]:
-        return parse_cpu_list(self._text("sys/devices/system/cpu/online").strip() or "0")
 
     def _number(self, path: str) -> int | None:
         """A counter; None if it is absent or can't be read."""

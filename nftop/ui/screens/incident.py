@@ -84,7 +84,7 @@ class IncidentScreen(BannerScreen[int | None]):
         self._acts: Mapping[str, Callable[[int], object]] = {
             "close": lambda _: self._close(),
             "screen": self.dismiss,
-            "help": lambda _: self._help(),
+            "help": lambda _: self.open_help("incident", self._options),
             "incident": self._next,
             "edit": lambda _: self._open_draft(),
             "sweep": lambda _: self._open_sweep(),
@@ -280,9 +280,6 @@ class IncidentScreen(BannerScreen[int | None]):
 
     def _scroll(self, lines: int) -> None:
         self._top += lines
-
-    def _help(self) -> None:
-        self.open_help("incident", self._options)
 
 
 class FindingsScreen(PageScreen, inherit_bindings=False):

@@ -141,17 +141,17 @@ class MainScreen(BannerScreen[None]):
             "move": self._move,
             "last": lambda _: self._last(),
             "page": lambda by: self._move(by, paged=True),
-            "sort": self._sort,
+            "sort": lambda by: self._view.cycle_sort(by),  # noqa: PLW0108 - the view changes
             "sort_menu": lambda _: self._sort_menu(),
             "columns": lambda _: self._columns(),
             "group": lambda _: self._view.group(),
-            "jump": self._jump,
+            "jump": lambda by: self._view.next_cache(by),  # noqa: PLW0108 - the view changes
             "swap": lambda _: self._view.swap_card(),
             "screen": self._show,
             "open": lambda _: self._open(),
             "invert": lambda _: self._view.invert(),
             "fold": lambda _: self._session.change_view(folded=not self._session.view.folded),
-            "find_again": self._again,
+            "find_again": lambda by: self._view.find_next(by),  # noqa: PLW0108 - the view changes
             **self._recording_keys.acts,
             "record": self._record,
             **{name: partial(self._ask, name) for name in self._questions},
@@ -356,12 +356,6 @@ class MainScreen(BannerScreen[None]):
         else:
             self._recording_keys.acts["record"](by)
 
-    def _again(self, step: int) -> None:
-        self._view.find_next(step)
-
-    def _sort(self, step: int) -> None:
-        self._view.cycle_sort(step)
-
     def _sort_menu(self) -> None:
         """Open the menu of columns to sort by; what it changes is seen beside it."""
         from nftop.ui.screens.menu import SortMenu  # noqa: PLC0415 - see OPENED
@@ -381,9 +375,6 @@ class MainScreen(BannerScreen[None]):
             ColumnMenu(self._view, state, self.paint, self._options, self.changes),
             lambda _: self.paint(),
         )
-
-    def _jump(self, by: int) -> None:
-        self._view.next_cache(by)
 
     def _show(self, number: int) -> None:
         self._up = number

@@ -8,7 +8,7 @@ calls `register`.
 from __future__ import annotations
 
 import pkgutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 
@@ -106,11 +106,10 @@ def main_keys() -> tuple[KeyRow, ...]:
     return tuple(dict.fromkeys((*screen_keys(), *own)))
 
 
-def import_opened() -> Iterator[None]:
-    """Import the modules OPENED, one at a step."""
+def import_opened() -> None:
+    """Import the modules OPENED."""
     for name in OPENED:
         import_module(f"{_PACKAGE}.{name}")
-        yield
 
 
 @cache
