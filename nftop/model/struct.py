@@ -12,8 +12,9 @@ standard dataclass.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
+
+from nftop.model.absent import without
 
 __all__ = ["dataclass", "field", "field_names", "is_dataclass", "replace"]
 
@@ -22,12 +23,8 @@ if TYPE_CHECKING:
 else:
     # msgspec imports typing_extensions if it is installed, for types that nftop does not use; with
     # `inspect`, which that imports, it takes a tenth of a short command's time.
-    _known = sys.modules.setdefault("typing_extensions", None)
-    try:
+    with without("typing_extensions"):
         import msgspec
-    finally:
-        if _known is None:
-            del sys.modules["typing_extensions"]
     from msgspec import field
     from msgspec.structs import replace as replace_struct
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from nftop.model.frame import Frame, MonitorRow, NfRow, PackageRow
+from nftop.model.frame import Frame, MonitorRow, PackageRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
@@ -211,7 +211,12 @@ def _rows(frame: Frame) -> Iterator[tuple[tuple[str, str, str, str], Sequence[Re
     for nf in frame.nfs:
         misses = total(_of_cpu(frame, cpu, ("llc_misses_per_s",))[0] for cpu in nf.cpus)
         yield (
-            ("process", str(nf.pid), nf.name, _groups_of(nf)),
+            (
+                "process",
+                str(nf.pid),
+                nf.name,
+                ", ".join(dict.fromkeys(item.monitor for item in nf.threads if item.monitor)),
+            ),
             (nf.readings["ipc"], misses, *(nf.readings[name] for name in _MONITORED)),
         )
     for group in frame.groups:
@@ -258,7 +263,3 @@ def _of_group(monitor: MonitorRow) -> list[Reading]:
     if isinstance(moved, Missing) or isinstance(near, Missing):
         return [used, near, moved if isinstance(moved, Missing) else near]
     return [used, near, max(moved - near, 0.0)]
-
-
-def _groups_of(nf: NfRow) -> str:
-    return ", ".join(dict.fromkeys(item.monitor for item in nf.threads if item.monitor))
