@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +28,7 @@ def test_a_median_is_that_of_numpy(values: list[float]) -> None:
 
 @given(st.lists(st.integers(0, 1 << 62), min_size=1, max_size=9))
 def test_a_median_of_whole_numbers_is_that_of_numpy(values: list[int]) -> None:
-    scalars = [np.uint64(value) for value in values]
+    scalars: list[Any] = [np.uint64(value) for value in values]
     expected = np.median(values)
     assert median(values) == median(np.array(values, np.uint64)) == median(scalars) == expected
 

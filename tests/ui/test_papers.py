@@ -1,4 +1,4 @@
-"""What papers measured is read before the screen is drawn: painting reads no file."""
+"""What papers measured is read after the first frame: painting reads no file."""
 
 from __future__ import annotations
 
