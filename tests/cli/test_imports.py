@@ -92,6 +92,18 @@ def test_commands_without_a_screen_import_no_textual(module: str) -> None:
     assert python(code).stdout == "False\n"
 
 
+def test_without_a_sensor_server_no_parser_of_http_is_imported() -> None:
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from nftop.sources.pcm.source import PcmSource\n"
+        "from nftop.sources.runtime.http_client import Address\n"
+        "print(PcmSource(Address('127.0.0.1', 1), root=Path('/')).read().reason.name)\n"
+        "print(*{'http.client', 'encodings.idna'} & set(sys.modules))\n"
+    )
+    assert python(code).stdout == "SOURCE\n\n"
+
+
 def test_what_changes_the_host_starts_without_numpy() -> None:
     code = (
         "import sys\n"
