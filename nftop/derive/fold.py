@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy.ma  # noqa: F401 - numpy imports it at the first quantile: no descriptor may be left
-
 from nftop.derive.cache.changes import CHANGES
 from nftop.derive.cache.table import CACHE
 from nftop.derive.compare.baseline import BaselineState

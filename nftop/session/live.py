@@ -139,16 +139,13 @@ class BlockingSources:
     def _queue(self) -> list[_Slot]:
         return [slot for slot in self._slots if slot.requested and not slot.running]
 
-    def _busy(self) -> bool:
-        """Whether every thread is reading."""
-        return sum(slot.running for slot in self._slots) >= len(self._threads)
-
     def _relieve(self) -> None:
         """Start a thread if a source stalls the queue, or if the queue outlasts a request."""
         stalled = time.monotonic_ns() - self._last_start_ns >= STALL_S * 1e9
         queue = self._queue()
         late = any(slot.requested_at < self._requests for slot in queue)
-        if queue and (stalled or late) and self._busy():
+        is_busy = sum(slot.running for slot in self._slots) >= len(self._threads)
+        if queue and (stalled or late) and is_busy:
             self._start()
 
     def _start(self) -> None:

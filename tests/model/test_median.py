@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 from numpy.typing import NDArray
 
-from nftop.model.median import median, row_medians
+from nftop.model.median import median, quantile, row_medians
 
 _ROWS = st_numpy.arrays(
     np.float64,
@@ -38,3 +40,11 @@ def test_medians_of_rows_are_those_of_numpy(values: NDArray[np.float64]) -> None
 
 def test_no_numbers_have_no_median() -> None:
     assert np.isnan(median([])) and np.isnan(median(np.zeros(0)))
+
+
+@given(st.lists(st.floats(), min_size=1, max_size=9), st.floats(0, 1))
+def test_a_quantile_is_that_of_numpy(values: list[float], ratio: float) -> None:
+    ordered = np.sort(values)
+    with np.errstate(all="ignore"):
+        expected = np.quantile(ordered, ratio)
+    assert np.array_equal(quantile(ordered, ratio), expected, equal_nan=True)

@@ -122,7 +122,8 @@ class FindingState:
     earlier: EarlierFindings = field(default_factory=EarlierFindings)
 
 
-class _Tick(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Tick:
     """Times of a tick, the seconds it stands for, and whether it follows a gap."""
 
     wall_ns: int
@@ -199,7 +200,8 @@ def begun(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Finding,
 _NOTHING = Watched()
 
 
-class _Limits(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Limits:
     """Limit and clear limit of a rule, or float64 (n,) where NFs have their own."""
 
     limit: float | Floats

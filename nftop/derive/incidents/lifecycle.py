@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from nftop.derive.findings.engine import FINDINGS
 from nftop.derive.findings.inputs import FindingInputs
@@ -192,7 +191,8 @@ def _known(
     return None
 
 
-class _Harm(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Harm:
     """Harm to the victims of an incident in a tick.
 
     Attributes:

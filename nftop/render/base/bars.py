@@ -98,7 +98,8 @@ def _shares(values: Mapping[str, Floats]) -> Floats:
     """`shares` of float64 (n,) by node."""
     level_1 = [values[name] for name in _LEVEL_1]
     frontend, speculation, backend, retiring = np.maximum(level_1, 0.0)
-    memory, core = (_positive(values[name]) for name in _LEVEL_2)
+    # Negative values and NaN count as 0.
+    memory, core = (np.where(values[name] > 0, values[name], 0.0) for name in _LEVEL_2)
     split = memory + core > 0
     of_memory = memory / np.where(split, memory + core, 1.0)
     slots = np.array(
@@ -114,11 +115,6 @@ def _shares(values: Mapping[str, Floats]) -> Floats:
     total = frontend + speculation + backend + retiring
     known = (total > 0)[:, None]  # False for NaN
     return np.where(known, slots / np.where(known, total[:, None], 1.0), 0.0)
-
-
-def _positive(values: Floats) -> Floats:
-    """Negative values and NaN as 0."""
-    return np.where(values > 0, values, 0.0)
 
 
 def apportion(values: Floats, cells: int) -> NDArray[np.int64]:

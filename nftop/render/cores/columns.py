@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar
 
 from nftop.model.column import Block
 from nftop.model.frame import CacheClass, CpuTable
@@ -15,7 +15,7 @@ from nftop.model.metrics.catalogue import CPU_METRICS, cpu_metric
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.missing import Reason
 from nftop.model.sst import CpuSetting
-from nftop.model.struct import replace
+from nftop.model.struct import dataclass, replace
 from nftop.render.base.table import EDGE, LastResults, TableColumn, chosen_columns, fit_columns
 
 # Screens with a table of CPUs.
@@ -179,7 +179,8 @@ def columns_for(
     return _columns_for(width, known.here, known.never, table, trends=trends, chosen=chosen)
 
 
-class _Counted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Counted:
     """Keys of optional columns that a table of CPUs has, and of those it never will."""
 
     here: frozenset[str]

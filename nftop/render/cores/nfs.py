@@ -232,10 +232,6 @@ def _metric_cells(
     ]
 
 
-def _name_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
-    return (text_cell(nf.name, col.width),)
-
-
 def _cpus_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
     return (text_cell(_cpu_list(nf.cpus) or Reason.UNDEFINED.mark, col.width),)
 
@@ -267,10 +263,6 @@ def _room_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) 
 _LITTLE_ROOM, _LEAST_ROOM_PER_S = 0.01, 1e4
 
 
-def _trend_cells(_frame: Frame, nf: NfRow, col: TableColumn, trends: RowTrends) -> TableCell:
-    return rate_cell(trends, nf, col.width - 1)
-
-
 def _class_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
     if not nf.classes:
         return (Span(" " * col.width, Tone.PLAIN),)
@@ -281,12 +273,12 @@ def _class_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) 
 
 
 _CELLS: Mapping[str, Callable[[Frame, NfRow, TableColumn, RowTrends], TableCell]] = {
-    _NAME.key: _name_cells,
+    _NAME.key: lambda _frame, nf, col, _trends: (text_cell(nf.name, col.width),),
     _CPUS.key: _cpus_cells,
     USUAL.key: lambda _frame, nf, col, trends: (usual_cell(nf, col, trends),),
     _ROOM.key: _room_cells,
     _ROOM_RATE.key: _room_cells,
-    TREND.key: _trend_cells,
+    TREND.key: lambda _frame, nf, col, trends: rate_cell(trends, nf, col.width - 1),
     _CLASS.key: _class_cells,
 }
 

@@ -318,7 +318,9 @@ def socket_lines(frame: Frame, past: PackagePast) -> list[Line]:
 
     A gauge is the share of the peak where that is known, a graph of ten minutes elsewhere.
     """
-    packages = [row for row in frame.packages if _has_value(row)][:4]
+    packages = [
+        row for row in frame.packages if not all(_is_absent(row, item) for _, item in _SOCKET_ROWS)
+    ][:4]
     if not packages:
         return []
     head = "".join(f"{f's{row.package} GB/s':>{_SOCKET - 5}}{'peak':>5}" for row in packages)
@@ -330,10 +332,6 @@ def socket_lines(frame: Frame, past: PackagePast) -> list[Line]:
         spans = (span for cell in cells for span in cell.spans)
         lines.append(Line((Span(fit(label, _LABEL), Tone.MUTED), *spans)))
     return lines
-
-
-def _has_value(row: PackageRow) -> bool:
-    return any(not _is_absent(row, metrics) for _, metrics in _SOCKET_ROWS)
 
 
 def _is_absent(row: PackageRow, metrics: Sequence[str]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from nftop.model.clock import clock_of, date_time_of
-from nftop.model.frame import Frame, SelfCost, SourceState
+from nftop.model.frame import Frame, SelfCost
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reason
 from nftop.model.number_text import counted
@@ -30,7 +30,8 @@ def banner_lines(position: Position, width: int, now_ns: int | None = None) -> l
     `now_ns`: wall time of the newest live frame; None: it is a replay.
     """
     if now_ns is None:
-        facts = (_time(position), "" if position.remote else _progress(position), _how(position))
+        progress = "" if position.remote else _progress(position)
+        facts = (date_time_of(position.at_ns), progress, _how(position))
         text = f" {'REMOTE' if position.remote else 'REPLAY'}  {'  '.join(filter(None, facts))}"
         loud = line(Span(f"{text:<{width}}", Tone.PAST))
     else:
@@ -56,10 +57,6 @@ def _past_line(position: Position, now_ns: int, width: int) -> Line:
         text = f" ◀ {age} AGO {clock_of(position.at_ns)}"
     text = f"{text:<{room}}{end}" if len(text) < room else f"{text:<{width}}"
     return line(Span(text, Tone.PAST))
-
-
-def _time(position: Position) -> str:
-    return date_time_of(position.at_ns)
 
 
 def _progress(position: Position) -> str:
@@ -173,7 +170,12 @@ def _header_line(frame: Frame, status: ViewStatus, width: int) -> Line:
 def _sources(frame: Frame, *, faults: bool = False) -> Line | None:
     """Sources with their state; `faults`: only those that are absent, partial or late."""
     items = tuple(
-        _source(name, state.reason, partial=bool(state.detail), age=_age(state))
+        _source(
+            name,
+            state.reason,
+            partial=bool(state.detail),
+            age=f"{state.late_s:.1f}s" if state.late_s else "",
+        )
         for name, state in frame.sources.items()
         if always_shown(name) or state.reason is not Reason.PRESENT or state.detail
         if not faults or state.reason is not Reason.PRESENT or state.detail or state.late_s
@@ -223,12 +225,9 @@ def _mode(
         if mode == "LIVE"
         else line(Span(f"{mode}{pace}", Tone.PAST if mode.startswith("○") else Tone.BADGE))
     )
-    lock = line(_lock(unlocked=unlocked))
+    words, tone = ("READ-WRITE", Tone.ACCENT) if unlocked else ("READ-ONLY", Tone.MUTED)
+    lock = line(Span(words, tone))
     return (state, line(Span(recording, Tone.BADGE)), lock) if recording else (state, lock)
-
-
-def _lock(*, unlocked: bool) -> Span:
-    return Span("READ-WRITE", Tone.ACCENT) if unlocked else Span("READ-ONLY", Tone.MUTED)
 
 
 def badge_lines(host: Host) -> list[Line]:
@@ -258,11 +257,6 @@ def _source(name: str, reason: Reason, *, partial: bool, age: str) -> Line:
     if reason is not Reason.PRESENT:
         return line(Span(name, Tone.MUTED), Span(reason.mark, Tone.MISSING))
     return line(Span(name, Tone.MUTED), Span(f"~{age}" if partial or age else "", Tone.WARN))
-
-
-def _age(state: SourceState) -> str:
-    """Age of its numbers if they are not of this tick: `1.2s`."""
-    return f"{state.late_s:.1f}s" if state.late_s else ""
 
 
 def _is_measured(own: SelfCost) -> bool:
