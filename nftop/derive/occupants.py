@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from nftop.derive.cpu.counters import COUNTERS, tsc_hz
 from nftop.derive.cpu.time import TICKS
@@ -220,33 +221,24 @@ def _pid_text(pid: int) -> str:
 
 
 def own_times(
-    pollers: Mapping[int, Occupant], times: Mapping[str, Column]
-) -> dict[int, OwnTime | None]:
-    """By row, the time that the NFs there had of their CPU; `times`: columns of `cpu.time`."""
-    return {
-        row: _own_time(row, [core for _, core in occupant.cores], times)
-        for row, occupant in pollers.items()
-    }
-
-
-def own_times_of(
-    nf: NfRates,
     pollers: Mapping[int, Occupant],
-    known: Mapping[int, OwnTime | None],
     times: Mapping[str, Column],
+    nf: NfRates | None = None,
+    of_all: Mapping[int, OwnTime | None] = MappingProxyType({}),
 ) -> dict[int, OwnTime | None]:
-    """As `own_times`, of which `known` is the result, without what other NFs had there."""
+    """By row, the time that the NFs there, or `nf`, had of their CPU.
+
+    `times` has the columns of `cpu.time`. `of_all`: the result for all NFs, if it is known.
+    """
     result = {}
     for row, occupant in pollers.items():
-        own = [core for item, core in occupant.cores if item.key == nf.key]
-        alone = len(own) == len(occupant.cores)
-        result[row] = known[row] if alone else _own_time(row, own, times)
+        cores = [core for item, core in occupant.cores if nf is None or item.key == nf.key]
+        if row in of_all and len(cores) == len(occupant.cores):
+            result[row] = of_all[row]
+        else:
+            busy, steal = times["cpu_time_ratio"][row], times["steal_ratio"][row]
+            result[row] = own_time(cores, busy, steal, times[TICKS][row])
     return result
-
-
-def _own_time(row: int, cores: Sequence[NfCore], times: Mapping[str, Column]) -> OwnTime | None:
-    busy, steal, ticks = (times[name][row] for name in ("cpu_time_ratio", "steal_ratio", TICKS))
-    return own_time(cores, busy, steal, ticks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,11 +335,6 @@ POLLERS = stateless(
     "pollers", lambda tick: occupants(tick.topology, tick.output(NFS), tick.output(THREADS))
 )
 OWN_TIMES = stateless("own_times", lambda tick: own_times(tick.output(POLLERS), tick.columns))
-
-
-def _others(tick: FoldTick) -> Mapping[int, Sequence[str]]:
-    """By row, `Occupant.others`."""
-    return {row: poller.others for row, poller in tick.output(POLLERS).items()}
-
-
-OTHER_POLLERS = stateless("other_pollers", _others)
+OTHER_POLLERS: FoldStage[None, Mapping[int, Sequence[str]]] = stateless(
+    "other_pollers", lambda tick: {row: one.others for row, one in tick.output(POLLERS).items()}
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from nftop.derive.nf.rates import NfRates
-from nftop.derive.occupants import Cycles, Occupant, OwnTime, own_clock, own_cycles, own_times_of
+from nftop.derive.occupants import Cycles, Occupant, OwnTime, own_clock, own_cycles, own_times
 from nftop.derive.packet_cost import cost_per_packet
 from nftop.derive.saturation import UNKNOWN, Saturation, saturation_of, saturation_of_all
 from nftop.model.column import Column
@@ -28,7 +28,7 @@ def nf_row(
     counted: tuple[Column, Column],
     pollers: Mapping[int, Occupant],
     *,
-    own_times: Mapping[int, OwnTime | None],
+    of_all: Mapping[int, OwnTime | None],
     times: Mapping[str, Column],
 ) -> NfRow:
     """Packets as the NF counts them; CPP, busy CPP, IPP and IPC over all its polling cores.
@@ -42,12 +42,12 @@ def nf_row(
         cycles: of every CPU.
         counted: core cycles and instructions per second.
         pollers: by row.
-        own_times: of `pollers`, by row.
+        of_all: `own_times` of all of them.
         times: columns of `cpu.time.METRICS`.
     """
     rows = sorted({topology.row_of[core.cpu] for core in nf.cores if core.cpu in topology.row_of})
     here = {row: pollers[row] for row in rows if row in pollers}
-    own = own_times_of(nf, here, own_times, times)
+    own = own_times(here, times, nf, of_all)
     why_not = _why_not(nf, topology, here, own)
     reasons = (occupant.shared(own[row], nf) for row, occupant in here.items())
     shared = next(filter(None, reasons), None)
