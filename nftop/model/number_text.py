@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from nftop.model.struct import dataclass
 
 MORE_THAN_0 = "0+"  # too small to print; `<` would make a bound of it
 
@@ -18,7 +19,8 @@ def _fixed(value: float, decimals: int) -> str:
     return text
 
 
-class Form(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Form:
     """How a unit prints: value x factor, with the decimals of the first step whose end is above."""
 
     factor: float

@@ -6,6 +6,7 @@ A cell of braille has two values side by side and four levels. `text.ascii_only`
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -234,18 +235,17 @@ _DIMMED = {
 }  # fmt: skip
 
 
+_RUNS = re.compile(r" +|[^ ]+")
+
+
 def _crested(rows: Sequence[str], at: int, tone: Tone) -> list[Span]:
     """A row of an area: cells below another drawn cell are the body."""
     body = _DIMMED.get(tone) or Tone(f"{tone}-dim")
     above = rows[at - 1] if at else " " * len(rows[at])
-    spans: list[Span] = []
-    for char, higher in zip(rows[at], above, strict=True):
-        hue = body if higher != " " else tone
-        if spans and spans[-1].tone is hue:
-            spans[-1] = Span(spans[-1].text + char, hue)
-        else:
-            spans.append(Span(char, hue))
-    return spans
+    return [
+        Span(rows[at][run.start() : run.end()], tone if run[0].isspace() else body)
+        for run in _RUNS.finditer(above)
+    ]
 
 
 def scale_top(values: NDArray[np.float32], unit: Unit) -> float:

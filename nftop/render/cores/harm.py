@@ -39,7 +39,8 @@ _UNKNOWN = Missing(Reason.WARMING)
 _LAST = 1 << 20  # behind all CPUs
 
 
-class TrendColumns(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TrendColumns:
     """Trends of n rows.
 
     Attributes:
@@ -276,7 +277,8 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     )
 
 
-class Pollers(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Pollers:
     """Rows of the CPUs that a network function polls, and these CPUs.
 
     `row_of`: index by CPU. `full`, `unsure`: bool (rows,), where the table says that it is
@@ -318,7 +320,8 @@ def _rate_trends(frame: Frame, past: RowPast, cells: int) -> TrendTable:
     return TrendTable({key: at for at, key in enumerate(keys)}, columns, losing)
 
 
-class _Losses(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Losses:
     """Packets lost per second by `NfRow.key`, only of those that lose any, and their CPUs."""
 
     by_key: Mapping[str, float]

@@ -145,10 +145,6 @@ def _rank(cpus: CpuTable, key: str) -> Floats:
     return cpus.columns[metric.id].values if metric else _LABEL_RANKS[key](cpus)
 
 
-def _rank_cpus(cpus: CpuTable) -> Floats:
-    return np.fromiter(cpus.topology.row_of, np.float64, len(cpus))
-
-
 def _rank_siblings(cpus: CpuTable) -> Floats:
     siblings = (info.siblings for info in cpus.topology.cpus)
     return np.array([sibling[0] if sibling else np.nan for sibling in siblings], np.float64)
@@ -175,7 +171,7 @@ def _word(value: object) -> str | None:
 
 
 _LABEL_RANKS: Mapping[str, Callable[[CpuTable], Floats]] = {
-    "cpu": _rank_cpus,
+    "cpu": lambda cpus: np.fromiter(cpus.topology.row_of, np.float64, len(cpus)),
     "smt": _rank_siblings,
     "thread": lambda cpus: _rank_names(cpus.thread),
     "nf": lambda cpus: _rank_names(cpus.nf),

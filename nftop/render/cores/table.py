@@ -122,7 +122,7 @@ def rest_line(
             (others, more, "more"),
         ):
             if count:
-                text = f"{count} {noun}{'s' * (count != 1)} {what}"
+                text = f"{counted(count, noun)} {what}"
                 pieces.append(Span(f"   + {f'{count} {short}' if brief else text}", Tone.MUTED))
         if rows.folded:
             pieces.append(fold_line(cpus, rows.folded, brief=brief and not named))

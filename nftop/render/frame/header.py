@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from nftop.model.clock import clock_of, date_time_of
-from nftop.model.frame import Frame, SelfCost, SourceState
+from nftop.model.frame import Frame, SelfCost
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reason
 from nftop.model.number_text import counted
@@ -31,7 +31,8 @@ def banner_lines(position: Position, width: int, now_ns: int | None = None) -> l
     `now_ns`: wall time of the newest live frame; None: it is a replay.
     """
     if now_ns is None:
-        facts = (_time(position), "" if position.remote else _progress(position), _how(position))
+        progress = "" if position.remote else _progress(position)
+        facts = (date_time_of(position.at_ns), progress, _how(position))
         text = f" {'REMOTE' if position.remote else 'REPLAY'}  {'  '.join(filter(None, facts))}"
         loud = line(Span(f"{text:<{width}}", Tone.PAST))
     else:
@@ -57,10 +58,6 @@ def _past_line(position: Position, now_ns: int, width: int) -> Line:
         text = f" ◀ {age} AGO {clock_of(position.at_ns)}"
     text = f"{text:<{room}}{end}" if len(text) < room else f"{text:<{width}}"
     return line(Span(text, Tone.PAST))
-
-
-def _time(position: Position) -> str:
-    return date_time_of(position.at_ns)
 
 
 def _progress(position: Position) -> str:
@@ -144,7 +141,7 @@ def header_lines(frame: Frame, status: ViewStatus, width: int) -> list[Line]:
 def _header_line(frame: Frame, status: ViewStatus, width: int) -> Line:
     """The parts that fit: first the model and working sources are left out."""
     sources = tuple(
-        (name, state.reason, bool(state.detail), _age(state))
+        (name, state.reason, bool(state.detail), f"{state.late_s:.1f}s" if state.late_s else "")
         for name, state in frame.sources.items()
         if always_shown(name) or state.reason is not Reason.PRESENT or state.detail
     )
@@ -272,11 +269,6 @@ def _source(name: str, reason: Reason, *, partial: bool, age: str) -> Line:
     if reason is not Reason.PRESENT:
         return line(Span(name, Tone.MUTED), Span(reason.mark, Tone.MISSING))
     return line(Span(name, Tone.MUTED), Span(f"~{age}" if partial or age else "", Tone.WARN))
-
-
-def _age(state: SourceState) -> str:
-    """Age of its numbers if they are not of this tick: `1.2s`."""
-    return f"{state.late_s:.1f}s" if state.late_s else ""
 
 
 def _is_measured(own: SelfCost) -> bool:

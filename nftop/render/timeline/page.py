@@ -14,6 +14,7 @@ from nftop.model.frame import Frame
 from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reason, number_or
+from nftop.model.number_text import counted
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
 from nftop.render.base import format as fmt
@@ -168,7 +169,7 @@ def _incident_text(incident: Incident, room: int) -> str:
     culprit = "" if incident.culprit is None else incident.culprit.key
     others = [item for item in incident.victims if not culprit or item.party.key != culprit]
     victims = [f"{item.party.name} {harm_text(item)}".rstrip() for item in others]
-    rest = f" +{len(victims) - 1} NF{'s' * (len(victims) > 2)}" if len(victims) > 1 else ""
+    rest = f" +{counted(len(victims) - 1, 'NF')}" if len(victims) > 1 else ""
     title = title_text(incident) if incident.culprit is not None else incident.title
     text = ""
     for named in (victims, [f"{victims[0]}{rest}"] if victims else []):

@@ -112,7 +112,8 @@ class EventHistory:
     def append(self, frame: Frame, *, incidents: bool = True) -> None:
         """Keep one frame: totals, changes and, unless another reader follows these, incidents."""
         drops, unknown = _drops(frame)
-        totals = (drops, _sent(frame), _memory(frame))
+        sent = _sum(nf.readings["tx_packets_per_s"] for nf in frame.nfs)[1]
+        totals = (drops, sent, _memory(frame))
         with self._lock:
             wall_ns = frame.wall_ns
             self.first_ns = wall_ns if self.first_ns is None else min(self.first_ns, wall_ns)
@@ -350,10 +351,6 @@ def _drops(frame: Frame) -> tuple[float, Missing | None]:
     others = len(lasting or gone) - 1
     more = f" and {others} more" if others else ""
     return total, Missing(why.reason, f"{name}{more}: {why.message}")
-
-
-def _sent(frame: Frame) -> float:
-    return _sum(nf.readings["tx_packets_per_s"] for nf in frame.nfs)[1]
 
 
 def _memory(frame: Frame) -> float:

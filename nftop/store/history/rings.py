@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from threading import Lock
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ from nftop.model.metrics.pcm import PCM_CPU_METRICS
 from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.missing import Missing, Reason, number_or
+from nftop.model.struct import dataclass
 from nftop.model.usual import KeyRows
 from nftop.store.format.zstd import compress, decompress
 
@@ -139,7 +140,8 @@ HistorySeries: TypeAlias = NDArray[np.float32]
 _MATRICES = 64
 
 
-class _Matrix(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Matrix:
     """What `Ring.matrix` returned last for a metric, a number of parts and their length.
 
     Attributes:
