@@ -158,9 +158,8 @@ class NftopCommands(Provider):
                     run = partial(self.screen.run_action, _action(key))
                     yield PaletteCommand(f"{key.help}  ({key.shown})", run)
         for theme in THEMES:
-            yield PaletteCommand(
-                f"colours: {theme.name}", partial(setattr, self.app, "theme", theme.name)
-            )
+            paint = partial(setattr, self.app, "theme", theme.name)
+            yield PaletteCommand(f"colours: {theme.name}", paint)
 
 
 def matches_words(query: str, name: str) -> bool:
@@ -194,8 +193,7 @@ class NftopPalette(CommandPalette):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """The list follows the typing late: before it does, the text alone decides."""
         text = event.value.strip()
-        chosen = self.query_one(CommandList).highlighted_option
-        hit = getattr(chosen, "hit", None)
+        hit = getattr(self.query_one(CommandList).highlighted_option, "hit", None)
         command = getattr(hit, "command", None)
         if isinstance(command, ListedCommand) and command.query == text:
             return
