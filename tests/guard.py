@@ -116,7 +116,9 @@ MAY: Mapping[str, str] = {
     # Tables of the package that are no code.
     "model/data_files.py": "pathlib.Path sys.modules read_bytes iterdir",
     # Attributes of a class body, to create a Struct with them.
-    "model/struct.py": "__dict__",
+    "model/struct.py": "__dict__ replace",
+    # Which modules libraries find.
+    "model/absent.py": "sys.modules",
     # Whether a descriptor is of procfs: fstatfs(2) has no wrapper.
     "model/procfs.py": "ctypes.* os.strerror",
     "cli/parsers/cat_actions.py": "getattr",
@@ -128,7 +130,7 @@ MAY: Mapping[str, str] = {
     # What is under way, in its own folder.
     "control/journal.py": "os.open os.close os.read os.write os.pread os.pwrite os.ftruncate "
     "os.fsync os.fstat os.getpid os.geteuid os.O_* fcntl.flock fcntl.LOCK_* "
-    "pathlib.Path open mkdir unlink replace hashlib.sha256",
+    "pathlib.Path open mkdir unlink replace",
     "control/journal_entry.py": "getattr hashlib.sha256 os.fspath pathlib.Path",
     # Whether a guard is a child of this process.
     "control/journal_status.py": "os.waitid os.P_PID os.WEXITED os.WNOHANG os.WNOWAIT",
@@ -215,6 +217,8 @@ MAY: Mapping[str, str] = {
     "export/http/server.py": "socket.socket socket.AF_INET socket.AF_INET6 socket.SOCK_STREAM "
     "socket.SOL_SOCKET socket.SO_REUSEADDR socket.SHUT_WR socket.socketpair bind "
     "selectors.DefaultSelector selectors.BaseSelector selectors.EVENT_*",
+    # The event loop, imported without ssl.
+    "ui/__init__.py": "asyncio.AbstractEventLoop",
     # The event loop: the end of the session.
     "ui/app.py": "asyncio.get_running_loop asyncio.AbstractEventLoop sys.setswitchinterval",
     # The terminal: what is typed, and waking for signals.
@@ -227,7 +231,7 @@ MAY: Mapping[str, str] = {
     # How Python was started, which its locale depends on.
     "render/base/text.py": "sys.flags",
     # Settings of rules, kept by an object that the command gives to the screens.
-    "ui/screens/incident.py": "save",
+    "ui/rule_control.py": "save",
     # Standard output, and how nftop ends.
     "cli/parsers/common.py": "os.environ os.get_terminal_size sys.__stdout__ sys.exit getattr",
     "cli/main.py": "os.environ signal.SIG* sys.stdout gc.enable "

@@ -31,7 +31,7 @@ from nftop.store.history.rings import Ring, TickHistory
 from nftop.store.reading.scan import Scan, add_loss
 from nftop.store.reading.seekpoint import SeekPoint, packed
 from nftop.ui.app import NftopApp
-from nftop.ui.widgets.lines import Ink
+from nftop.ui.widgets.lines import Ink, LineStrip
 from tests.forked import Forks
 from tests.hostile import (
     ESCAPES,
@@ -390,7 +390,7 @@ async def test_no_text_of_a_recording_reaches_the_screen_as_it_is() -> None:
 def test_a_span_that_nobody_escaped_is_created_so_where_it_is_sent() -> None:
     ink = Ink(lambda _: Style.null(), plain=False, to_edge=False)
     line = Line((Span(f"a{ESCAPES}", Tone.PLAIN),))
-    assert not UNSAFE.findall(ink.text(line, 80, Console(color_system=None)))
+    assert not UNSAFE.findall(LineStrip(line, 80, ink).render(Console(color_system=None)))
     assert not UNSAFE.findall("".join(segment.text for segment in ink.segments(line, 80)))
 
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -44,8 +43,10 @@ from nftop.control.journal_damage import (
 from nftop.control.journal_entry import (
     FORMAT,
     MOST_BYTES,
+    SHA256_OF_NOTHING,
     Entry,
     completed,
+    digest,
     entry_of,
     finished,
     seal,
@@ -106,12 +107,12 @@ class _Index:
 
     size_bytes: int = 0
     lines: int = 0
-    sha256: str = hashlib.sha256().hexdigest()
+    sha256: str = SHA256_OF_NOTHING
 
     def covers(self, data: bytes) -> bool:
         """Whether a history starts with everything acknowledged."""
         start = data[: self.size_bytes]
-        return len(start) == self.size_bytes and hashlib.sha256(start).hexdigest() == self.sha256
+        return len(start) == self.size_bytes and digest(start) == self.sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +282,7 @@ class FileJournal:
                 "format": FORMAT,
                 "size_bytes": len(data),
                 "lines": sum(map(bool, data.split(b"\n"))),
-                "history_sha256": hashlib.sha256(data).hexdigest(),
+                "history_sha256": digest(data),
             }
             _replace(self.folder, _INDEX, seal(new))
 

@@ -19,7 +19,6 @@ downgrade goes on to undo and to recover, without the checks.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -44,6 +43,7 @@ from nftop.model.rdt.rdt import MASK_LINES
 from nftop.model.struct import dataclass, field, replace
 
 FORMAT: Final = 2
+SHA256_OF_NOTHING = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 KEEP = b"keep\n"  # to the guard; any other word reverts
 MOST_BYTES: Final = 64 << 20
 _MOST_NUMBER: Final = 1 << 53
@@ -256,7 +256,16 @@ def unseal(text: str) -> tuple[dict[str, Any], bool]:
 
 
 def _digest(body: str) -> str:
-    return hashlib.sha256(body.encode("ascii")).hexdigest()
+    return digest(body.encode("ascii"))
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 in hexadecimal digits."""
+    if not data:  # of a host that nftop never changed
+        return SHA256_OF_NOTHING
+    import hashlib  # noqa: PLC0415 - it loads OpenSSL
+
+    return hashlib.sha256(data).hexdigest()
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -348,10 +357,6 @@ def _integers(raw: object) -> tuple[int, ...]:
     return tuple(map(_positive, _list(raw)))
 
 
-def _texts(raw: object) -> tuple[str, ...]:
-    return tuple(map(_text, _list(raw)))
-
-
 def _outcome(raw: object) -> Outcome | None:
     for known in get_args(Outcome):
         if raw is None or raw == known:
@@ -392,10 +397,6 @@ def _decoded(members: _Members, raw: Mapping[str, Any]) -> dict[str, Any]:
     return {name: read(raw[name]) for name, (_, read) in members.items()}
 
 
-def _code(raw: str | None) -> ReasonCode | None:
-    return None if raw is None else ReasonCode(raw)
-
-
 def _same(value: Any) -> Any:
     return value
 
@@ -408,7 +409,8 @@ _ENTRY: _Members = MappingProxyType({
     "number": (_same, _positive), "time": (_same, _text), "identity": (_same, _text),
     "operator": (_same, _text), "command": (_same, _text), "undoes": (_same, _integers),
     "leaves": (_same, _integers), "outcome": (_same, _outcome), "reverting": (_same, _boolean),
-    "left": (_same, _texts), "done": (_same, _boolean), "changes": _CHANGES, "back": _CHANGES,
+    "left": (_same, lambda raw: tuple(map(_text, _list(raw)))), "done": (_same, _boolean),
+    "changes": _CHANGES, "back": _CHANGES,
     "base": _STATE, "remade": _STATE, "offline": _CELLS,
 })  # fmt: skip
 _PROPOSAL: _Members = MappingProxyType({
@@ -417,5 +419,6 @@ _PROPOSAL: _Members = MappingProxyType({
 })  # fmt: skip
 _RECEIPT: _Members = MappingProxyType({
     "outcome": (_same, _same), "sentences": (list, tuple), "changes": _CHANGES,
-    "number": (_same, _same), "unmet": (list, tuple), "code": (_same, _code),
+    "number": (_same, _same), "unmet": (list, tuple),
+    "code": (_same, lambda raw: None if raw is None else ReasonCode(raw)),
 })  # fmt: skip

@@ -291,7 +291,7 @@ class ThreadGuardedChange:
                         requester,
                         keep_within_s,
                         answer=self._answer,
-                        kept=self._kept,
+                        kept=lambda seconds: self._word.wait(seconds) and self._stays,
                     )
             except (BusyError, DamagedJournalError, OSError) as error:
                 self._answer(refused(error))
@@ -332,9 +332,6 @@ class ThreadGuardedChange:
             if receipt is not None:
                 self._receipts.append(receipt)
             self._condition.notify_all()
-
-    def _kept(self, seconds: float) -> bool:
-        return self._word.wait(seconds) and self._stays
 
 
 class ThreadGuardedSeries:

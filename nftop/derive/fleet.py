@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from nftop.derive.findings.registry import rule_called
 from nftop.model.fleet import (
@@ -56,7 +56,8 @@ _NfKey: TypeAlias = tuple[str, str, str, str, str]
 _K = TypeVar("_K")
 
 
-class KnownHost(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class KnownHost:
     """A target that was listed before; `seen_ns`: when Prometheus listed it last."""
 
     state: HostState

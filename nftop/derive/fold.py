@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy.ma  # noqa: F401 - numpy imports it at the first quantile: no descriptor may be left
-
 from nftop.derive.cache.changes import CHANGES
 from nftop.derive.cache.table import CACHE
 from nftop.derive.compare.baseline import BaselineState
@@ -19,7 +17,7 @@ from nftop.derive.frame import BASELINES, FRAME, NF_ROWS, OWN_COST, RELATIVE
 from nftop.derive.incidents.lifecycle import INCIDENTS
 from nftop.derive.nf.netdev import NETDEV
 from nftop.derive.nf.recent import RECENT
-from nftop.derive.occupants import NFS, POLLERS
+from nftop.derive.occupants import NFS, OTHER_POLLERS, OWN_TIMES, POLLERS
 from nftop.derive.package.devices import DEVICES
 from nftop.derive.package.power import POWER
 from nftop.derive.package.table import PACKAGES
@@ -50,6 +48,8 @@ STAGES: list[AnyStage] = [
     THREADS,
     NFS,
     POLLERS,
+    OTHER_POLLERS,
+    OWN_TIMES,
     CYCLES,
     PACKAGES,
     POWER,

@@ -17,7 +17,7 @@ from nftop.derive.nf.cores import NfHostContext, with_cores
 from nftop.derive.nf.netdev import NETDEV, kernel_row, with_kernel_details
 from nftop.derive.nf.rates import NfRates
 from nftop.derive.nf.row import nf_row
-from nftop.derive.occupants import NFS, POLLERS, unread
+from nftop.derive.occupants import NFS, OWN_TIMES, POLLERS, unread
 from nftop.derive.package.devices import DEVICES, with_users
 from nftop.derive.package.relative import class_memory, package_loads, per_packet, utilisation
 from nftop.derive.pcm.fold import SERVER
@@ -39,10 +39,15 @@ def _nf_rows(tick: FoldTick) -> tuple[NfRow, ...]:
     host = NfHostContext(
         tick.output(SERVER).cpus, tick.output(CACHE), by_process(tick.output(THREADS))
     )
+    own = tick.output(OWN_TIMES)
     of_cores = rates.core_cycles, rates.rate("instructions")
     return (
         *(
-            with_cores(nf_row(nf, topology, cycles, of_cores, pollers, times=times), nf, host)
+            with_cores(
+                nf_row(nf, topology, cycles, of_cores, pollers, of_all=own, times=times),
+                nf,
+                host,
+            )
             for nf in tick.output(NFS)
         ),
         *(

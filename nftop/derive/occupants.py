@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from nftop.derive.cpu.counters import COUNTERS, tsc_hz
 from nftop.derive.cpu.time import TICKS
@@ -220,21 +221,24 @@ def _pid_text(pid: int) -> str:
 
 
 def own_times(
-    pollers: Mapping[int, Occupant], times: Mapping[str, Column], nf: NfRates | None = None
+    pollers: Mapping[int, Occupant],
+    times: Mapping[str, Column],
+    nf: NfRates | None = None,
+    of_all: Mapping[int, OwnTime | None] = MappingProxyType({}),
 ) -> dict[int, OwnTime | None]:
     """By row, the time that the NFs there, or `nf`, had of their CPU.
 
-    `times` has the columns of `cpu.time`.
+    `times` has the columns of `cpu.time`. `of_all`: the result for all NFs, if it is known.
     """
-    return {
-        row: own_time(
-            [core for item, core in occupant.cores if nf is None or item.key == nf.key],
-            times["cpu_time_ratio"][row],
-            times["steal_ratio"][row],
-            times[TICKS][row],
-        )
-        for row, occupant in pollers.items()
-    }
+    result = {}
+    for row, occupant in pollers.items():
+        cores = [core for item, core in occupant.cores if nf is None or item.key == nf.key]
+        if row in of_all and len(cores) == len(occupant.cores):
+            result[row] = of_all[row]
+        else:
+            busy, steal = times["cpu_time_ratio"][row], times["steal_ratio"][row]
+            result[row] = own_time(cores, busy, steal, times[TICKS][row])
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,4 +333,8 @@ def _run(
 NFS: FoldStage[Mapping[str, NfMemory], Sequence[NfRates]] = FoldStage("nfs", dict, _run)
 POLLERS = stateless(
     "pollers", lambda tick: occupants(tick.topology, tick.output(NFS), tick.output(THREADS))
+)
+OWN_TIMES = stateless("own_times", lambda tick: own_times(tick.output(POLLERS), tick.columns))
+OTHER_POLLERS: FoldStage[None, Mapping[int, Sequence[str]]] = stateless(
+    "other_pollers", lambda tick: {row: one.others for row, one in tick.output(POLLERS).items()}
 )

@@ -14,7 +14,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.derive.compare.window import NF_KEPT, nf_sample
+from nftop.derive.compare.window import NF_KEPT, core_values, sample_of
 from nftop.derive.fold_stage import FoldStage, FoldTick
 from nftop.derive.frame import FRAME
 from nftop.derive.incidents.lifecycle import INCIDENTS
@@ -94,7 +94,8 @@ def step_usual(state: UsualState, frame: Frame) -> tuple[UsualState, Usual]:
     cpu_values = np.array([frame.cpus.columns[name].values[list(nf_of)] for name in USUAL_METRICS])
     cpus = _step(state.cpus, cpu_keys, cpu_values, _times(nf_of.values(), concerned), frame)
     nf_keys = [nf.key for nf in frame.nfs]
-    samples = np.array([nf_sample(frame, nf) for nf in frame.nfs])
+    cores = core_values(frame.cpus, frame.nfs)
+    samples = np.array([sample_of(nf, own) for nf, own in zip(frame.nfs, cores, strict=True)])
     nf_values = samples[:, _NF_ROWS].T if nf_keys else np.zeros((len(USUAL_METRICS), 0))
     own = [(key,) for key in nf_keys]
     nfs = _step(state.nfs, nf_keys, nf_values, _times(own, concerned), frame)

@@ -59,7 +59,7 @@ def frame_csv(frame: Frame) -> str:
             " ".join(table.saturated_by.get(info.cpu, ())) or None,
             table.cpp_clock[row],
             None if isinstance(group, Missing) else text_cell(group.name),
-            *map(_word, setting.values()),
+            *(None if isinstance(v, Missing) else text_cell(str(v)) for v in setting.values()),
         ]
         lines.append([*cells, *numbers[row], reasons[row]])
     return _text(lines)
@@ -86,10 +86,6 @@ def reasons_of(readings: Mapping[str, object]) -> str:
     return " ".join(
         f"{name}={r.reason.key}" for name, r in readings.items() if isinstance(r, Missing)
     )
-
-
-def _word(value: object) -> str | None:
-    return None if isinstance(value, Missing) else text_cell(str(value))
 
 
 def text_cell(name: str | None) -> str | None:

@@ -25,6 +25,7 @@ _WARNING, _INFO = 4, 6  # severities of RFC 5424
 _DAEMON = 3
 # RFC 5612: a number for use in documentation and where there is no registered one.
 _SD_ID = "finding@32473"
+_ESCAPES = str.maketrans({char: f"\\{char}" for char in '\\"]'})
 
 
 class FindingLog:
@@ -120,14 +121,10 @@ def _syslog_entry(finding: Finding, host: str, wall_ns: int, left_out: int) -> b
         "since": _time(finding.since_ns),
         "leftOut": str(left_out),
     }
-    params = " ".join(f'{name}="{_escaped(value)}"' for name, value in data.items())
+    params = " ".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in data.items())
     name = "".join(char for char in host if char.isascii() and char.isprintable() and char != " ")
     head = f"<{priority}>1 {_time(wall_ns)} {name or '-'} nftop {os.getpid()} finding"
     return f"{head} [{_SD_ID} {params}] {_message(finding, left_out)}".encode()
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("]", "\\]")
 
 
 def _time(wall_ns: int) -> str:

@@ -6,7 +6,7 @@ All texts of labels are untrusted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -149,7 +149,8 @@ class FleetNf:
         return (self.host.instance, self.name, self.kind, self.pid, self.twin)
 
 
-class FleetVictim(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FleetVictim:
     """A network function that an incident harms, by the labels that identify it on its host."""
 
     name: str

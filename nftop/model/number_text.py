@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+
+from nftop.model.struct import dataclass
 
 MORE_THAN_0 = "0+"  # too small to print; `<` would make a bound of it
 
 NO_CHANGE = 0.005  # smaller changes are 0 %
-_SUFFIXES = ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
+PREFIXES = ((1e3, "k"), (1e6, "M"), (1e9, "G"), (1e12, "T"))
 
 
 def _fixed(value: float, decimals: int) -> str:
@@ -18,7 +19,8 @@ def _fixed(value: float, decimals: int) -> str:
     return text
 
 
-class Form(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Form:
     """How a unit prints: value x factor, with the decimals of the first step whose end is above."""
 
     factor: float
@@ -37,7 +39,7 @@ def number_texts(value: float, form: Form) -> Iterator[str]:
     if decimals is not None:
         for fewer in range(decimals, -1, -1):
             yield _fixed(value, fewer)
-    for factor, suffix in _SUFFIXES:
+    for factor, suffix in PREFIXES:
         scaled = size / factor
         if 0.9995 <= scaled < 999.5:
             decimals = next(decimals for end, decimals in DIGITS if scaled < end)

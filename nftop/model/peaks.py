@@ -11,13 +11,15 @@ data is not published, so all of it counts, 3 bytes, which again makes a share a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from nftop.model.struct import dataclass
 
 _CHANNEL_BYTES = 8
 _LANES_20, _LANES_24 = 2, 3  # bytes per transfer
 
 
-class _Speeds(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Speeds:
     """Channels of a package, transfers per second of memory and of a link; 0 if unknown."""
 
     channels: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from nftop.model.change import CreateGroup, MoveCpus, Proposal, SetSchemata
 from nftop.model.ids import L3Domain
@@ -11,14 +11,16 @@ from nftop.model.struct import dataclass
 RemedyAction: TypeAlias = SetSchemata | MoveCpus | CreateGroup
 
 
-class RemedyCheck(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RemedyCheck:
     """A property of a draft that is good, or not."""
 
     good: bool
     text: str
 
 
-class DraftMask(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DraftMask:
     """A mask before and in the draft; bits of a cache of `ways` ways.
 
     `victims`, `io`: ways of the incident's victims, and ways that devices write into.

@@ -12,17 +12,19 @@ standard dataclass.
 
 from __future__ import annotations
 
-import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass", "field", "field_names", "replace"]
+from nftop.model.absent import without
+
+__all__ = ["dataclass", "field", "field_names", "is_dataclass", "replace"]
 
 if TYPE_CHECKING:
     from dataclasses import dataclass, field, replace
 else:
-    from dataclasses import replace as standard_replace
-
-    import msgspec
+    # msgspec imports typing_extensions if it is installed, for types that nftop does not use; with
+    # `inspect`, which that imports, it takes a tenth of a short command's time.
+    with without("typing_extensions"):
+        import msgspec
     from msgspec import field
     from msgspec.structs import replace as replace_struct
 
@@ -35,6 +37,7 @@ else:
         def __get__(self, instance, owner):
             if owner in self._known:
                 return self._known[owner]
+            dataclasses = _standard_library()
             names, defaults = owner.__struct_fields__, owner.__struct_defaults__
             rows = [(name, object) for name in names[: len(names) - len(defaults)]]
             for name, default in zip(names[len(rows) :], defaults, strict=True):
@@ -78,6 +81,7 @@ else:
         return _META(body.__name__, bases, namespace, **options)
 
     def _standard(body, **options):
+        dataclasses = _standard_library()
         for name, value in list(body.__dict__.items()):
             if isinstance(value, _FIELD):
                 if value.default is not msgspec.NODEFAULT:
@@ -93,7 +97,14 @@ else:
         """As the standard function."""
         if isinstance(instance, _Struct):
             return replace_struct(instance, **changes)
-        return standard_replace(instance, **changes)
+        return _standard_library().replace(instance, **changes)
+
+
+def is_dataclass(kind: Any) -> bool:
+    """Whether it is a class with fields; the standard function makes an object of each field."""
+    return isinstance(kind, type) and (
+        hasattr(kind, "__struct_fields__") or hasattr(kind, "__dataclass_fields__")
+    )
 
 
 def field_names(kind: type) -> tuple[str, ...]:
@@ -103,4 +114,11 @@ def field_names(kind: type) -> tuple[str, ...]:
     TypeError for a class that is no dataclass.
     """
     names: tuple[str, ...] | None = getattr(kind, "__struct_fields__", None)
-    return tuple(row.name for row in dataclasses.fields(kind)) if names is None else names
+    return tuple(row.name for row in _standard_library().fields(kind)) if names is None else names
+
+
+def _standard_library() -> Any:
+    """The standard dataclasses: imported where used, since they import `inspect`."""
+    import dataclasses  # noqa: PLC0415
+
+    return dataclasses

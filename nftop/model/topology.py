@@ -113,6 +113,14 @@ class Topology:
         known = (cpus >= 0) & (cpus < len(table))
         return table[np.where(known, cpus, -1)]  # the last entry is of none
 
+    def positions_of(self, packages: NDArray[np.integer]) -> NDArray[np.int64]:
+        """int64, shape of `packages`: their positions in `packages`, -1 for those not here."""
+        import numpy as np  # noqa: PLC0415 - as above
+
+        known = np.array([*self.packages, np.iinfo(np.int64).max])  # the last is of none
+        at = np.searchsorted(known, packages)
+        return np.where(known[at] == packages, at, -1)
+
     @cached_property
     def grids(self) -> tuple[NDArray[np.intp], ...]:
         """For each package its cores by L3, side by side, with their threads in a column.
@@ -160,6 +168,18 @@ class Topology:
         cores = max(known, default=-1) + 1 + np.arange(len(self.cpus), dtype=np.int64)
         cores[self.has_core] = known
         return cores
+
+    @cached_property
+    def by_core(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+        """Rows by core for ufunc.reduceat: in order of cores; where each begins; core of each row.
+
+        intp (rows,), (cores,), (rows,).
+        """
+        import numpy as np  # noqa: PLC0415 - as above
+
+        cores, core_of = np.unique(self.core_index, return_inverse=True)
+        order = np.argsort(core_of, kind="stable")
+        return order, np.searchsorted(core_of[order], np.arange(len(cores))), core_of
 
     @cached_property
     def has_core(self) -> NDArray[np.bool_]:

@@ -16,9 +16,9 @@ import functools
 import re
 import tomllib
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any
 
+from nftop.model.data_files import data_file
 from nftop.model.struct import dataclass
 
 # Keys of the papers, which are names of files.
@@ -93,8 +93,7 @@ def _all() -> tuple[PrintedTable, ...]:
 
 
 def _of(paper: str) -> tuple[PrintedTable, ...]:
-    text = resources.files(__package__).joinpath(f"{paper}.toml").read_text(encoding="utf-8")
-    raw = tomllib.loads(text)
+    raw = tomllib.loads(data_file(__package__, f"{paper}.toml").decode())
     return tuple(_table(paper, raw, item) for item in raw["tables"])
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any
 
+from nftop.model.data_files import data_file
 from nftop.model.struct import dataclass
 
 # How many of nftop's own one of a unit as printed is, as a power of ten.
@@ -190,8 +190,7 @@ def _raw_tables() -> tuple[tuple[str, Mapping[str, Any]], ...]:
 
 
 def _toml(path: str) -> Mapping[str, Any]:
-    file = resources.files(__package__).joinpath(*path.split("/"))
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    return tomllib.loads(data_file(__package__, path).decode())
 
 
 def _table(paper: str, raw: Mapping[str, Any]) -> PaperTable:

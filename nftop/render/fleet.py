@@ -271,7 +271,7 @@ def _effects(item: FleetIncident) -> list[str]:
     count = len(item.victims)
     texts = [victim_names(item)]
     if count > 1:
-        texts += [f"{item.victims[0].name} +{count - 1} NF{'s' * (count > 2)}", f"{count} NFs"]
+        texts += [f"{item.victims[0].name} +{counted(count - 1, 'NF')}", f"{count} NFs"]
     forms = [f"→ {text} {price}".rstrip() for text in texts if text]
     return [printable(text) for text in (*forms, price)]
 

@@ -139,16 +139,13 @@ class BlockingSources:
     def _queue(self) -> list[_Slot]:
         return [slot for slot in self._slots if slot.requested and not slot.running]
 
-    def _busy(self) -> bool:
-        """Whether every thread is reading."""
-        return sum(slot.running for slot in self._slots) >= len(self._threads)
-
     def _relieve(self) -> None:
         """Start a thread if a source stalls the queue, or if the queue outlasts a request."""
         stalled = time.monotonic_ns() - self._last_start_ns >= STALL_S * 1e9
         queue = self._queue()
         late = any(slot.requested_at < self._requests for slot in queue)
-        if queue and (stalled or late) and self._busy():
+        is_busy = sum(slot.running for slot in self._slots) >= len(self._threads)
+        if queue and (stalled or late) and is_busy:
             self._start()
 
     def _start(self) -> None:
@@ -203,18 +200,19 @@ class Sampler:
 
     def __init__(self, sources: Sequence[Source]) -> None:
         self._inline = [source for source in sources if source.inline]
+        self._turns = [source for source in self._inline if isinstance(source, Turning)]
         self._blocking = BlockingSources([source for source in sources if not source.inline])
         self._failed: dict[str, Missing] = {}
 
     @property
     def turning(self) -> bool:
         """Some source wants `turn` before the next sample."""
-        return any(isinstance(source, Turning) and source.turning for source in self._inline)
+        return any(source.turning for source in self._turns)
 
     def turn(self) -> None:
         """Start the last part of the tick; an exception shows in the source's next reading."""
-        for source in self._inline:
-            if isinstance(source, Turning) and source.turning:
+        for source in self._turns:
+            if source.turning:
                 failure = _attempt(source, source.turn)
                 if failure is not None:
                     self._failed[source.name] = failure
@@ -508,20 +506,19 @@ class Live:
 
     def _focus_sources(self, focus: Focus, before: Focus) -> None:
         """Called between two ticks, so never during a reading of an inline source."""
+        core = (focus.core, focus.node) != (before.core, before.node)
+        culprits = (focus.culprits, focus.memory) != (before.culprits, before.memory)
         for source in self._sources:
-            if isinstance(source, Focusing) and (
-                (focus.core, focus.node) != (before.core, before.node)
-            ):
+            # In this order: it takes long to test for a protocol.
+            if core and isinstance(source, Focusing):
                 source.focus(focus.core, focus.node)
-            if isinstance(source, ProcessFocusing) and focus.processes != before.processes:
+            if focus.processes != before.processes and isinstance(source, ProcessFocusing):
                 source.focus_processes(focus.processes)
-            if isinstance(source, CulpritFocusing) and (
-                (focus.culprits, focus.memory) != (before.culprits, before.memory)
-            ):
+            if culprits and isinstance(source, CulpritFocusing):
                 source.focus_culprits(focus.culprits, focus.memory)
-            if isinstance(source, Detailing) and focus.traffic != before.traffic:
+            if focus.traffic != before.traffic and isinstance(source, Detailing):
                 source.detail(wanted=focus.traffic)
-            if isinstance(source, CounterFocusing) and focus.counters != before.counters:
+            if focus.counters != before.counters and isinstance(source, CounterFocusing):
                 source.everything(wanted=focus.counters)
 
     def _next_deadline_ns(self, began_ns: int, interval_s: float) -> int:

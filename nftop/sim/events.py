@@ -6,12 +6,12 @@ import functools
 import math
 import tomllib
 from collections.abc import Mapping
-from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from nftop.model.data_files import data_file
 from nftop.model.sample import Counts
 from nftop.sim.model import Model
 from nftop.sim.workloads import INDEX
@@ -85,8 +85,7 @@ def _encoded(event: PmuTerms) -> EventSpec:
 
 @functools.cache
 def _raw() -> Mapping[str, Any]:
-    text = (resources.files(__package__) / "events.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return tomllib.loads(data_file(__package__, "events.toml").decode())
 
 
 @functools.cache

@@ -57,7 +57,6 @@ import numpy as np
 
 from nftop.model.column import Bools, Floats
 from nftop.model.ids import Cpu
-from nftop.model.rdt.masks import Cbm
 from nftop.model.rdt.rdt import (
     EVENTS,
     Event,
@@ -198,7 +197,8 @@ def filled(layout: Layout, classes: SimulatedClasses, now: Now) -> tuple[Floats,
         here = frozenset(cache.cpus)
         local_cpus = {where: [cpu for cpu in own if cpu in here] for where, own in members.items()}
         wants, paces = np.array([one[:, local_cpus[group]].sum(axis=1) for group in groups]).T
-        masks = np.array([_bits(classes.mask(group, cache.id)) for group in groups])
+        of_groups = [classes.mask(group, cache.id) for group in groups]
+        masks = np.array([[mask.has(way) for way in range(mask.width)] for mask in of_groups])
         settled = settle(masks, wants, paces, cache.size_bytes / classes.ways)
         for group, level in zip(groups, settled, strict=True):
             own = local_cpus[group]
@@ -253,10 +253,6 @@ def io_misses_of(layout: Layout, classes: SimulatedClasses) -> dict[int, float]:
         ratio = 1.0 - kept * (1.0 - workloads.IO_MISS_RATIO)
         result |= {int(cpu): ratio for cpu in mine}
     return result
-
-
-def _bits(mask: Cbm) -> list[bool]:
-    return [mask.has(way) for way in range(mask.width)]
 
 
 _LINE_BYTES = 64

@@ -8,13 +8,13 @@ from __future__ import annotations
 import functools
 import tomllib
 from collections.abc import Mapping, Sequence
-from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nftop.model.data_files import data_file
 from nftop.model.ids import Cpu, Package
 from nftop.model.missing import Reason
 from nftop.model.pci_device import PcieDevice
@@ -256,8 +256,7 @@ def _terms(text: str) -> frozenset[tuple[str, int]]:
 
 @functools.cache
 def _units(uarch: str) -> Mapping[str, _Unit]:
-    text = (resources.files(__package__) / "boxes.toml").read_text(encoding="utf-8")
-    raw = tomllib.loads(text)
+    raw = tomllib.loads(data_file(__package__, "boxes.toml").decode())
     rows = raw[_SAME_BOXES.get(uarch, uarch)]
     bases = {pmu: raw[row["as"]][pmu] if "as" in row else {} for pmu, row in rows.items()}
     return {pmu: _unit({**bases[pmu], **row}) for pmu, row in rows.items()}

@@ -247,7 +247,8 @@ class _Walk:
         while self._left:
             name = self._left.popleft()
             try:
-                opened = os.open(name, self._flags(), dir_fd=self.handle)
+                flags = _SEARCH if self._as_root else os.O_PATH | os.O_CLOEXEC
+                opened = os.open(name, flags, dir_fd=self.handle)
             except FileNotFoundError:
                 if last and not self._left:
                     self.last = name
@@ -271,9 +272,6 @@ class _Walk:
                 if not last or self._left:
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name)
                 self.last = name
-
-    def _flags(self) -> int:
-        return _SEARCH if self._as_root else os.O_PATH | os.O_CLOEXEC
 
     def _enter(self, opened: int) -> None:
         os.close(self.handle)

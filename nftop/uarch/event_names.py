@@ -6,9 +6,9 @@ import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import TypeAlias
 
+from nftop.model.data_files import data_file
 from nftop.model.struct import dataclass
 from nftop.uarch.events import PERF_TYPES, RAW_FIELDS, Encoding, EventSpec
 from nftop.uarch.table import Uarch
@@ -114,7 +114,7 @@ def _by_name(uarch: Uarch) -> dict[str, str]:
 @cache
 def other_names() -> Mapping[str, tuple[str, ...]]:
     """By case-folded name, candidate events in order of preference."""
-    text = (resources.files(__package__) / "names" / "perf.toml").read_text(encoding="utf-8")
+    text = data_file(__package__, "names/perf.toml").decode()
     return {name.casefold(): tuple(events) for name, events in tomllib.loads(text).items()}
 
 

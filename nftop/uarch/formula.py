@@ -79,7 +79,11 @@ class Formula:
 
         Only `first` and `if` leave inputs unused; usage is undefined in rows without a value.
         """
-        inputs = [columns.get(name) or _absent(name, rows) for name in self.names]
+        inputs = [
+            columns.get(name)
+            or missing(rows, Missing(Reason.SOURCE, f"{name} is not counted here"))
+            for name in self.names
+        ]
         if self.arithmetic is not None:
             result = _computed(self.arithmetic, dict(zip(self.names, inputs, strict=True)), rows)
             if result is not None:
@@ -182,10 +186,6 @@ def _all_present(rows: int) -> Reasons:
     reasons = np.zeros(rows, np.uint8)
     reasons.flags.writeable = False
     return reasons
-
-
-def _absent(name: str, rows: int) -> Column:
-    return missing(rows, Missing(Reason.SOURCE, f"{name} is not counted here"))
 
 
 def _node(tree: ast.expr) -> _Node:

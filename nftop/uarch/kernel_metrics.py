@@ -13,10 +13,10 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import resources
 from itertools import islice
 from typing import Any
 
+from nftop.model.data_files import data_file
 from nftop.model.struct import dataclass
 from nftop.uarch import grammar
 from nftop.uarch.grammar import FormulaError
@@ -57,8 +57,7 @@ def same() -> Mapping[str, str]:
 
 @cache
 def _names() -> Mapping[str, Mapping[str, Any]]:
-    file = resources.files(__package__) / "names/kernel_metrics.toml"
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    return tomllib.loads(data_file(__package__, "names/kernel_metrics.toml").decode())
 
 
 def event_key(name: str) -> str:

@@ -6,9 +6,9 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from importlib import resources
 from typing import Any
 
+from nftop.model.data_files import data_file, data_names
 from nftop.model.struct import dataclass, field, replace
 from nftop.uarch import sections
 from nftop.uarch.events import CONFIG_WORDS, OF_CORE, Encoding, EventSpec, PmuTerms, parse_event
@@ -187,8 +187,7 @@ class Uarch:
 
 def names() -> tuple[str, ...]:
     """All tables, sorted: `SKX` is the file skx.toml."""
-    files = (entry.name for entry in resources.files(__package__).iterdir())
-    stems = (name[:-5] for name in files if name.endswith(".toml"))
+    stems = (name[:-5] for name in data_names(__package__, "") if name.endswith(".toml"))
     return tuple(sorted(stem if stem == GENERIC else stem.upper() for stem in stems))
 
 
@@ -246,8 +245,7 @@ def _base(name: str) -> dict[str, Any]:
 
 
 def _text(name: str) -> str:
-    file = resources.files(__package__) / f"{name.lower()}.toml"
-    return file.read_text(encoding="utf-8")
+    return data_file(__package__, f"{name.lower()}.toml").decode()
 
 
 def _table(raw: Mapping[str, Any]) -> Uarch:

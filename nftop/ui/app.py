@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from rich.segment import Segment
 from rich.style import Style
@@ -26,9 +26,9 @@ from textual.types import IgnoreReturnCallbackType
 from textual.widgets import Input
 from textual.worker import Worker, WorkerState
 
-from nftop.export.output import FAILURE
+from nftop.export.output import FAILURE, OK
 from nftop.model.clock import show_utc
-from nftop.model.error_text import exhausted
+from nftop.model.error_text import describe_error, exhausted
 from nftop.model.frame import Frame
 from nftop.model.struct import dataclass
 from nftop.render.base.text import printable
@@ -38,16 +38,17 @@ from nftop.session.fleet import FleetFeed
 from nftop.store.history.rings import TickHistory
 from nftop.ui.change_control import ChangeControl
 from nftop.ui.key_bindings import KeyRow
-from nftop.ui.key_table import key_tables, titles
 from nftop.ui.messages import ChangeMoved, FeedEnded, FrameReady, PastFrame, PromptAnswer
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.screens.confirm import ConfirmScreen
 from nftop.ui.screens.editor_opener import IN_THE_PAST
-from nftop.ui.screens.fleet import FleetContext, FleetReady, FleetScreen, HostOpened, OpenedHost
 from nftop.ui.screens.main import MainScreen
+from nftop.ui.screens.registry import import_opened
 from nftop.ui.terminal_driver import LoopDriver
 from nftop.ui.theme import THEMES, VARIABLES, theme_name
+
+if TYPE_CHECKING:
+    from nftop.ui.screens.fleet import FleetContext, HostOpened, OpenedHost
 
 
 class GroundAsReverse(NoColor):
@@ -70,13 +71,15 @@ def _reversed(style: Style) -> Style:
 _NO_COLOR = GroundAsReverse()
 _COUNT_DOWN_S = 0.5
 _SWITCH_S = 0.0005
+_LOAD, _LOAD_AFTER_S = "load", 0.05  # after the first frame, which the terminal draws meanwhile
 _FEED = "feed"
 
 # Keys that only move about; their names would fill the list.
 _MOVES = frozenset({"move", "page", "last", "find_again", "app.command_palette"})
 
 
-class PaletteCommand(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PaletteCommand:
     """A command: its name with the keys that do the same, and what runs it."""
 
     name: str
@@ -134,6 +137,8 @@ class NftopCommands(Provider):
 
     def _elsewhere(self, query: str) -> list[str]:
         """Keys of other screens that match a text, with their screen."""
+        from nftop.ui.key_table import key_tables, titles  # noqa: PLC0415 - of `page`, see OPENED
+
         names = titles()
         return [
             f"{names[table]}: {key.shown} {key.help}"
@@ -153,9 +158,8 @@ class NftopCommands(Provider):
                     run = partial(self.screen.run_action, _action(key))
                     yield PaletteCommand(f"{key.help}  ({key.shown})", run)
         for theme in THEMES:
-            yield PaletteCommand(
-                f"colours: {theme.name}", partial(setattr, self.app, "theme", theme.name)
-            )
+            paint = partial(setattr, self.app, "theme", theme.name)
+            yield PaletteCommand(f"colours: {theme.name}", paint)
 
 
 def matches_words(query: str, name: str) -> bool:
@@ -189,8 +193,7 @@ class NftopPalette(CommandPalette):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """The list follows the typing late: before it does, the text alone decides."""
         text = event.value.strip()
-        chosen = self.query_one(CommandList).highlighted_option
-        hit = getattr(chosen, "hit", None)
+        hit = getattr(self.query_one(CommandList).highlighted_option, "hit", None)
         command = getattr(hit, "command", None)
         if isinstance(command, ListedCommand) and command.query == text:
             return
@@ -283,6 +286,10 @@ class TerminalApp(App[None]):
         self._return_code = FAILURE  # Textual would leave it unset
         super().panic(*renderables)
 
+    def exit(self, result: None = None, return_code: int = OK, message: Any = None) -> None:
+        # A key that is read after a fault ends nftop no other way.
+        super().exit(result, return_code or self._return_code or OK, message)
+
     def leave(self, code: int) -> None:
         """Exit with this code soon. Safe from any thread."""
         self._stream.stop()
@@ -327,10 +334,20 @@ class NftopApp(TerminalApp):
     feed: source of frames; read in a thread, stopped when the application ends.
     history: receives every frame before it is shown; a player fills it itself.
     options: of the interface.
+    later: called in a thread after the first frame; reads files that no drawing may open.
     """
 
-    def __init__(self, feed: Feed, history: TickHistory, *, options: Options | None = None) -> None:
+    def __init__(
+        self,
+        feed: Feed,
+        history: TickHistory,
+        *,
+        options: Options | None = None,
+        later: Sequence[Callable[[], object]] = (),
+    ) -> None:
         super().__init__(feed, options or Options(), self._consume)
+        self._later = later
+        self._not_loaded = ""
         self._feed = feed
         self._history = history
         self._countdown: Timer | None = None
@@ -354,7 +371,7 @@ class NftopApp(TerminalApp):
         """After `run`: outcome of a change that was pending and is not as requested; else ""."""
         left = self.changes.left
         if left is None:
-            return ""
+            return self._not_loaded
         head = "the change" if left.outcome == "kept" else "the change was not kept"
         return f"{head}: {outcome_text(left)}"
 
@@ -394,9 +411,10 @@ class NftopApp(TerminalApp):
         )
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        if event.worker.name != _FEED:
-            return
-        if event.state in (WorkerState.SUCCESS, WorkerState.ERROR):
+        if event.worker.name == _LOAD and event.worker.error is not None:
+            self._not_loaded = describe_error(event.worker.error)
+            self.exit(return_code=FAILURE)
+        if event.worker.name == _FEED and event.state in (WorkerState.SUCCESS, WorkerState.ERROR):
             self._main.post_message(FeedEnded(self.failed(event)))
 
     def action_shift_time(self, seconds: int) -> None:
@@ -449,6 +467,8 @@ class NftopApp(TerminalApp):
 
     def action_undo(self) -> None:
         """Revert the pending change; without one, preview the undo of the last kept change."""
+        from nftop.ui.screens.confirm import ConfirmScreen  # noqa: PLC0415 - see OPENED
+
         if self.changes.take_back():
             return
         gate = self.changes.gate
@@ -525,13 +545,25 @@ class NftopApp(TerminalApp):
 
     def _pass_on(self) -> None:
         """Give every frame to the history, the screens and the experiment."""
-        remembers = isinstance(self._feed, Player)
+        remembers, is_first = isinstance(self._feed, Player), True
         for frame in self._feed.frames():
             if not remembers:
                 self._history.append(frame)
                 self._options.events.append(frame)
             self.changes.experiment.take(frame)
             self._main.post_message(FrameReady(frame))
+            if is_first:
+                self._main.call_after_refresh(self.set_timer, _LOAD_AFTER_S, self._load)
+                is_first = False
+
+    def _load(self) -> None:
+        """Import and read what the first frame did not need, while there are descriptors for it."""
+
+        def load() -> None:
+            for step in (import_opened, *self._later):
+                step()
+
+        self.run_worker(load, name=_LOAD, thread=True, exit_on_error=False)
 
 
 class FleetApp(TerminalApp):
@@ -542,6 +574,8 @@ class FleetApp(TerminalApp):
     """
 
     def __init__(self, feed: FleetFeed, context: FleetContext, options: Options) -> None:
+        from nftop.ui.screens.fleet import FleetScreen  # noqa: PLC0415 - of this application only
+
         super().__init__(feed, options, self._consume)
         self.opened: OpenedHost | None = None
         self.first = self._fleet = FleetScreen(feed, context, options)
@@ -560,5 +594,7 @@ class FleetApp(TerminalApp):
         self.exit()
 
     def _consume(self) -> None:
+        from nftop.ui.screens.fleet import FleetReady  # noqa: PLC0415 - of this application only
+
         for frame in self._frames:
             self._fleet.post_message(FleetReady(frame))

@@ -84,7 +84,9 @@ class EditorModel:
                 drafts.grow if by > 0 else drafts.shrink, self.selection.way
             ),
             "alike": lambda _: self._alike(),
-            "bandwidth": self._bandwidth,
+            "bandwidth": lambda by: self._limited(
+                lambda group, domains: drafts.step_limit(self.draft, group, domains, by)
+            ),
             "domain": self._domain,
             "link": lambda _: self._link(),
             "cache": lambda _: self._cache(),
@@ -230,9 +232,6 @@ class EditorModel:
         for cell in self.draft.target:
             if cell.kind == "group" and cell not in known:
                 self.selection = replace(self.selection, group=cell.group)
-
-    def _bandwidth(self, by: int) -> None:
-        self._limited(lambda group, domains: drafts.step_limit(self.draft, group, domains, by))
 
     def _limit(self, text: str) -> None:
         if not (text.isascii() and text.isdigit() and len(text) < 11):

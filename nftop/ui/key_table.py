@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from nftop.render.cache.verdict import MARKS as VERDICT_MARKS
+from nftop.render.editor.page import CHECK_MARKS
+from nftop.render.editor.rows import MARKS as EDITOR_MARKS
 from nftop.render.fleet import MARKS as FLEET_MARKS
-from nftop.render.pages.help import EDITOR_HELP, HelpSection, mark_sections, reference_sections
+from nftop.render.pages.help import HelpSection, mark_sections, reference_sections
 from nftop.ui.key_bindings import (
     ALWAYS,
     COLUMN_MENU,
@@ -60,6 +63,11 @@ _TITLES = {
     "fleet_page": "Pages over the fleet screen",
 }
 
+_EDITOR_HELP = (
+    HelpSection("Marks", (*EDITOR_MARKS, *CHECK_MARKS)),
+    HelpSection("In a verdict", VERDICT_MARKS),
+)
+
 
 def key_tables() -> dict[str, tuple[KeyRow, ...]]:
     """Keys by screen: an id of the registry, or a name of a page or dialog."""
@@ -96,7 +104,7 @@ def help_content(screen: str) -> HelpContent:
         shown.append(HelpSection("All screens", help_rows(key for key in own if key in shared)))
         shown.append(HelpSection("Marks of this screen", rows[screen].marks))
     if screen == "editor":
-        shown += EDITOR_HELP
+        shown += _EDITOR_HELP
     elif screen == "fleet":
         shown += (HelpSection("Marks of this screen", FLEET_MARKS), *mark_sections())
     elif screen in rows:

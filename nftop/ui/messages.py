@@ -9,7 +9,7 @@ from nftop.model.frame import Frame
 WHEEL_LINES = 3
 
 
-class FrameReady(Message):
+class FrameReady(Message, bubble=False):
     """A new frame; replaces one not handled yet."""
 
     def __init__(self, frame: Frame) -> None:
@@ -20,7 +20,7 @@ class FrameReady(Message):
         return isinstance(message, FrameReady)
 
 
-class PastFrame(Message):
+class PastFrame(Message, bubble=False):
     """A frame of the past; None: the screen shows now again. `generation`: `PastControl` has it."""
 
     def __init__(self, frame: Frame | None, generation: int) -> None:

@@ -12,7 +12,6 @@ from nftop.model.clock import NS_PER_S
 from nftop.model.frame import Focus, Frame
 from nftop.model.ids import Cpu, Package
 from nftop.model.incident import Severity
-from nftop.model.missing import Reading
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import Strip
 from nftop.model.topology import Topology
@@ -23,7 +22,6 @@ from nftop.render.cores.harm import (
     SICK,
     RowFacts,
     RowPast,
-    RowTrend,
     RowTrends,
     hidden_culprits,
     merged_culprits,
@@ -264,12 +262,6 @@ class SessionView:
         middle = np.maximum(np.isfinite(values).sum(axis=1) - 1, 0) // 2
         medians: HistorySeries = ordered[np.arange(len(cpus)), middle]
         return medians
-
-    @property
-    def usual(self) -> Reading:
-        """Usual cost of a packet on the selected CPU."""
-        trend = None if self.cpu is None else self.facts.trends.cpus.get(self.cpu)
-        return RowTrend().usual if trend is None else trend.usual
 
     def histories(self, frame: Frame) -> Histories:
         """Histories up to a frame, for graphs."""

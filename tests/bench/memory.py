@@ -32,7 +32,10 @@ def main() -> list[Reached]:
 def run(hours: float, cpus: int) -> None:
     """Print the resident memory after ten minutes, then after each half hour until `hours`."""
     import nftop.ui.app  # noqa: F401 - part of what is measured
+    from nftop.ui.screens.registry import import_opened, screens
 
+    screens()
+    import_opened()
     clocked, history, flight = Clocked(cpus), TickHistory(), FlightRecorder()
     recorder = Recorder(header_of(clocked), flight=flight)
     for tick in range(1, max(_TEN_MINUTES, int(hours * 3600)) + 1):

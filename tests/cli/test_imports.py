@@ -11,12 +11,12 @@ from tests.command import python
 
 # All that a row has to decide on; what it does not name must not be imported.
 DECIDED = frozenset(
-    "datetime msgspec numpy pandas psutil pyarrow rich shutil textual tomllib traceback pathlib "
-    "ipaddress ctypes nftop.control nftop.derive nftop.render nftop.sim nftop.sources "
+    "datetime inspect msgspec numpy pandas psutil pyarrow rich shutil textual tomllib traceback "
+    "pathlib ipaddress ctypes nftop.control nftop.derive nftop.render nftop.sim nftop.sources "
     "nftop.ui".split()
 )
 # What a configuration folder and an answer of the host need; `--help` needs none of it.
-_STANDARD = "datetime shutil tomllib traceback pathlib ipaddress ctypes"
+_STANDARD = "datetime inspect shutil tomllib traceback pathlib ipaddress ctypes"
 _REPORT = (
     f"{_STANDARD} msgspec numpy psutil rich nftop.control nftop.derive nftop.render nftop.sources"
 )
@@ -72,10 +72,36 @@ def test_the_screen_imports_no_generators_of_random_numbers_of_numpy() -> None:
     assert python(code).stdout == "False\n"
 
 
+def test_the_first_frame_imports_nothing_of_later_pages() -> None:
+    code = (
+        "import sys, nftop.cli.commands.live, nftop.ui.app\n"
+        "from nftop.ui.screens import registry\n"
+        "registry.screens()\n"
+        "later = {f'nftop.ui.screens.{name}' for name in registry.OPENED}\n"
+        "none = {'nftop.ui.key_table', 'nftop.render.editor.rows', 'hashlib', 'ssl', 'numpy.ma'}\n"
+        "print(*sorted((later | none) & set(sys.modules)))\n"
+        "registry.import_opened()\n"
+        "print(*sorted(later - set(sys.modules)))\n"
+    )
+    assert python(code).stdout == "\n\n"
+
+
 @pytest.mark.parametrize("module", ["record", "export", "serve"])
 def test_commands_without_a_screen_import_no_textual(module: str) -> None:
     code = f"import sys, nftop.cli.commands.{module}\nprint('textual' in sys.modules)\n"
     assert python(code).stdout == "False\n"
+
+
+def test_without_a_sensor_server_no_parser_of_http_is_imported() -> None:
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from nftop.sources.pcm.source import PcmSource\n"
+        "from nftop.sources.runtime.http_client import Address\n"
+        "print(PcmSource(Address('127.0.0.1', 1), root=Path('/')).read().reason.name)\n"
+        "print(*{'http.client', 'encodings.idna'} & set(sys.modules))\n"
+    )
+    assert python(code).stdout == "SOURCE\n\n"
 
 
 def test_what_changes_the_host_starts_without_numpy() -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import sys
+import threading
 import time
 
 import pytest
 from textual.command import CommandPalette
 
+from nftop.export.output import FAILURE
+from nftop.store.history.rings import TickHistory
+from nftop.ui.app import NftopApp
 from nftop.ui.key_table import titles
 from nftop.ui.options import Options
 from nftop.ui.screens.main import MainScreen
 from tests.frames import frame
+from tests.ui.feeds import StepFeed
 from tests.ui.harness import Running, running
 
 
@@ -126,3 +132,22 @@ async def test_a_size_is_taken_though_its_timer_is_late(monkeypatch: pytest.Monk
         await run.resize((120, 36))
         assert len(started) > 1
         await run.resize((40, 8))
+
+
+async def test_what_the_first_frame_does_not_need_is_loaded_after_it() -> None:
+    loaded = threading.Event()
+    app = NftopApp(StepFeed(frame(8)), TickHistory(), later=(loaded.set,))
+    async with app.run_test() as pilot:
+        await Running(app, pilot, StepFeed()).until(loaded.is_set)
+    assert app.exit_message == "" and not app.return_code
+
+
+async def test_a_limit_that_prevents_loading_ends_it_with_a_sentence() -> None:
+    def load() -> None:
+        raise OSError(errno.EMFILE, "Too many open files", "rows.toml")
+
+    app = NftopApp(StepFeed(frame(8)), TickHistory(), later=(load,))
+    async with app.run_test() as pilot:
+        await Running(app, pilot, StepFeed()).until(lambda: app.return_code is not None)
+    assert app.return_code == FAILURE
+    assert app.exit_message == "rows.toml: Too many open files"

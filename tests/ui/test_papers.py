@@ -1,8 +1,9 @@
-"""What papers measured is read before the screen is drawn: painting reads no file."""
+"""What papers measured is read after the first frame: painting reads no file."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -19,12 +20,17 @@ class BuiltError(Exception):
     """Carries whether the rows were there."""
 
 
-def test_papers_are_read_before_the_application_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def build(*_: object, **__: object) -> None:
-        raise BuiltError(rows.cache_info().currsize)
+def test_the_application_reads_papers_after_its_first_frame(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def build(*_: object, later: Sequence[Callable[[], object]], **__: object) -> None:
+        before = rows.cache_info().currsize
+        for step in later:
+            step()
+        raise BuiltError(f"{before} {rows.cache_info().currsize}")
 
     monkeypatch.setattr(app, "NftopApp", build)
     monkeypatch.setattr(sys, "__stderr__", sys.__stderr__)  # `screen` sets it
     rows.cache_clear()
-    with pytest.raises(BuiltError, match="1"):
+    with pytest.raises(BuiltError, match="0 1"):
         live.screen(StepFeed(frame(8)), TickHistory(), Options())

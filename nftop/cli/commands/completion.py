@@ -104,7 +104,10 @@ def fish(tree: CommandSpec) -> str:
                 if option.is_file:
                     rules.append(f"{here} -F")
                 continue
-            flags = " ".join(_fish_flag(flag) for flag in option.flags)
+            flags = " ".join(
+                f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
+                for flag in option.flags
+            )
             values = f" -a {_fish(' '.join(option.choices))}" if option.choices else ""
             if option.more:
                 values = f" -a {_fish(f'({_list_words(option.choices, option.more)})')}"
@@ -208,7 +211,3 @@ def _brief(text: str) -> str:
 def _fish(text: str) -> str:
     r"""Quoted for fish, in which only \ and ' are special within single quotes."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _fish_flag(flag: str) -> str:
-    return f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from nftop.cli.compose.baselines import Book, open_book
 from nftop.cli.compose.hosts import OpenHost, open_requested
 from nftop.cli.config import open_rules
 from nftop.cli.signals import leaving_on_signal, stopping
-from nftop.control.profile.formats import parse
 from nftop.export.output import FAILURE, OK, USAGE, OutputError, fail, warn
 from nftop.model.baseline import Baselines
 from nftop.model.check import Check
@@ -37,6 +36,7 @@ _SCREEN_THREADS = 25
 _DOCTOR_WIDTH = 120  # of its output in a report
 
 if TYPE_CHECKING:
+    from nftop.control.profile.profile import Listing
     from nftop.model.sample import Sample
     from nftop.store.history.rings import TickHistory
     from nftop.store.user.rules import RulesFile
@@ -118,7 +118,7 @@ def _live_screen(
             past=past,
             rules=rules,
             examine=partial(_examine, options),
-            perf_tool=_perf_tool if _is_this_machine(here) else None,
+            perf_tool=None if here.host.simulated or here.host.remote else _perf_tool,
         )
         if here.gate is not None:
 
@@ -143,11 +143,6 @@ def _examine(options: argparse.Namespace) -> tuple[Sequence[Check], str]:
 
     checks, host = examine_host(options)
     return checks, caveat_of(host)
-
-
-def _is_this_machine(here: OpenHost) -> bool:
-    """Whether commands for its CPUs may be run here."""
-    return not (here.host.simulated or here.host.remote)
 
 
 def _perf_tool() -> PerfTool:
@@ -212,10 +207,8 @@ def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
     from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
 
     prepare_screen()
-    rows()  # read now: drawing opens no file, for which there may be no descriptor left
-    printed_tables()
-    wide_cells("\N{FULLWIDTH LATIN SMALL LETTER A}")
-    app = NftopApp(feed, history, options=drawn)
+    wide = partial(wide_cells, "\N{FULLWIDTH LATIN SMALL LETTER A}")  # reads the table of all
+    app = NftopApp(feed, history, options=drawn, later=(rows, printed_tables, wide))
     first_frame.erase()
     with leaving_on_signal(app.leave, sys.stdin.fileno()):
         app.run()
@@ -266,8 +259,16 @@ def style_of(options: argparse.Namespace) -> Options:
     return replace(drawn, utc=options.utc, columns=columns_file(os.environ))
 
 
+def _profiles() -> Mapping[str, Listing]:
+    texts = read_profiles(folder_of(os.environ))
+    if not texts:
+        return {}
+    from nftop.control.profile.formats import parse  # noqa: PLC0415 - only where there are some
+
+    return {name: parse(name, text) for name, text in texts.items()}
+
+
 def options_of(here: OpenHost, options: argparse.Namespace) -> Options:
-    texts = {} if here.gate is None else read_profiles(folder_of(os.environ))
     return replace(
         style_of(options),
         gate=here.gate,
@@ -275,7 +276,7 @@ def options_of(here: OpenHost, options: argparse.Namespace) -> Options:
         no_frequencies=here.no_frequencies,
         rw=options.rw or here.host.simulated,
         experiment_host=here.experiment_host,
-        profiles={name: parse(name, text) for name, text in texts.items()},
+        profiles={} if here.gate is None else _profiles(),
     )
 
 

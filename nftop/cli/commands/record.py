@@ -168,7 +168,7 @@ def _finding_recorder(
         )
         more = "; findings go on" if goes_on else ""
         # Without rules incidents begin recordings.
-        count = f"{findings} {'finding' if options.on else 'incident'}{'s' * (findings != 1)}"
+        count = counted(findings, "finding" if options.on else "incident")
         warn(f"nftop: {text}; {count}, {done.before_s:.0f} s before the first{lost}{more}")
         with contextlib.suppress(OSError):
             # A disk that does not answer would not answer this either.

@@ -70,12 +70,10 @@ def _frames(
     focus = Focus(traffic=options.traffic)
     with stopping(feed.stop) as ended:
         try:
-            for frame in FocusFrames(feed, target, focus, _report).frames():
+            for frame in FocusFrames(
+                feed, target, focus, lambda text: warn(f"nftop: {printable(text)}")
+            ).frames():
                 board.publish(frame)
         except Exception as error:  # noqa: BLE001 - the boundary: a sentence, not a traceback
             return fail(describe_error(error), FAILURE)
     return OK if ended[:1] in ([], [signal.SIGTERM]) else 128 + ended[0]
-
-
-def _report(problem: str) -> None:
-    warn(f"nftop: {printable(problem)}")

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nftop.cli.compose.accelerated import accelerated_host
 from nftop.control.backend import CLASSES
@@ -29,13 +30,12 @@ from nftop.session.experiment import ExperimentHost
 from nftop.session.live import Live
 from nftop.sources.base import PollerAware, Refreshable, Source
 from nftop.sources.host.topology import read_cpuid, read_host, read_topology
-from nftop.sources.pcm.client import parse_url
-from nftop.sources.pcm.source import PcmSource, PcmTopologySource, topology_of
-from nftop.sources.pqos.source import PqosSource
-from nftop.sources.registry import Setup, open_sources
 from nftop.sources.runtime.affinity import Affinity
 from nftop.sources.runtime.self_usage import OwnSource
 from nftop.uarch.table import GENERIC, Uarch, identify, load
+
+if TYPE_CHECKING:
+    from nftop.sources.pqos.source import PqosSource
 
 _ROOT = Path("/")
 # Real time between frames of the demo's experiment, whose curve grows before the operator's eyes.
@@ -114,6 +114,9 @@ def open_host(
     arguments are those of `Setup`. Raises ValueError: `cpus` or `quiet_cpus` names a CPU that is
     not here.
     """
+    from nftop.sources.pqos.source import PqosSource  # noqa: PLC0415 - the demo has none of these
+    from nftop.sources.registry import Setup, open_sources  # noqa: PLC0415 - likewise
+
     topology = read_topology(_ROOT)
     uarch = _uarch(topology)
     setup = Setup(
@@ -214,19 +217,22 @@ def open_remote(options: argparse.Namespace) -> OpenHost:
         ValueError: bad URL, or a CPU that the host does not have.
         ConnectionError: the server does not answer.
     """
+    from nftop.sources.pcm import source as pcm  # noqa: PLC0415 - likewise
+    from nftop.sources.pcm.client import parse_url  # noqa: PLC0415 - of other hosts only
+
     try:
         address = parse_url(options.pcm)
     except ValueError as error:
         raise ValueError(f"--pcm {printable(options.pcm)}: {error}") from None
-    server = PcmSource(address)
+    server = pcm.PcmSource(address)
     first = server.read()
     if isinstance(first, Missing):
         raise ConnectionError(first.message)
-    topology = topology_of(first)
+    topology = pcm.topology_of(first)
     _not_counted(topology, options.cpu_list, options.quiet_cpus)
     own = OwnSource((), Affinity())
     host = Host(address.shown, "unknown CPU", GENERIC, remote=options.pcm)
-    sources = (server, PcmTopologySource(server), own)
+    sources = (server, pcm.PcmTopologySource(server), own)
     return OpenHost(
         host,
         topology,

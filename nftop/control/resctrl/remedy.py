@@ -36,7 +36,7 @@ def remedy(incident: Incident, frame: Frame) -> Remedy:
     """What would mend an incident."""
     kind = _KINDS.get(incident.kind)
     if kind is None:
-        return _advice(incident)
+        return Remedy("advice", _TEXTS.get(incident.kind, "no draft or command mends it"))
     if incident.until_ns is not None:
         return Remedy("advice", "it has ended: there is nothing to change")
     return kind(incident, frame)
@@ -333,10 +333,6 @@ def _quiet_cpus(frame: Frame, incident: Incident) -> tuple[Cpu, ...]:
     own = {frame.topology.cpus[rows[cpu]].package for cpu in incident.watch if cpu in rows}
     near = [info.cpu for info in free if info.package in own]
     return tuple(near or [info.cpu for info in free])
-
-
-def _advice(incident: Incident) -> Remedy:
-    return Remedy("advice", _TEXTS.get(incident.kind, "no draft or command mends it"))
 
 
 _TEXTS: Mapping[CauseKind, str] = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from nftop.derive.absence import after_absence
 from nftop.derive.fold_stage import FoldStage
@@ -324,7 +323,8 @@ _IN_VAIN = Missing(Reason.UNDEFINED, "a core without packets polls here, whose c
 _NO_PACKETS = Missing(Reason.IDLE, "no packets here, so none that costs anything")
 
 
-class Cost(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Cost:
     """CPP of some CPUs.
 
     Attributes:
@@ -339,7 +339,8 @@ class Cost(NamedTuple):
     saturated: bool | None = None
 
 
-class _Share(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Share:
     cpp: Reading
     packets_per_s: Reading
     clock: Clock | None

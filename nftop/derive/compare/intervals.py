@@ -35,10 +35,10 @@ from nftop.derive.compare.metric import (
 from nftop.derive.compare.window import (
     NF_KEPT,
     ReadTimes,
+    core_values,
     is_renewed,
-    nf_misses,
-    nf_sample,
     nf_sources,
+    sample_of,
     source_of,
 )
 from nftop.model.column import Floats
@@ -126,7 +126,7 @@ class Interval:
         self._began_ns: float | None = None
         self._newest_ns = 0
         self._times = ReadTimes()
-        self._misses: dict[str, tuple[float, ...]] = {}
+        self._misses: dict[str, list[float]] = {}
         self._estimates: dict[tuple[Entity, str], Reading] = {}
         self._metered_at_ns: dict[Entity, int] = {}
 
@@ -209,11 +209,12 @@ class Interval:
         return name in package.estimates and now == before
 
     def _of_nf(self, frame: Frame, nf: NfRow) -> Mapping[str, Reading]:
-        numbers = nf_sample(frame, nf)
-        misses = nf_misses(frame, nf)
-        if misses == self._misses.get(nf.key):
+        (cores,) = core_values(frame.cpus, (nf,))
+        numbers = sample_of(nf, cores)
+        # Misses may be counted in turns and held in between, unlike packets, their weight.
+        if cores.misses == self._misses.get(nf.key):
             numbers[_MISSES] = np.nan
-        self._misses[nf.key] = misses
+        self._misses[nf.key] = cores.misses
         why = nf.problem or _NONE
         result: dict[str, Reading] = {
             name: number if np.isfinite(number) else _reason(frame.cpus, nf, name, why)

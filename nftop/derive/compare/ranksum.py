@@ -28,7 +28,7 @@ import numpy as np
 from numpy.fft import irfft, rfft  # here: numpy imports it at its first use, late
 
 from nftop.model.column import Floats
-from nftop.model.median import median, row_medians
+from nftop.model.median import median, quantile, row_medians
 from nftop.model.struct import dataclass
 
 # Two-sided, normal: by chance less than once in 10 000, and once in 100. Simulated (the tests do),
@@ -217,9 +217,9 @@ def _share_below(values: Floats, limits: Floats) -> Floats:
 def _median_error(low: Floats, high: Floats, n: int, m: int, inflation: float) -> float:
     """Unlucky difference of the medians of equal samples, `low` upwards and `high` downwards."""
     spread_n, spread_m = (_POWER_Z / 2 * math.sqrt(inflation / item) for item in (n, m))
-    up = np.quantile(low, min(0.5 + spread_n, 1.0)) - np.quantile(low, 0.5)
-    down = np.quantile(high, 0.5) - np.quantile(high, max(0.5 - spread_m, 0.0))
-    return math.hypot(float(up), float(down))
+    up = quantile(low, min(0.5 + spread_n, 1.0)) - quantile(low, 0.5)
+    down = quantile(high, 0.5) - quantile(high, max(0.5 - spread_m, 0.0))
+    return math.hypot(up, down)
 
 
 def _quantiles(values: Floats) -> Floats:
@@ -227,7 +227,7 @@ def _quantiles(values: Floats) -> Floats:
     ordered = np.sort(values)
     if len(ordered) <= _MOST_QUANTILES:
         return ordered
-    return np.asarray(np.quantile(ordered, np.linspace(0, 1, _MOST_QUANTILES)))
+    return np.array([quantile(ordered, at) for at in np.linspace(0, 1, _MOST_QUANTILES)])
 
 
 def student(normal: float, freedom: float) -> float:

@@ -6,13 +6,15 @@ for a new one, else 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from itertools import chain, islice
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.column import Bools, Floats
+from nftop.model.column import Block, Bools, Floats
 from nftop.model.frame import Clock, CpuTable, Frame, NfRow, base_clock
 from nftop.model.ids import L3Domain
 from nftop.model.median import median
@@ -157,7 +159,27 @@ def rows_of(cpus: CpuTable, nf: NfRow) -> list[int]:
     return [cpus.topology.row_of[cpu] for cpu in nf.cpus if cpu in cpus.topology.row_of]
 
 
-def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
+class CoreValues(NamedTuple):
+    """Values of those CPUs of a network function that are shown; NaN if absent."""
+
+    ipc: list[float]
+    misses: list[float]
+    packets: list[float]
+
+
+_OF_CORES = ("ipc", "llc_misses_per_packet", "packets_per_s")
+
+
+def core_values(cpus: CpuTable, nfs: Sequence[NfRow]) -> list[CoreValues]:
+    """Those of each network function."""
+    rows = [rows_of(cpus, nf) for nf in nfs]
+    block, every = Block.of(cpus.columns), np.array([*chain.from_iterable(rows)], np.intp)
+    metrics = np.array(block.rows_of(_OF_CORES))[:, None]
+    values = [iter(line) for line in block.floats[metrics, every].tolist()]
+    return [CoreValues(*([*islice(line, len(own))] for line in values)) for own in rows]
+
+
+def sample_of(nf: NfRow, cores: CoreValues) -> list[float]:
     """`NF_KEPT` of one network function without `new`; NaN if absent.
 
     Offered packets are received packets and those its NIC dropped for lack of descriptors. Drops
@@ -165,37 +187,22 @@ def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
     over its cores, misses per packet their mean weighted by packets: only if all cores have them
     and no CPU is shared with other threads.
     """
-    rx = nf.direction == "rx"
-    packets = number_or(nf.readings["rx_packets_per_s" if rx else "tx_packets_per_s"], np.nan)
-    missed = number_or(nf.readings["missed_packets_per_s"], np.nan)
-    drops = np.nan if np.isnan(missed) else number_or(nf.readings["drop_packets_per_s"], np.nan)
-    cpus = frame.cpus
-    rows = rows_of(cpus, nf)
-    whole = bool(rows) and len(rows) == len(nf.cpus) and nf.shared is None
-    clock = np.nan if nf.cpp_clock is None else float(CLOCKS.index(nf.cpp_clock))
-    full = np.nan if nf.saturated is None else float(nf.saturated)
+    rx, readings = nf.direction == "rx", nf.readings
+    packets = number_or(readings["rx_packets_per_s" if rx else "tx_packets_per_s"], math.nan)
+    missed = number_or(readings["missed_packets_per_s"], math.nan)
+    drops = number_or(readings["drop_packets_per_s"], math.nan)
+    whole = len(cores.ipc) == len(nf.cpus) > 0 and nf.shared is None
     return [
         packets,
         packets + (missed if rx and missed > 0 else 0.0),
-        drops,
-        number_or(nf.readings["cpp"], np.nan),
-        number_or(nf.readings["busy_cpp"], np.nan),
-        median(cpus.columns["ipc"].values[rows].tolist()) if whole else np.nan,
-        _weighted(cpus, rows) if whole else np.nan,
-        full,
-        clock,
+        math.nan if math.isnan(missed) else drops,
+        number_or(readings["cpp"], math.nan),
+        number_or(readings["busy_cpp"], math.nan),
+        median(cores.ipc) if whole else math.nan,
+        _weighted(cores) if whole else math.nan,
+        math.nan if nf.saturated is None else float(nf.saturated),
+        math.nan if nf.cpp_clock is None else float(CLOCKS.index(nf.cpp_clock)),
     ]
-
-
-def nf_misses(frame: Frame, nf: NfRow) -> tuple[float, ...]:
-    """Misses per packet of each core of a network function: equal if not counted anew.
-
-    They may be counted in turns and held in between, while the packets that weight them are not.
-    """
-    cpus = frame.cpus
-    column = cpus.columns["llc_misses_per_packet"].values
-    rows = rows_of(cpus, nf)
-    return tuple(column[rows].tolist())
 
 
 def class_ipc(
@@ -230,14 +237,13 @@ def io_hit_ratio(frame: Frame, caches: Collection[L3Domain]) -> float:
     return float(np.mean(known)) if known else float(np.nan)
 
 
-def _weighted(cpus: CpuTable, rows: list[int]) -> float:
-    misses = cpus.columns["llc_misses_per_packet"].values[rows]
-    packets = cpus.columns["packets_per_s"].values[rows]
+def _weighted(cores: CoreValues) -> float:
+    """Mean of the misses per packet of some cores, weighted by packets."""
     # A core without packets has no misses per packet, and no weight.
-    some = packets > 0
-    if not some.any() or not np.isfinite(packets).all():
-        return np.nan
-    return float((misses[some] * packets[some]).sum() / packets[some].sum())
+    some = [(own, weight) for own, weight in zip(*cores[1:], strict=True) if weight > 0]
+    if not some or not all(map(math.isfinite, cores.packets)):
+        return math.nan
+    return float(sum(own * weight for own, weight in some) / sum(weight for _, weight in some))
 
 
 def clock_indices(clock: str | None) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +15,13 @@ from nftop.derive.cpu.time import TICKS, online_rows
 from nftop.derive.fold_stage import FoldStage, FoldTick, TopologyChange, stateless
 from nftop.derive.occupants import (
     NFS,
+    OWN_TIMES,
     POLLERS,
     Cycles,
     Occupant,
     OwnTime,
     own_clock,
     own_cycles,
-    own_times,
     unattached,
 )
 from nftop.derive.package.power import POWER
@@ -47,6 +48,7 @@ from nftop.model.nf.kinds import NF_KINDS
 from nftop.model.struct import dataclass
 from nftop.model.topology import Topology
 
+T = TypeVar("T")
 _EVENT = "llc_misses"
 
 
@@ -177,26 +179,36 @@ def count_cycles(rates: CounterRates, pollers: Mapping[int, Occupant]) -> Cycles
 def _run(state: MissState, tick: FoldTick) -> tuple[MissState, CpuTable]:
     topology, rates, cycles = tick.topology, tick.output(COUNTERS), tick.output(CYCLES)
     pollers, threads = tick.output(POLLERS), tick.output(THREADS)
-    own = own_times(pollers, tick.columns)
-    clock = [own_clock(label, own.get(row)) for row, label in enumerate(cycles.clock)]
+    own = tick.output(OWN_TIMES)
+    clock = list(cycles.clock)
+    for row, time in own.items():
+        clock[row] = own_clock(clock[row], time)
     state, columns = _poller_columns(state, tick, own, clock)
     columns |= {metric.id: metric.compute(rates) for metric in CPU_METRICS if metric.compute}
     columns |= {name: item for name, item in tick.columns.items() if name != TICKS}
     columns |= sibling_columns(columns["busy_ratio"], rates, topology)
-    poller = [pollers.get(row) for row in range(len(topology.cpus))]
     has_cpp = columns["cpp"].present.tolist()
-    owner = [one.nf if one else None for one in poller]
-    full = [_saturation(one, own[row]) if one else UNKNOWN for row, one in enumerate(poller)]
+    owner = {row: one.nf for row, one in pollers.items()}
+    full = {row: _saturation(one, own[row]) for row, one in pollers.items()}
+
+    def of_rows(known: Iterable[tuple[int, T]], rest: T) -> tuple[T, ...]:
+        result = [rest] * len(topology.cpus)
+        for row, value in known:
+            result[row] = value
+        return tuple(result)
+
     return state, CpuTable(
         topology=topology,
         online=online_rows(tick.sample.readings.get("kernel"), topology),
-        thread=tuple(one.thread if one else None for one in poller),
-        nf=tuple(nf[0] if nf else None for nf in owner),
-        nf_pid=tuple(nf[1] if nf else None for nf in owner),
-        direction=tuple(one.cores[0][0].direction if one and one.cores else None for one in poller),
-        cpp_clock=tuple(label if has_cpp[row] else None for row, label in enumerate(clock)),
-        saturated=tuple(item.verdict for item in full),
-        attribution=tuple(_attribution(one) for one in poller),
+        thread=of_rows(((row, one.thread) for row, one in pollers.items()), None),
+        nf=of_rows(((row, nf[0]) for row, nf in owner.items() if nf), None),
+        nf_pid=of_rows(((row, nf[1]) for row, nf in owner.items() if nf), None),
+        direction=of_rows(
+            ((row, one.cores[0][0].direction) for row, one in pollers.items() if one.cores), None
+        ),
+        cpp_clock=tuple(label if has else None for label, has in zip(clock, has_cpp, strict=True)),
+        saturated=of_rows(((row, item.verdict) for row, item in full.items()), UNKNOWN.verdict),
+        attribution=of_rows(((row, _attribution(one)) for row, one in pollers.items()), ""),
         group=effective_classes(tick.output(CACHE), threads, topology),
         settings=tick.output(FREQUENCIES).settings,
         columns=columns,
@@ -206,7 +218,7 @@ def _run(state: MissState, tick: FoldTick) -> tuple[MissState, CpuTable]:
             if (why := one.shared(own[row]))
         },
         saturated_by={
-            info.cpu: item.by for info, item in zip(topology.cpus, full, strict=True) if item.by
+            topology.cpus[row].cpu: item.by for row, item in sorted(full.items()) if item.by
         },
         sampled_s=tick.output(POWER).sampled_s,
     )
@@ -334,9 +346,7 @@ def _worst(poller: Occupant, share: str, worst: Callable[[Iterable[float]], floa
     return worst(numbers) if numbers else shares[0]
 
 
-def _attribution(poller: Occupant | None) -> str:
-    if poller is None:
-        return ""
+def _attribution(poller: Occupant) -> str:
     attributions = dict.fromkeys(f"{nf.name}: {nf.attribution}" for nf, _ in poller.cores)
     # Other pollers explain why a poller waits.
     names = [f"{core.thread} of {nf.name}" for nf, core in poller.cores]

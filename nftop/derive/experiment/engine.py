@@ -25,9 +25,10 @@ from nftop.derive.compare.window import (
     ClassKey,
     ReadTimes,
     class_ipc,
+    core_values,
     io_hit_ratio,
     is_renewed,
-    nf_sample,
+    sample_of,
     source_of,
 )
 from nftop.derive.experiment.curve import curve_of, reference_of
@@ -75,7 +76,7 @@ class NfObservation:
     """One reading of a network function.
 
     Attributes:
-        values: as `window.nf_sample`.
+        values: as `window.sample_of`.
         begin_ns: CLOCK_MONOTONIC of the reading before; its rates are of the time since.
         new: whether it was read since the last frame.
     """
@@ -141,13 +142,12 @@ class Observer:
         plan = self._plan
         renewed = self._times.renewed(frame)
         nfs = {}
-        for nf in frame.nfs:
-            if nf.key not in plan.watch:
-                continue
+        watched = [nf for nf in frame.nfs if nf.key in plan.watch]
+        for nf, cores in zip(watched, core_values(frame.cpus, watched), strict=True):
             source = source_of(nf)
             begin_ns = renewed.get(source)
             nfs[nf.key] = NfObservation(
-                values=tuple(nf_sample(frame, nf)),
+                values=tuple(sample_of(nf, cores)),
                 begin_ns=math.nan if begin_ns is None else begin_ns,
                 new=nf.problem is None and is_renewed(frame, {source}, renewed),
             )

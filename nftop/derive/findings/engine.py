@@ -30,7 +30,7 @@ from nftop.derive.fold_stage import FoldStage, FoldTick
 from nftop.derive.frame import FRAME
 from nftop.derive.nf.departures import DepartureState, NfSighting, step_departures
 from nftop.derive.nf.recent import RECENT, Recent
-from nftop.derive.occupants import POLLERS
+from nftop.derive.occupants import OTHER_POLLERS
 from nftop.model.column import Bools, Column, Floats, has_reason
 from nftop.model.frame import Finding, Frame
 from nftop.model.missing import Reason
@@ -75,6 +75,7 @@ class Watched:
         unknown_s: float64 (n,), seconds without a value.
         active: bool (n,), findings.
         texts: n texts of findings.
+        is_quiet: no subject is a finding or has been beyond the limit.
     """
 
     keys: tuple[FindingKey, ...] = ()
@@ -86,6 +87,7 @@ class Watched:
     unknown_s: Floats = field(default_factory=lambda: np.zeros(0))
     active: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))
     texts: tuple[FindingText, ...] = ()
+    is_quiet: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,8 @@ class FindingState:
     earlier: EarlierFindings = field(default_factory=EarlierFindings)
 
 
-class _Tick(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Tick:
     """Times of a tick, the seconds it stands for, and whether it follows a gap."""
 
     wall_ns: int
@@ -197,7 +200,8 @@ def begun(before: Sequence[Finding], after: Sequence[Finding]) -> tuple[Finding,
 _NOTHING = Watched()
 
 
-class _Limits(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Limits:
     """Limit and clear limit of a rule, or float64 (n,) where NFs have their own."""
 
     limit: float | Floats
@@ -253,7 +257,7 @@ def _step(before: Watched, rule: Rule, limits: _Limits, measured: Measured, tick
     if not len(old.keys):
         return old
     far = _far(rule, limits, measured)
-    if not far.any() and not old.ticks.any() and not old.active.any():
+    if old.is_quiet and not far.any():
         return old  # the usual case
     within = _within(rule, limits, measured)
     unknown = ~far & ~within & ~_between(rule, measured)
@@ -271,18 +275,20 @@ def _step(before: Watched, rule: Rule, limits: _Limits, measured: Measured, tick
     ends = (old.active & (away_s >= ENDS_AFTER_S)) | lost
     begins = far & (held_s >= rule.at_least_s) & (ticks >= LEAST_TICKS)
     active = ((old.active & ~ends) | begins) & ~lost
-    known = active | (~lost & (ticks > 0))
+    ticks = np.where(lost, 0, ticks)
+    known = active | (ticks > 0)
     lasts = old.active & active
     return Watched(
         keys=old.keys,
         since_ns=np.where(known, np.where(lasts, old.since_ns, since_ns), 0),
         began_ns=np.where(known, np.where(lasts, old.began_ns, began_ns), 0),
         held_s=np.where(lost, 0.0, held_s),
-        ticks=np.where(lost, 0, ticks),
+        ticks=ticks,
         away_s=np.where(active, away_s, 0.0),
         unknown_s=unknown_s,
         active=active,
         texts=_texts(rule, limits, measured, old, active, far=far, within=within),
+        is_quiet=not known.any(),
     )
 
 
@@ -367,6 +373,7 @@ def _aligned(before: Watched, keys: tuple[FindingKey, ...]) -> Watched:
         aligned(before.unknown_s),
         aligned(before.active),
         tuple((*before.texts, _NO_TEXT)[row] for row in rows),
+        before.is_quiet,
     )
 
 
@@ -425,8 +432,7 @@ def _findings(
     nfs: Sequence[_Nfs],
     settings: RuleSettings,
 ) -> list[Finding]:
-    rows = np.flatnonzero(now.active).tolist()
-    if not rows:
+    if now.is_quiet:
         return []  # the usual case
     clear = np.broadcast_to(limits.clear, len(now.keys))
     excess = _excess(rule, limits, measured)
@@ -451,7 +457,7 @@ def _findings(
             clear=float(clear[row]),
             excess=float(excess[row]),
         )
-        for row in rows
+        for row in np.flatnonzero(now.active).tolist()
     ]
 
 
@@ -472,11 +478,10 @@ class FindingOutput(NamedTuple):
 
 
 def _run(state: FindingState, tick: FoldTick) -> tuple[FindingState, FindingOutput]:
-    other_pollers = {row: poller.others for row, poller in tick.output(POLLERS).items()}
     state, findings = step_findings(
         state,
         tick.output(FRAME),
-        other_pollers,
+        tick.output(OTHER_POLLERS),
         pace_s=tick.pace_s,
         recent=tick.output(RECENT),
         settings=tick.rules,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,8 @@ _ESTIMATE = Missing(Reason.TAKEN, "counted for too little of the time to be sure
 _NOBODY = -1
 
 
-class FindingKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FindingKey:
     """Subject of a finding over ticks; with another owner (process) the rule starts over."""
 
     subject: Subject

@@ -427,17 +427,19 @@ def low_priority(inputs: FindingInputs) -> Measured:
     for at, row in enumerate(rows):
         kind = table.settings[row].priority
         kinds[at] = kind if isinstance(kind, Missing) else float(kind == "low")
+    values = from_readings(kinds, len(rows), Missing(Reason.SOURCE))
+    measured = _of_cores(inputs, missing(len(inputs.rows), Missing(Reason.UNDEFINED)))
+    if not values.present.any():
+        return Measured(measured.keys, values, measured.context, measured.words)
     base = table.columns["base_frequency_hz"].values / 1e9
     package = table.topology.package_index
     best = np.zeros(len(table.topology.packages) + 1)
     np.maximum.at(best, package, np.where(base > 0, base, 0.0))
-    measured = _of_cores(inputs, missing(len(inputs.rows), Missing(Reason.UNDEFINED)))
     context = {
         **measured.context,
         "base_ghz": column(base[rows]),
         "best_ghz": column(best[package[rows]]),
     }
-    values = from_readings(kinds, len(rows), Missing(Reason.SOURCE))
     return Measured(measured.keys, values, context, measured.words)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from nftop.derive.findings.engine import limit_for
 from nftop.derive.findings.inputs import FindingInputs
@@ -18,7 +18,7 @@ from nftop.model.metrics.metric import cycles_text
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.rdt.rdt import group_path
 from nftop.model.rule_settings import setting_names
-from nftop.model.struct import replace
+from nftop.model.struct import dataclass, replace
 from nftop.model.usual import NEAR
 
 # A change of classes so long before a cause may be its reason.
@@ -45,7 +45,8 @@ def chain_of(
     return tuple(sorted(links, key=lambda item: item.wall_ns)[-_MOST_LINKS:])
 
 
-class Extreme(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Extreme:
     """The worst number of a link: how far it was beyond, its finding's text, and the link then."""
 
     excess: float

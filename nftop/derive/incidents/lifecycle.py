@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from nftop.derive.findings.engine import FINDINGS
 from nftop.derive.findings.inputs import FindingInputs
@@ -47,7 +46,7 @@ from nftop.derive.incidents.victims import (
     worst_of,
 )
 from nftop.derive.nf.recent import RECENT, Recent
-from nftop.derive.occupants import POLLERS
+from nftop.derive.occupants import OTHER_POLLERS
 from nftop.derive.threads import THREADS
 from nftop.model.frame import Finding, Frame, NfRow
 from nftop.model.ids import Cpu
@@ -192,7 +191,8 @@ def _known(
     return None
 
 
-class _Harm(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Harm:
     """Harm to the victims of an incident in a tick.
 
     Attributes:
@@ -514,8 +514,7 @@ def _cpus(lists: Iterable[tuple[Cpu, ...]]) -> tuple[Cpu, ...]:
 def _run(state: IncidentState, tick: FoldTick) -> tuple[IncidentState, Incidents]:
     findings, gone = tick.output(FINDINGS)
     frame = replace(tick.output(FRAME), findings=findings)
-    other_pollers = {row: poller.others for row, poller in tick.output(POLLERS).items()}
-    inputs = FindingInputs(frame, other_pollers, gone, tick.output(RECENT), tick.rules)
+    inputs = FindingInputs(frame, tick.output(OTHER_POLLERS), gone, tick.output(RECENT), tick.rules)
     reading = tick.sample.readings.get("processes")
     table = None if reading is None or isinstance(reading.value, Missing) else reading.value
     facts = {item.pid: item for item in table.culprits} if isinstance(table, ThreadTable) else {}

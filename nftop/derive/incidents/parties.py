@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from nftop.derive.findings.cache_rules import QUIET_RATIO
 from nftop.derive.incidents.victims import nf_party, packets_of
@@ -47,7 +46,8 @@ class _Runner:
         return replace(self, shares={**self.shares, cpu: self.shares.get(cpu, 0.0) + share})
 
 
-class CauseKey(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CauseKey:
     """Identity of a cause over ticks."""
 
     kind: str

@@ -51,7 +51,8 @@ _NO_INTERVAL = Missing(Reason.WARMING, "the time that its rate is of is not know
 _NEVER = (Reason.SOURCE, Reason.HARDWARE, Reason.UNDEFINED)
 
 
-class Before(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Before:
     """Throughput and cost of an NF before an incident."""
 
     sent: Reading

@@ -43,14 +43,15 @@ def rate_counters(before: Rated[K] | None, counters: Mapping[K, int], read_at_ns
     if read_at_ns == before.read_at_ns:
         return replace(before, interval_s=held(before.interval_s))
     elapsed_s = (read_at_ns - before.read_at_ns) / 1e9
-    if any(counters[name] < count for name, count in before.counters.items() if name in counters):
-        # If one counter stepped back, all were reset, even if higher again.
-        return restarted(Rated(read_at_ns, counters, {}, None))
-    rates: dict[K, Reading] = {
-        name: (count - before.counters[name]) / elapsed_s
-        for name, count in counters.items()
-        if name in before.counters
-    }
+    rates: dict[K, Reading] = {}
+    for name, count in counters.items():
+        old = before.counters.get(name)
+        if old is None:
+            continue
+        if count < old:
+            # If one counter stepped back, all were reset, even if higher again.
+            return restarted(Rated(read_at_ns, counters, {}, None))
+        rates[name] = (count - old) / elapsed_s
     return Rated(read_at_ns, counters, rates, elapsed_s)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 from nftop.derive.fold_stage import FoldStage, FoldTick
 from nftop.derive.frame import FRAME
@@ -34,7 +33,8 @@ _GONE_AFTER_S = 60.0
 _WARMING = Missing(Reason.WARMING, "nothing is known of it from before")
 
 
-class PacketCost(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PacketCost:
     """Cycles per packet of an NF: catalogue id, value, whether empty polls may be in it."""
 
     metric: str

@@ -28,6 +28,7 @@ def nf_row(
     counted: tuple[Column, Column],
     pollers: Mapping[int, Occupant],
     *,
+    of_all: Mapping[int, OwnTime | None],
     times: Mapping[str, Column],
 ) -> NfRow:
     """Packets as the NF counts them; CPP, busy CPP, IPP and IPC over all its polling cores.
@@ -41,11 +42,12 @@ def nf_row(
         cycles: of every CPU.
         counted: core cycles and instructions per second.
         pollers: by row.
+        of_all: `own_times` of all of them.
         times: columns of `cpu.time.METRICS`.
     """
     rows = sorted({topology.row_of[core.cpu] for core in nf.cores if core.cpu in topology.row_of})
     here = {row: pollers[row] for row in rows if row in pollers}
-    own = own_times(here, times, nf)
+    own = own_times(here, times, nf, of_all)
     why_not = _why_not(nf, topology, here, own)
     reasons = (occupant.shared(own[row], nf) for row, occupant in here.items())
     shared = next(filter(None, reasons), None)

@@ -199,15 +199,14 @@ def _added_energy(
 def _sums(
     table: UncoreTable,
     rates: BoxRates,
-    numbers: Sequence[int],
-    row_of: Mapping[int, int],
+    row_of: NDArray[np.int64],
+    rows: int,
     events: Sequence[str],
 ) -> dict[str, Column]:
-    """Counts per second by event; `row_of` has the row of each of the table's `numbers`."""
-    rows = np.array([row_of.get(number, -1) for number in numbers], dtype=np.int64)
+    """Counts per second by event; `row_of` has the row of each of the table's counters."""
     wanted = _positions(table, events)
-    sums, _ = sum_rates(table, rates, rows, len(row_of), wanted, sentences=_SENTENCES)
-    return {event: sums.get(event, missing(len(row_of), NOT_HERE)) for event in events}
+    sums, _ = sum_rates(table, rates, row_of, rows, wanted, sentences=_SENTENCES)
+    return {event: sums.get(event, missing(rows, NOT_HERE)) for event in events}
 
 
 def _positions(table: UncoreTable, events: Iterable[str]) -> list[int]:
@@ -221,15 +220,14 @@ def _of_packages(
     hz: Reading,
     topology: Topology,
 ) -> dict[str, Column]:
-    row_of = {int(package): at for at, package in enumerate(topology.packages)}
-    sums = _sums(table, rates, table.packages.tolist(), row_of, PACKAGE_POWER_EVENTS)
+    packages, at = topology.packages, topology.positions_of(table.packages)
+    sums = _sums(table, rates, at, len(packages), PACKAGE_POWER_EVENTS)
     columns = {name: _scaled(sums[event], ENERGY_J) for name, event in _WATTS.items()}
     for name, event in _JOULES.items():
         known = column(joules[name], why=_BEGUN)
         columns[name] = where(sums[event].present, known, sums[event])
-    dies = np.array(
-        [len(set(table.boxes[_rows(table, "package_c6", package)].tolist())) for package in row_of]
-    )
+    registers = (table.boxes[_rows(table, "package_c6", package)] for package in packages)
+    dies = np.array([len(set(boxes.tolist())) for boxes in registers])
     states = {name: _share(sums[event], hz, dies) for name, event in _PACKAGE_STATES.items()}
     whole = Column(np.ones(len(dies)), np.zeros(len(dies), np.uint8))
     throttles = {"throttles_per_s": sums["package_throttles"]}
@@ -244,8 +242,9 @@ def _rows(table: UncoreTable, event: str, package: int) -> Sequence[int]:
 def _of_cpus(
     table: UncoreTable, rates: BoxRates, counted: CounterRates, topology: Topology
 ) -> dict[str, Column]:
-    sums = _sums(table, rates, table.boxes.tolist(), topology.row_of, CORE_POWER_EVENTS)
-    hz, one = tsc_hz(counted), np.ones(len(topology.cpus))
+    count, rows = len(topology.cpus), topology.rows_of(table.boxes)
+    sums = _sums(table, rates, rows, count, CORE_POWER_EVENTS)
+    hz, one = tsc_hz(counted), np.ones(count)
     known = _among(topology, table.boxes[_of_core_states(table)])
     states = {
         name: _share(_of_threads(sums[event], known, topology), hz, one)
@@ -264,7 +263,10 @@ def _of_core_states(table: UncoreTable) -> Bools:
 
 
 def _among(topology: Topology, cpus: NDArray[np.int32]) -> Bools:
-    return np.isin([info.cpu for info in topology.cpus], cpus)
+    """bool (rows,): whose CPU is one of these."""
+    among = np.zeros(len(topology.cpus) + 1, np.bool_)  # the last: of no CPU
+    among[topology.rows_of(cpus)] = True
+    return among[:-1]
 
 
 def _with_c1(
@@ -288,7 +290,7 @@ def _with_c1(
     awake, tick_s = columns["c0_ratio"], (now_ns - state.at_ns) / 1e9
     awake_s, passed_s = state.awake_s + awake.values * tick_s, state.passed_s + tick_s
     states, own_s = _of_core_states(table), np.zeros(count + 1)  # the last: of no CPU
-    rows = [topology.row_of.get(cpu, count) for cpu in table.boxes[states].tolist()]
+    rows = topology.rows_of(table.boxes[states])  # -1: the last
     np.maximum.at(own_s, rows, difference(table.enabled_ns, before.enabled_ns)[states] / 1e9)
     known = _among(topology, table.boxes[states])
     interval_s = _of_threads(column(own_s[:count]), known, topology).values

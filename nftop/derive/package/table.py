@@ -251,7 +251,7 @@ def step_packages(
     if state.table is not None and reading.read_at_ns == state.read_at_ns:
         return state, state.rows
     rates = box_rates(state.table, state.rates, reading.value)
-    rows = _rows(reading.value, rates, uarch, topology.packages)
+    rows = _rows(reading.value, rates, uarch, topology)
     sampled, rows = _held(state.sampled, rows, reading.read_at_ns)
     return PackageState(reading.value, reading.read_at_ns, rates, rows, sampled), rows
 
@@ -285,12 +285,10 @@ def _held(
 
 
 def _rows(
-    table: UncoreTable, boxes: BoxRates, uarch: Uarch, packages: tuple[Package, ...]
+    table: UncoreTable, boxes: BoxRates, uarch: Uarch, topology: Topology
 ) -> tuple[PackageRow, ...]:
-    count = len(packages)
-    index_of = {int(package): index for index, package in enumerate(packages)}
-    box = np.array([index_of.get(item, -1) for item in table.packages.tolist()], dtype=np.int64)
-    rates, partly = sum_rates(table, boxes, box, count)
+    count = len(topology.packages)
+    rates, partly = sum_rates(table, boxes, topology.positions_of(table.packages), count)
     # Also where the table holds no event at all, formulas need columns of as many rows.
     known = {event: missing(count, NOT_HERE) for unit in uarch.uncore for event in unit.events}
     traffic = evaluate_traffic(uarch, {**known, **rates})
@@ -314,7 +312,7 @@ def _rows(
             tuple(channels.get(package, ())),
             tuple(links.get(package, ())),
         )
-        for row, package in enumerate(packages)
+        for row, package in enumerate(topology.packages)
     )
 
 

@@ -115,7 +115,6 @@ def settling(
     known = before if before.cpus == cpus else ShareState()
     after = ShareState({}, cpus, rates)
     ticks = 0 if rates is known.rates else 1  # a reading seen before is no tick
-    cores = topology.core_index
 
     def settle(nodes: Mapping[str, Column], family: NodeFamily) -> Mapping[str, Column]:
         first, whole = next(iter(nodes)), family.whole
@@ -126,7 +125,7 @@ def settling(
         if not ages:
             return consistent(nodes, family)
         newest, oldest = (
-            _of_cores(choose, choose.reduce(ages, axis=0), cores)[rows]
+            _of_cores(choose, choose.reduce(ages, axis=0), topology)[rows]
             for choose in (np.fmin, np.fmax)
         )
         turning: Bools = np.isfinite(newest)
@@ -224,11 +223,11 @@ def _with_values(column: Column, values: Floats, clear: Bools) -> Column:
     return withhold(result, ~clear & column.present, MOMENTS)
 
 
-def _of_cores(choose: np.ufunc, values: Floats, cores: NDArray[np.int64]) -> Floats:
+def _of_cores(choose: np.ufunc, values: Floats, topology: Topology) -> Floats:
     """Shape of `values`, (..., rows): `choose` over each core's threads, on all their rows."""
-    chosen = np.full((*values.shape[:-1], int(cores.max(initial=0)) + 1), np.nan)
-    choose.at(chosen, (..., cores), values)  # type: ignore[arg-type]  # the stub lacks `...`
-    return chosen[..., cores]
+    order, begins, core_of = topology.by_core
+    chosen: Floats = choose.reduceat(values[..., order], begins, axis=-1)
+    return chosen[..., core_of]
 
 
 # Those that every core is counted for all the time, and the share of it that each was; the
@@ -314,9 +313,7 @@ def _of_busy_cores(
 def asleep_rows(rates: CounterRates, topology: Topology) -> Bools:
     """bool (rows,): both threads of the row's core slept most of the time."""
     unhalted = ratio(rates.rate("ref_cycles"), rates.rate("tsc")).values
-    return (_of_cores(np.fmax, unhalted, topology.core_index) < ASLEEP_RATIO) & np.isfinite(
-        unhalted
-    )
+    return (_of_cores(np.fmax, unhalted, topology) < ASLEEP_RATIO) & np.isfinite(unhalted)
 
 
 def counted_with_smt(topdown: Topdown, counted: Collection[str], topology: Topology) -> bool:
@@ -370,7 +367,7 @@ def core_shares(
         chosen = [np.where(rows, share, np.nan) for share, rows in used if rows is not ALL_ROWS]
         if used:
             shares[at] = np.fmin.reduce([*always, *chosen])
-    return _of_cores(np.fmin, shares, topology.core_index)
+    return _of_cores(np.fmin, shares, topology)
 
 
 def _coverage(share: Floats, shown: Sequence[Column]) -> Column:

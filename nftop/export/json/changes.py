@@ -47,7 +47,7 @@ def classes_json(table: ResctrlTable, *, simulated: bool = False, unfinished: st
             "mba_unit": table.mba_unit,
             "groups": list(map(_group, table.groups)),
             "domains": list(map(_domain, table.domains)),
-            "io_alloc": _io_alloc(table),
+            "io_alloc": {None: None, False: "disabled", True: "enabled"}[table.limits.io_alloc],
             "notes": table.gaps or None,
             "unfinished": unfinished or None,
         }
@@ -89,10 +89,6 @@ def _domain(domain: CacheDomain) -> dict[str, Any]:
         "io": None if isinstance(io, Missing) else io.cbm.hex,
         "io_provenance": io.message if isinstance(io, Missing) else io.provenance,
     }
-
-
-def _io_alloc(table: ResctrlTable) -> str | None:
-    return {None: None, False: "disabled", True: "enabled"}[table.limits.io_alloc]
 
 
 def _group(group: ResctrlGroup) -> dict[str, Any]:

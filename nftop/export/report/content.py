@@ -192,7 +192,8 @@ def _incidents(data: ReportData) -> Iterator[ReportBlock]:
         lines = [f"{'before ' * incident.is_bound}{clock_of(event.begin_ns)} {end}"]
         if not isinstance(worst, Missing) and worst > 0:
             lines.append(
-                f"dropped up to {_si(worst)} packets/s at {clock_of(event.worst_ns)}, "
+                f"dropped up to {_number(worst, Unit.PER_S)} packets/s at "
+                f"{clock_of(event.worst_ns)}, "
                 + lost_text(incident, _number(incident.dropped, Unit.PACKETS))
             )
         yield Text("; ".join(lines))
@@ -477,7 +478,3 @@ def _number(reading: Reading, unit: Unit, *, bound: bool = False) -> str:
     if isinstance(reading, Missing):
         return reading.reason.key
     return fmt.cell(reading, unit, _WIDTH, bound=bound).strip()
-
-
-def _si(value: float) -> str:
-    return _number(value, Unit.PER_S)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from nftop import __version__
-from nftop.export.tables.tables import Columns, ExportTable, Field
+from nftop.export.tables.tables import Columns, ExportTable
 
 # Values of a row group, of all columns; as Python's objects they take some 40 MiB of memory.
 _MOST_VALUES = 1 << 20
@@ -37,7 +37,8 @@ class ParquetWriter:
         self.rows = 0
         self._fields = table.fields
         about = {"nftop.table": name, "nftop.version": __version__}
-        self._schema = pa.schema([_field(field) for field in table.fields], metadata=about)
+        fields = (pa.field(f.name, _TYPES[f.kind], metadata={"unit": f.unit}) for f in table.fields)
+        self._schema = pa.schema(fields, metadata=about)
         self._held: list[list[Any]] = [[] for _ in table.fields]
         self._writer = _opened(file, self._schema)
 
@@ -61,10 +62,6 @@ class ParquetWriter:
             ]
             self._writer.write_batch(pa.record_batch(arrays, schema=self._schema))
         self._held = [[] for _ in self._fields]
-
-
-def _field(field: Field) -> Any:
-    return pa.field(field.name, _TYPES[field.kind], metadata={"unit": field.unit})
 
 
 def _whole(text: str | None) -> str | None:

@@ -38,6 +38,8 @@ class Unit(Enum):
     DEGREES_C = "degrees C"
     TEXT = "text"  # words: never a column of numbers
 
+    __hash__ = object.__hash__  # Enum's own is a Python call, and units are keys of every cell
+
 
 class CountedRates(Protocol):
     """Counter rates of all CPUs in one tick, rows as in the topology."""

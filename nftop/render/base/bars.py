@@ -12,9 +12,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from nftop.model.column import Floats
+from nftop.model.column import Block, Floats
 from nftop.model.frame import CpuTable
-from nftop.model.missing import Missing, Reading, Reason
+from nftop.model.missing import Missing, Reading, Reason, number_or
 from nftop.render.base import format as fmt
 from nftop.render.base.line import Line, Span, Tone
 
@@ -26,10 +26,8 @@ COMPONENTS: tuple[tuple[str, Tone, str], ...] = (
     ("C", Tone.CORE, "core bound: waiting for the core's own units"),
     ("R", Tone.RETIRING, "retiring: useful work"),
 )
-_LEVEL_1 = ("frontend_bound", "bad_speculation", "backend_bound", "retiring")
-_LEVEL_2 = ("memory_bound", "core_bound")
-_NAMES = (*_LEVEL_1, *_LEVEL_2)
-METRICS = tuple(f"tma.{name}" for name in _NAMES)
+_LEVEL_1 = ("tma.frontend_bound", "tma.bad_speculation", "tma.backend_bound", "tma.retiring")
+METRICS = (*_LEVEL_1, "tma.memory_bound", "tma.core_bound")
 # Letters of lost slots: more of them than before are lit.
 _LOST = len(COMPONENTS) - 1
 
@@ -49,10 +47,11 @@ def bars(
     at = np.array(rows, np.intp)
     counts = apportion(shares(cpus, at), cells)
     grown = _grown(counts, before, cells) if any(before) else None
-    gone = np.array([cpus.columns[f"tma.{name}"].reasons[at] for name in _LEVEL_1])
+    block = Block.of(cpus.columns)
+    gone = block.reasons[np.array(block.rows_of(_LEVEL_1))[:, None], at].T.tolist()
     # The first node without a number says why there is no bar.
-    first = gone[np.argmax(gone != Reason.PRESENT, axis=0), np.arange(len(at))]
-    triples = zip(counts.tolist(), first.tolist(), bases, strict=True)
+    first = [next(filter(None, reasons), 0) for reasons in gone]
+    triples = zip(counts.tolist(), first, bases, strict=True)
     if grown is None:
         return [_bar(count, reason, base, cells) for count, reason, base in triples]
     return [
@@ -65,8 +64,8 @@ def _grown(
     counts: NDArray[np.int64], before: Sequence[Mapping[str, float]], cells: int
 ) -> NDArray[np.int64]:
     """int64 of the shape of `counts`: letters of lost slots that were not there before."""
-    values = {name: np.array([row.get(f"tma.{name}", np.nan) for row in before]) for name in _NAMES}
-    earlier = apportion(_shares(values), cells)
+    values = [[row.get(metric, np.nan) for row in before] for metric in METRICS]
+    earlier = apportion(_shares(np.array(values)), cells)
     grown: NDArray[np.int64] = np.maximum(counts - earlier, 0)
     grown[~earlier.any(axis=1)] = 0
     grown[:, _LOST:] = 0
@@ -79,46 +78,32 @@ def shares(cpus: CpuTable, rows: NDArray[np.intp]) -> Floats:
     Level 1 is scaled to a sum of 1; level 2 splits backend bound into memory and core. A row
     without level 1 is zeros.
     """
-    return _shares({name: cpus.columns[f"tma.{name}"].values[rows] for name in _NAMES})
+    block = Block.of(cpus.columns)
+    return _shares(block.floats[np.array(block.rows_of(METRICS))[:, None], rows])
 
 
 def bar(readings: Mapping[str, Reading], cells: int) -> Line:
     """Bar from `readings` of the metrics `tma.*`, for what is not a CPU."""
-    values = {name: readings[f"tma.{name}"] for name in _NAMES}
-    numbers = {
-        name: np.array([np.nan if isinstance(item, Missing) else item])
-        for name, item in values.items()
-    }
-    missing = (values[name] for name in _LEVEL_1)
-    why = next((int(item.reason) for item in missing if isinstance(item, Missing)), 0)
+    numbers = np.array([[number_or(readings[metric], np.nan)] for metric in METRICS])
+    level_1 = (readings[metric] for metric in _LEVEL_1)
+    why = next((int(item.reason) for item in level_1 if isinstance(item, Missing)), 0)
     return _bar(apportion(_shares(numbers), cells)[0].tolist(), why, Tone.PLAIN, cells)
 
 
-def _shares(values: Mapping[str, Floats]) -> Floats:
-    """`shares` of float64 (n,) by node."""
-    level_1 = [values[name] for name in _LEVEL_1]
+def _shares(values: Floats) -> Floats:
+    """`shares` of float64 (metrics, n)."""
+    level_1, level_2 = values[: len(_LEVEL_1)], values[len(_LEVEL_1) :]
     frontend, speculation, backend, retiring = np.maximum(level_1, 0.0)
-    memory, core = (_positive(values[name]) for name in _LEVEL_2)
-    split = memory + core > 0
-    of_memory = memory / np.where(split, memory + core, 1.0)
-    slots = np.array(
-        [
-            frontend,
-            speculation,
-            np.where(split, 0.0, backend),
-            np.where(split, backend * of_memory, 0.0),
-            np.where(split, backend * (1.0 - of_memory), 0.0),
-            retiring,
-        ]
-    ).T
+    memory, core = np.where(level_2 > 0, level_2, 0.0)  # neither negative nor NaN
+    both = memory + core
+    split = both > 0
+    of_memory = memory / np.where(split, both, 1.0)  # 0 where it is not split
+    rest = backend * (1.0 - of_memory)
+    alone, of_core = np.where([~split, split], rest, 0.0)
+    slots = np.array([frontend, speculation, alone, backend * of_memory, of_core, retiring])
     total = frontend + speculation + backend + retiring
-    known = (total > 0)[:, None]  # False for NaN
-    return np.where(known, slots / np.where(known, total[:, None], 1.0), 0.0)
-
-
-def _positive(values: Floats) -> Floats:
-    """Negative values and NaN as 0."""
-    return np.where(values > 0, values, 0.0)
+    known = total > 0  # False for NaN
+    return np.where(known, slots / np.where(known, total, 1.0), 0.0).T
 
 
 def apportion(values: Floats, cells: int) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from nftop.model.frame import Finding
 from nftop.model.incident import Incident
 from nftop.model.metrics.metric import BOUND, Unit
 from nftop.model.missing import Missing, Reading, Reason
-from nftop.model.number_text import COUNT, DIGITS, NO_CHANGE, Form, number_texts
+from nftop.model.number_text import COUNT, DIGITS, NO_CHANGE, PREFIXES, Form, number_texts
 
 ESTIMATE = "~"
 
@@ -68,25 +68,31 @@ def _cell(value: float, unit: Unit, width: int, *, bound: bool) -> str:
 
 @lru_cache(maxsize=256)
 def printer(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float], str]:
-    """`cell` for the numbers of one column, with its format prepared.
+    """`cell` for the numbers of one column, with its formats prepared.
 
-    Nearly all numbers fit in the first form; others are left to `cell`.
+    Nearly all numbers fit with three digits; others are left to `cell`.
     """
     if unit is Unit.CHANGE:
         return lambda value: _cell(value, unit, width, bound=bound)
     form, before = _FORMS[unit], BOUND if bound else ""
     suffix = form.suffix.replace("%", "%%")
-    steps = tuple((limit, f"{before}%.{decimals}f{suffix}") for limit, decimals in form.steps)
-    factor, limit = form.factor, form.steps[-1][0]
+    steps = [(end, 1.0, f"{before}%.{decimals}f{suffix}") for end, decimals in form.steps]
+    if steps[-1][0] == DIGITS[-1][0]:
+        steps += [
+            (end, by, f"{before}%.{decimals}f{letter}{suffix}")
+            for by, letter in PREFIXES
+            for end, decimals in DIGITS
+        ]
+    factor, limit = form.factor, steps[-1][0] * steps[-1][1]
     least = 10.0 ** -form.steps[0][1]  # less could print as zero
     zero = _cell(0.0, unit, width, bound=bound)
 
     def printed(value: float) -> str:
         scaled = value * factor
         if least <= scaled < limit:
-            for end, pattern in steps:
-                if scaled < end:
-                    text = pattern % scaled
+            for end, by, pattern in steps:
+                if (shown := scaled / by) < end:
+                    text = pattern % shown
                     if len(text) <= width:
                         return text
                     break

@@ -6,6 +6,7 @@ A cell of braille has two values side by side and four levels. `text.ascii_only`
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -39,14 +40,10 @@ def area_rows(values: NDArray[np.float32], top: float, height: int) -> list[str]
     Values are from 0 to `top`; a known value has at least one dot, NaN none.
     """
     known = np.isfinite(values)
-    share = np.clip(np.where(known, values, 0.0) / top, 0.0, 1.0)
+    share = np.minimum(np.maximum(np.where(known, values, 0.0) / top, 0.0), 1.0)
     dots = np.where(known, np.maximum(1, np.rint(share * height * 4)), 0).astype(np.int64)
-    rows = []
-    for row in range(height):
-        filled = np.clip(dots - (height - 1 - row) * 4, 0, 4)
-        codes = _LEFT_FILL[filled[0::2]] | _RIGHT_FILL[filled[1::2]]
-        rows.append("".join(_CHARS[codes].tolist()))
-    return rows
+    filled = np.minimum(np.maximum(dots - _bases(height), 0), 4)
+    return _texts(_LEFT_FILL[filled[:, 0::2]] | _RIGHT_FILL[filled[:, 1::2]])
 
 
 def line_rows(values: NDArray[np.float32], low: float, top: float, height: int) -> list[str]:
@@ -59,14 +56,15 @@ def line_rows(values: NDArray[np.float32], low: float, top: float, height: int) 
     # A step is drawn as a stroke from the level before, where that is known.
     low_dot = np.where(before > 0, np.minimum(level, before + 1), level)
     high_dot = np.where(before > 0, np.maximum(level, before - 1), level)
-    rows = []
-    for row in range(height):
-        base = (height - 1 - row) * 4
-        first, last = np.clip(low_dot - base, 1, 5), np.clip(high_dot - base, 0, 4)
-        bits = np.where(level > 0, _STROKES[first, last], 0)
-        codes = _LEFT_STROKES[bits[0::2]] | _RIGHT_STROKES[bits[1::2]]
-        rows.append("".join(_CHARS[codes].tolist()))
-    return rows
+    base = _bases(height)
+    first, last = np.clip(low_dot - base, 1, 5), np.clip(high_dot - base, 0, 4)
+    bits = np.where(level > 0, _STROKES[first, last], 0)
+    return _texts(_LEFT_STROKES[bits[:, 0::2]] | _RIGHT_STROKES[bits[:, 1::2]])
+
+
+def _bases(height: int) -> NDArray[np.int64]:
+    """(height, 1): dots below each row."""
+    return 4 * np.arange(height - 1, -1, -1)[:, None]
 
 
 def _strokes() -> NDArray[np.int64]:
@@ -107,16 +105,26 @@ def trend_texts(change: NDArray[np.floating], *, costs: bool = False) -> list[st
     """
     base = 1 if costs else 2
     step = (TREND_HIGH - TREND_LOW) / (_TREND_LEVELS - 1)
-    known = np.isfinite(change)
-    level = np.rint(np.where(known, change, 0.0) / step) + base
-    level = np.where(known, np.clip(level, 0, _TREND_LEVELS - 1) + 1, 0).astype(np.int64)
+    # From 1 on; 0 for a gap.
+    level = np.fmin(np.fmax(np.rint(change / step) + (base + 1), 1), _TREND_LEVELS)
+    level = np.where(np.isfinite(change), level, 0).astype(np.int64)
     codes = _LEFT_CODES[level[:, 0::2]] | _RIGHT_CODES[level[:, 1::2]]
-    return ["".join(row) for row in _CHARS[codes].tolist()]
+    return _texts(codes)
 
 
 _LEFT_CODES = np.array([0, *_LEFT])
 _RIGHT_CODES = np.array([0, *_RIGHT])
 _CHARS = np.array([" ", *(chr(_BRAILLE | code) for code in range(1, 256))])
+
+
+def _texts(codes: NDArray[np.int64]) -> list[str]:
+    """Braille of each row of dots (n, cells)."""
+    rows, cells = codes.shape
+    # Characters of a row, side by side in memory, are a text.
+    if not cells:
+        return [""] * rows
+    texts: list[str] = np.ascontiguousarray(_CHARS[codes]).view(f"U{cells}").ravel().tolist()
+    return texts
 
 
 @lru_cache(maxsize=1024)
@@ -227,18 +235,17 @@ _DIMMED = {
 }  # fmt: skip
 
 
+_RUNS = re.compile(r" +|[^ ]+")
+
+
 def _crested(rows: Sequence[str], at: int, tone: Tone) -> list[Span]:
     """A row of an area: cells below another drawn cell are the body."""
     body = _DIMMED.get(tone) or Tone(f"{tone}-dim")
     above = rows[at - 1] if at else " " * len(rows[at])
-    spans: list[Span] = []
-    for char, higher in zip(rows[at], above, strict=True):
-        hue = body if higher != " " else tone
-        if spans and spans[-1].tone is hue:
-            spans[-1] = Span(spans[-1].text + char, hue)
-        else:
-            spans.append(Span(char, hue))
-    return spans
+    return [
+        Span(rows[at][run.start() : run.end()], tone if run[0].isspace() else body)
+        for run in _RUNS.finditer(above)
+    ]
 
 
 def scale_top(values: NDArray[np.float32], unit: Unit) -> float:

@@ -89,7 +89,8 @@ class ClickScale(NamedTuple):
     high: int
 
 
-class Click(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Click:
     """What a click does: an action of the screen with its argument, as a key has them.
 
     `scale`: the argument depends on the cell.

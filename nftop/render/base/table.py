@@ -153,6 +153,7 @@ def indented(lines: Iterable[Line]) -> list[Line]:
     return result
 
 
+@lru_cache(maxsize=1024)  # names seldom change
 def text_cell(text: str, width: int, *, right: bool = False, tone: Tone = Tone.PLAIN) -> Span:
     """A text in `width` cells, cut if it is too long."""
     return Span(fit(text, width - 1, right=right) + " ", tone)
@@ -180,17 +181,6 @@ def number_cell(
     else:
         text = fmt.printer(unit, room, bound=bound)(reading)
     return Span(text.rjust(room) + (fmt.ESTIMATE if estimate else " "), tone)
-
-
-def plain_cells(readings: Iterable[Reading], unit: Unit, width: int) -> list[Span]:
-    """`number_cell` of each, without marks of numbers."""
-    room, printed = width - 1, fmt.printer(unit, width - 1)
-    return [
-        mark_cell(reading.reason, width)
-        if isinstance(reading, Missing)
-        else Span(printed(reading).rjust(room) + " ", Tone.PLAIN)
-        for reading in readings
-    ]
 
 
 def reading_tone(reading: object) -> Tone:
@@ -324,7 +314,9 @@ class LastResults(Generic[_P, _R]):
 
 
 def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    return len(one) == len(other) and all(
-        a is b or (isinstance(a, (int, str, tuple)) and type(a) is type(b) and a == b)
-        for a, b in zip(one, other, strict=True)
-    )
+    if len(one) != len(other):
+        return False
+    for a, b in zip(one, other, strict=True):  # in half the time of `all`
+        if a is not b and not (isinstance(a, (int, str, tuple)) and type(a) is type(b) and a == b):
+            return False
+    return True

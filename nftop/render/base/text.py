@@ -8,6 +8,7 @@ in every terminal and columns stay aligned.
 from __future__ import annotations
 
 import locale
+import re
 import sys
 import unicodedata
 from collections.abc import Mapping
@@ -55,9 +56,13 @@ _narrow = {*map(chr, range(0x20, 0x7F)), "·", ELLIPSIS}
 _FIRST_SIGN, _LAST_SIGN = "\u2190", "\u2bff"
 
 
+# ASCII, arrows, lines, blocks, shapes and braille, which are most texts.
+_is_common = re.compile("[ -~·…\u2190-\u21ff\u2500-\u25fc\u2800-\u28ff]*").fullmatch
+
+
 def is_narrow(text: str) -> bool:
     """Whether every character of a printable text takes one cell, as nearly all texts are."""
-    if text.isascii() or _narrow.issuperset(text):
+    if text.isascii() or _is_common(text) or _narrow.issuperset(text):
         return True
     others = set(text) - _narrow
     signs = {sign for sign in others if _FIRST_SIGN <= sign <= _LAST_SIGN and cell_len(sign) == 1}

@@ -17,7 +17,7 @@ from nftop.model.change import OwnChange
 from nftop.model.clock import NS_PER_S
 from nftop.model.column import Floats
 from nftop.model.frame import Frame
-from nftop.model.median import median
+from nftop.model.median import median, quantile
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reading
 from nftop.model.number_text import counted
@@ -325,8 +325,8 @@ def histogram(
     both = [item for item in (before, after) if item]
     if not both:
         return [Span(" " * width, Tone.PLAIN)]
-    low = min(float(np.percentile(item, 2)) for item in both)
-    high = max(float(np.percentile(item, 98)) for item in both)
+    low = min(quantile(np.sort(item), 0.02) for item in both)
+    high = max(quantile(np.sort(item), 0.98) for item in both)
     if not math.isfinite(high - low):
         return [Span(" " * width, Tone.PLAIN)]
     middle = (low + high) / 2

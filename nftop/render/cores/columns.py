@@ -5,9 +5,10 @@ Columns of the CPU tables (Cores and Power screens) and their choice by width.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from itertools import compress
+from typing import Literal, NamedTuple, TypeAlias
 
 from nftop.model.column import Block
 from nftop.model.frame import CacheClass, CpuTable
@@ -175,32 +176,65 @@ def columns_for(
     count rank last. `trends`: with columns of the history. `chosen`: keys in the operator's order;
     empty: no choice.
     """
-    known = _counted(cpus, table)
-    return _columns_for(width, known.here, known.never, table, trends=trends, chosen=chosen)
+    here, never = _counted(cpus, table)
+    return _columns_for(width, here, never, table, trends=trends, chosen=chosen)
 
 
-class _Counted(NamedTuple):
-    """Keys of optional columns that a table of CPUs has, and of those it never will."""
-
-    here: frozenset[str]
-    never: frozenset[str]
+# Keys of optional columns that a table of CPUs has, and of those it never will.
+_Counted: TypeAlias = tuple[frozenset[str], frozenset[str]]
 
 
-def _count(cpus: CpuTable | None, table: CpuTableKind) -> _Counted:
-    here = frozenset(col.key for col in _OPTIONAL[table] if _has_value(col, cpus))
-    if cpus is None or not len(cpus):
-        return _Counted(here, frozenset())
-    block = Block.of(cpus.columns)
-    # No CPU can have a value on this hardware.
-    never = dict(zip(block, (block.reasons == _HARDWARE).all(axis=1).tolist(), strict=True))
-    metrics = (col for col in _TABLES[table] if col.metric and col is not BAR)
-    return _Counted(
-        here,
-        frozenset(col.key for col in metrics if never[col.metric.id if col.metric else col.key]),
+def _counted(cpus: CpuTable | None, table: CpuTableKind) -> _Counted:
+    if cpus is None:
+        return frozenset(), frozenset()
+    tests = tuple(key for key, test in _OPTIONAL_TESTS.items() if test(cpus))
+    return _count(_metrics_of(cpus), tests, table)
+
+
+@lru_cache(maxsize=8)  # called several times a tick
+def _count(metrics: _Metrics, tests: tuple[str, ...], table: CpuTableKind) -> _Counted:
+    """`tests`: keys of the columns of `_OPTIONAL_TESTS` that have a value."""
+
+    def has_value(col: TableColumn) -> bool:
+        if col.key in _KNOWN_BY:
+            return _KNOWN_BY[col.key] in metrics.known
+        return col.key in tests or (col.metric is not None and col.metric.id in metrics.optional)
+
+    never = (
+        col.key
+        for col in _TABLES[table]
+        if col is not BAR and col.metric and col.metric.id in metrics.never
     )
+    here = (col.key for col in filter(has_value, _OPTIONAL[table]))
+    return frozenset(here), frozenset(never)
 
 
-_counted = LastResults(_count)  # a tick's columns are wanted several times
+class _Metrics(NamedTuple):
+    """Ids of metrics."""
+
+    known: frozenset[str]  # some CPU has a value
+    optional: frozenset[str]  # optional ones that belong on the screen
+    never: frozenset[str]  # no CPU can have a value on this hardware
+
+
+def _metrics_in(block: Block) -> _Metrics:
+    reasons = block.reasons
+    rows = (reasons == _PRESENT).any(axis=1), (reasons != _SOURCE).any(axis=1)
+    known, readable = (frozenset(compress(block, chosen.tolist())) for chosen in rows)
+    optional = (
+        metric.id
+        for metric in CPU_METRICS
+        if metric.optional and metric.id in (readable if metric.shows_reasons else known)
+    )
+    absent = (reasons == _HARDWARE).all(axis=1) & bool(len(reasons.T))
+    return _Metrics(known, frozenset(optional), frozenset(compress(block, absent.tolist())))
+
+
+# Reasons seldom change from one tick to the next, values do.
+_last_metrics = LastResults(
+    _metrics_in, lambda block: ((tuple(block), block.reasons.shape, block.reasons.tobytes()),)
+)
+_metrics_of = LastResults[[CpuTable], _Metrics](lambda cpus: _last_metrics(Block.of(cpus.columns)))
 
 
 @lru_cache(maxsize=16)  # called every tick
@@ -232,41 +266,23 @@ def _columns_for(
     return fit_columns(columns, width - EDGE, last=never)
 
 
-def _has_value(col: TableColumn, cpus: CpuTable | None) -> bool:
-    """Whether some CPU has a value in an optional column."""
-    if col.key in _OPTIONAL_TESTS:
-        return cpus is not None and _OPTIONAL_TESTS[col.key](cpus)
-    return col.metric is not None and is_here(col.metric, cpus)
-
-
-_T = TypeVar("_T")
-
-
-class _LastTest(Generic[_T]):
-    """Whether any row passes a test; of rows that stay from tick to tick it is known."""
-
-    def __init__(self, test: Callable[[_T], bool]) -> None:
-        self._test = test
-        self._rows: tuple[_T, ...] = ()
-        self._passes = False
-
-    def __call__(self, rows: tuple[_T, ...]) -> bool:
-        if rows is not self._rows:
-            self._rows, self._passes = rows, any(map(self._test, rows))
-        return self._passes
-
-
-_HAS_PRIORITY = _LastTest[CpuSetting](lambda setting: isinstance(setting.priority, str))
-_HAS_CP = _LastTest[CpuSetting](lambda setting: isinstance(setting.cp_class, int))
-_HAS_GOVERNOR = _LastTest[CpuSetting](lambda setting: isinstance(setting.governor, str))
+_HAS_PRIORITY = LastResults[[tuple[CpuSetting, ...]], bool](
+    lambda settings: any(isinstance(item.priority, str) for item in settings)
+)
+_HAS_CP = LastResults[[tuple[CpuSetting, ...]], bool](
+    lambda settings: any(isinstance(item.cp_class, int) for item in settings)
+)
+_HAS_GOVERNOR = LastResults[[tuple[CpuSetting, ...]], bool](
+    lambda settings: any(isinstance(item.governor, str) for item in settings)
+)
 _OPTIONAL_TESTS: Mapping[str, Callable[[CpuTable], bool]] = {
     "group": lambda cpus: any(isinstance(item, CacheClass) for item in cpus.group),
     "sst": lambda cpus: _HAS_PRIORITY(cpus.settings),
     "cp": lambda cpus: _HAS_CP(cpus.settings),
     "governor": lambda cpus: _HAS_GOVERNOR(cpus.settings),
-    "limits": lambda cpus: bool(cpus.columns["max_frequency_hz"].present.any()),
-    "base_frequency_hz": lambda cpus: bool(cpus.columns["base_frequency_hz"].present.any()),
 }
+# Columns that are there if some CPU has a value of a metric.
+_KNOWN_BY = {"limits": "max_frequency_hz", "base_frequency_hz": "base_frequency_hz"}
 
 
 def _at_width(col: TableColumn, width: int) -> TableColumn:
@@ -283,27 +299,10 @@ def metric_of(key: str) -> Metric | None:
     return _BY_KEY[key].metric
 
 
-def is_here(metric: Metric, cpus: CpuTable | None) -> bool:
-    """Whether a metric belongs on this host's screen."""
-    if not metric.optional:
-        return True
-    return cpus is not None and metric.id in _metrics_here(cpus)
-
-
-def _optional_here(cpus: CpuTable) -> frozenset[str]:
-    """Ids of the optional metrics that belong on this host's screen."""
-    block = Block.of(cpus.columns)
-    known, readable = block.reasons == _PRESENT, block.reasons != _SOURCE
-    rows = zip(block, known.any(axis=1).tolist(), readable.any(axis=1).tolist(), strict=True)
-    shown = {name: (has_value, has_reason) for name, has_value, has_reason in rows}
-    return frozenset(
-        metric.id
-        for metric in CPU_METRICS
-        if metric.optional and shown[metric.id][metric.shows_reasons]
-    )
-
-
-_metrics_here = LastResults(_optional_here)
+def shown_metrics(metrics: Iterable[Metric], cpus: CpuTable) -> list[Metric]:
+    """Those of the metrics that belong on this host's screen."""
+    here = _metrics_of(cpus).optional
+    return [metric for metric in metrics if not metric.optional or metric.id in here]
 
 
 def is_column(key: str) -> bool:

@@ -23,7 +23,7 @@ from nftop.render.base.line import Line, Span, Tone, crop, flow, line, paragraph
 from nftop.render.base.table import by_reason, cut_lines, reason_lines, rule_line
 from nftop.render.base.text import fit, printable
 from nftop.render.cache.class_cells import group_name
-from nftop.render.cores.columns import is_here, metric_of
+from nftop.render.cores.columns import metric_of, shown_metrics
 from nftop.render.cores.table import estimates, saturated_text
 from nftop.render.power.settings import setting_facts
 
@@ -100,22 +100,24 @@ def detail_line(
         )
         text = fmt.cell(cost, Unit.CYCLES, 7, bound=bound)
         terms = _cost_terms(cpus, row, cost) + (", empty polls included" if bound else "")
-        pieces.append(line(Span("CPP ", Tone.MUTED), text, Span(terms, Tone.MUTED)))
+        pieces.append(_fact("CPP", text, terms))
     work = cpus.columns["busy_cpp"][row]
     if not isinstance(work, Missing) and not isinstance(cost, Missing) and bound:
         # What is usual is of the same cycles: those of work.
-        pieces.append(line(Span("bCPP ", Tone.MUTED), fmt.number(work, Unit.CYCLES, 6)))
+        pieces.append(_fact("bCPP", fmt.number(work, Unit.CYCLES, 6)))
     if not isinstance(usual, Missing):
-        pieces.append(line(Span("usual ", Tone.MUTED), fmt.number(usual, Unit.CYCLES, 6)))
+        pieces.append(_fact("usual", fmt.number(usual, Unit.CYCLES, 6)))
     for name in _LINE_METRICS[3:]:
         reading = columns[name]
         if not isinstance(reading, Missing):
             metric = cpu_metric(name)
-            label = Span(f"{metric.label} ", Tone.MUTED)
             now = fmt.number(reading, metric.unit, 6)
             was = fmt.number(before[name], metric.unit, 6) if name in before else now
-            changed = (Span(f"{was} → ", Tone.MUTED), Span(now, Tone.STRONG))
-            pieces.append(line(label, *(changed if was != now else (now,))))
+            pieces.append(
+                _fact(metric.label, now)
+                if was == now
+                else Line((Span(f"{metric.label} {was} → ", Tone.MUTED), Span(now, Tone.STRONG)))
+            )
     gone = absences(cpus, row)
     if gone:
         why, labels = next(iter(gone.items()))
@@ -129,6 +131,10 @@ def detail_line(
             shown += (_GAP, fact)
             room -= needed
     return crop(line(*shown), width)
+
+
+def _fact(label: str, text: str, more: str = "") -> Line:
+    return Line((Span(f"{label} ", Tone.MUTED), Span(text, Tone.PLAIN), Span(more, Tone.MUTED)))
 
 
 def _cost_terms(cpus: CpuTable, row: int, cost: float) -> str:
@@ -157,7 +163,7 @@ def absences(
     cpus: CpuTable, row: int, metrics: Iterable[Metric] | None = None
 ) -> dict[Missing, list[str]]:
     """Reasons why values of this row are absent, with labels; of the table's columns by default."""
-    shown = metrics or (metric for metric in _SHOWN if is_here(metric, cpus))
+    shown = metrics or shown_metrics(_SHOWN, cpus)
     columns = ((metric.label, cpus.columns[metric.id]) for metric in shown)
     return by_reason((label, column[row]) for label, column in columns if column.reasons[row])
 

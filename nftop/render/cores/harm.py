@@ -6,7 +6,7 @@ Rows compare with what is usual for them (`Frame.usual`), without a baseline tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import cache, partial
 from itertools import groupby
 from typing import Any, NamedTuple, TypeAlias
@@ -39,61 +39,45 @@ _UNKNOWN = Missing(Reason.WARMING)
 _LAST = 1 << 20  # behind all CPUs
 
 
-class TrendColumns(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TrendColumns:
     """Trends of n rows.
 
     Attributes:
-        values: float32 (n, 2 x cells), oldest first, NaN for gaps.
+        past: gives float32 (n, 2 x cells), oldest first, NaN for gaps; called for graphs alone.
         usual: (n,), NaN where it is unknown.
         change: (n,), of the newest value against the usual one; NaN where it is unknown.
         comparable: (n,), rows whose change is good or bad; others have a graph without a tone.
         costs: more is worse.
     """
 
-    values: NDArray[np.float32]
+    past: Callable[[], NDArray[np.float32]]
     usual: Floats
     change: Floats
     comparable: NDArray[np.bool_]
     costs: bool
 
-    def graphs(self, rows: slice) -> tuple[list[str], list[list[bool]]]:
+    def graphs(self, past: NDArray[np.float32], rows: slice) -> tuple[list[str], list[list[bool]]]:
         """Text of some rows' graphs, and for each of its cells whether it is worse than usual.
 
-        The scale is the change against the usual value of the row.
+        `past`: of all rows. The scale is the change against the usual value of the row.
         """
-        values, usual = self.values[rows], self.usual[rows, None]
+        values, usual = past[rows], self.usual[rows, None]
         change = values / usual - 1
-        worse = change if self.costs else -change
-        with np.errstate(invalid="ignore"):
-            hot = np.fmax(worse[:, 0::2], worse[:, 1::2]) > NEAR
-        hot &= self.comparable[rows, None]
+        hot = (change if self.costs else -change) > NEAR
+        hot = (hot[:, 0::2] | hot[:, 1::2]) & self.comparable[rows, None]
         # Without a usual value there is a graph on its base.
         deviation = np.where(np.isfinite(values) & np.isnan(usual), 0.0, change)
         return trend_texts(deviation, costs=self.costs), hot.tolist()
 
 
-@dataclass(frozen=True, slots=True)
-class RowTrend:
-    """History of one row.
+class TrendTable:
+    """Trends by key of the row; those of other keys are unknown.
 
-    Attributes:
-        spans: a braille line; on the scale of `graph.trend_texts`.
-        change: of the newest value against the usual one, or why it is unknown.
-        usual: as `Frame.usual` has it.
+    Graphs are made when they are read: few of many rows are in view.
     """
 
-    spans: tuple[Span, ...] = ()
-    change: Reading = _UNKNOWN
-    usual: Reading = _UNKNOWN
-
-
-_NO_TREND = RowTrend()
-
-
-class TrendTable(Mapping[Any, RowTrend]):
-    """Trends by key of the row, made when they are read: few of many rows are in view."""
-
-    __slots__ = ("_columns", "_graphs", "_losing", "_row_of", "_trends")
+    __slots__ = ("_columns", "_graphs", "_losing", "_past", "_row_of")
 
     def __init__(
         self, row_of: Mapping[Any, int], columns: TrendColumns, losing: Set[Any] = frozenset()
@@ -101,40 +85,38 @@ class TrendTable(Mapping[Any, RowTrend]):
         """`row_of`: row of `columns` by key; of `losing` what is worse is bad."""
         self._row_of = row_of
         self._columns, self._losing = columns, losing
+        self._past: NDArray[np.float32] | None = None
         self._graphs: dict[int, tuple[list[str], list[list[bool]]]] = {}  # by block of rows
-        self._trends: dict[int, RowTrend] = {}
-
-    def __getitem__(self, key: Any) -> RowTrend:
-        row = self._row_of[key]
-        if (trend := self._trends.get(row)) is None:
-            hot = Tone.BAD if key in self._losing else Tone.WARN
-            trend = self._trends[row] = self._trend(row, hot)
-        return trend
 
     def change(self, key: Any) -> Reading:
-        """`RowTrend.change` alone, which needs no graph."""
-        return _reading(self._columns.change.item(self._row_of[key]))
+        """Change of the newest value against the usual one, or why it is unknown."""
+        row = self._row_of.get(key)
+        return _UNKNOWN if row is None else _reading(self._columns.change.item(row))
 
-    def _trend(self, row: int, hot: Tone) -> RowTrend:
+    def usual(self, key: Any) -> Reading:
+        """Usual value, as `Frame.usual` has it."""
+        row = self._row_of.get(key)
+        return _UNKNOWN if row is None else _reading(self._columns.usual.item(row))
+
+    def spans(self, key: Any) -> tuple[Span, ...]:
+        """A braille line, on the scale of `graph.trend_texts`."""
+        row = self._row_of.get(key)
+        if row is None:
+            return ()
         block, at = divmod(row, _BLOCK)
-        columns = self._columns
         if block not in self._graphs:
+            if self._past is None:
+                self._past = self._columns.past()
             rows = slice(block * _BLOCK, (block + 1) * _BLOCK)
-            self._graphs[block] = columns.graphs(rows)
+            self._graphs[block] = self._columns.graphs(self._past, rows)
         texts, is_hot = self._graphs[block]
-        spans = _runs(texts[at], is_hot[at], hot)
-        return RowTrend(
-            spans, _reading(columns.change.item(row)), _reading(columns.usual.item(row))
-        )
+        return _runs(texts[at], is_hot[at], Tone.BAD if key in self._losing else Tone.WARN)
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._row_of
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._row_of)
-
-    def __len__(self) -> int:
-        return len(self._row_of)
+_NONE = np.zeros((0, 0), np.float32)
+NO_ROWS = TrendTable(
+    {}, TrendColumns(lambda: _NONE, np.zeros(0), np.zeros(0), np.zeros(0, np.bool_), costs=True)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +126,13 @@ class RowTrends:
     Attributes:
         rates: packets, in a number of cells.
         nf_costs, cpus: costs.
-        cpu_change: float64 (n,), `RowTrend.change` of each row of `Frame.cpus`, NaN where it is
+        cpu_change: float64 (n,), `TrendTable.change` of each row of `Frame.cpus`, NaN where it is
             unknown; None: of none.
     """
 
-    rates: Callable[[int], Mapping[str, RowTrend]] = lambda _cells: {}
-    nf_costs: Mapping[str, RowTrend] = field(default_factory=dict)
-    cpus: Mapping[Cpu, RowTrend] = field(default_factory=dict)
+    rates: Callable[[int], TrendTable] = lambda _cells: NO_ROWS
+    nf_costs: TrendTable = NO_ROWS
+    cpus: TrendTable = NO_ROWS
     cpu_change: Floats | None = None
 
 
@@ -295,7 +277,8 @@ def trends_of(frame: Frame, cpu_past: RowPast, nf_past: RowPast) -> RowTrends:
     )
 
 
-class Pollers(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Pollers:
     """Rows of the CPUs that a network function polls, and these CPUs.
 
     `row_of`: index by CPU. `full`, `unsure`: bool (rows,), where the table says that it is
@@ -329,14 +312,16 @@ def _rate_trends(frame: Frame, past: RowPast, cells: int) -> TrendTable:
     """Packets of network functions in so many cells: of ten minutes, in few cells of five."""
     keys, losing = tuple(nf.key for nf in frame.nfs), _losses(frame).by_key.keys()
     span_s = NF_SPAN_S if cells > FEW_CELLS else CPU_SPAN_S
-    values = past("packets_per_s", keys, 2 * cells, span_s)
+    rates = past("packets_per_s", keys, 2 * cells, span_s)
     usual = frame.usual.nfs.of("packets_per_s", keys)
     comparable = np.array([key in losing for key in keys], np.bool_)
-    columns = trend_columns(values, usual, comparable=comparable, costs=False)
+    unknown = np.full(len(keys), np.nan)  # only the graph of a rate is shown, not its change
+    columns = trend_columns(lambda: rates, usual, unknown, comparable=comparable, costs=False)
     return TrendTable({key: at for at, key in enumerate(keys)}, columns, losing)
 
 
-class _Losses(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Losses:
     """Packets lost per second by `NfRow.key`, only of those that lose any, and their CPUs."""
 
     by_key: Mapping[str, float]
@@ -370,47 +355,47 @@ def _cost_trends(
 ) -> TrendColumns:
     """Trends of costs; `size`: cells, and their seconds."""
     (keys, now, full), (cells, span_s) = costs, size
-    cpp, work = (past(name, keys, 2 * cells, span_s) for name in _COSTS[:2])
     of_cpp, of_work, of_packets = usual.all_of(keys)  # of USUAL_METRICS
     pure = np.isfinite(now["busy_cpp"])
     moved = np.abs(now["packets_per_s"] / of_packets - 1)
     comparable = pure | full | (moved <= NEAR)
-    values = np.where(pure[:, None], work, cpp)
+
+    def history(metric: str) -> NDArray[np.float32]:
+        return past(metric, keys, 2 * cells, span_s)
+
+    def values() -> NDArray[np.float32]:
+        # On most hosts all pollers or none separate empty polls.
+        if pure.all():
+            return history("busy_cpp")
+        cpp = history("cpp")
+        return np.where(pure[:, None], history("busy_cpp"), cpp) if pure.any() else cpp
+
     newest = np.where(pure, now["busy_cpp"], now["cpp"])
     base = np.where(pure, of_work, of_cpp)
     return trend_columns(values, base, newest, comparable=comparable, costs=True)
 
 
 def trend_columns(
-    values: NDArray[np.float32],
+    past: Callable[[], NDArray[np.float32]],
     usual: Floats,
-    newest: Floats | None = None,
+    newest: Floats,
     *,
     comparable: NDArray[np.bool_],
     costs: bool,
 ) -> TrendColumns:
-    """Trends of rows of values: as `TrendColumns`.
-
-    `newest`: what is compared with the usual value; the last of `values` if not given.
-    """
+    """Trends of rows: as `TrendColumns`; `newest` is compared with the usual value."""
     usual = np.where(usual > 0, usual, np.nan)  # of 0 there is no change
-    last = _last(values / usual[:, None] - 1) if newest is None else newest / usual - 1
-    change = np.where(comparable, last, np.nan)
-    return TrendColumns(values, usual, change, comparable, costs)
+    change = np.where(comparable, newest / usual - 1, np.nan)
+    return TrendColumns(past, usual, change, comparable, costs)
 
 
 def _reading(value: float) -> Reading:
-    return _UNKNOWN if np.isnan(value) else value
-
-
-def _last(change: NDArray[np.floating]) -> NDArray[np.floating]:
-    """The newest number of each row if it is one of the last two parts."""
-    if change.shape[1] < 2:
-        return np.full(len(change), np.nan)
-    return np.where(np.isfinite(change[:, -1]), change[:, -1], change[:, -2])
+    return _UNKNOWN if math.isnan(value) else value
 
 
 def _runs(text: str, hot: list[bool], tone: Tone) -> tuple[Span, ...]:
+    if text and True not in hot:
+        return (Span(text, Tone.MUTED),)
     spans = []
     at = 0
     for is_hot, group in groupby(hot):
@@ -422,7 +407,7 @@ def _runs(text: str, hot: list[bool], tone: Tone) -> tuple[Span, ...]:
 
 def rate_cell(trends: RowTrends, nf: NfRow, cells: int) -> tuple[Span, ...]:
     """History of the packets of a network function in `cells` cells, and a blank."""
-    spans = trends.rates(cells).get(nf.key, _NO_TREND).spans or (Span(" " * cells, Tone.PLAIN),)
+    spans = trends.rates(cells).spans(nf.key) or (Span(" " * cells, Tone.PLAIN),)
     return (*spans, Span(" ", Tone.PLAIN))
 
 
@@ -434,13 +419,6 @@ def change_tone(change: Reading, *, costs: bool, loses: bool = False) -> Tone:
     if worse <= NEAR:
         return Tone.MUTED
     return Tone.BAD if loses else Tone.WARN
-
-
-def change_of(trends: Mapping[Any, RowTrend], key: Any) -> Reading:
-    """`RowTrend.change` of a row, without its graph where that can be."""
-    if isinstance(trends, TrendTable) and key in trends:
-        return trends.change(key)
-    return trends.get(key, _NO_TREND).change
 
 
 def drops_of(nf: NfRow) -> float:
@@ -493,7 +471,7 @@ def _ranked_nfs(frame: Frame, trends: RowTrends) -> list[tuple[NfRow, float]]:
             harm_of(
                 lost.get(nf.key, 0.0),
                 gone=nf.problem is not None,
-                change=change_of(trends.nf_costs, nf.key),
+                change=trends.nf_costs.change(nf.key),
                 waits=not waiting.isdisjoint(nf.cpus),
                 worst=worst.get(nf.key),
             ),
@@ -527,9 +505,9 @@ def cpu_harm(frame: Frame, trends: RowTrends) -> Floats:
             rows = _rows(nf.cpus, row_of)
             score[rows] += _LOSS + min(np.log10(lost[nf.key] + 1) / 10, 0.9)
     waits = cpus.columns["wait_ratio"].values
-    score += np.where(waits > WAIT_RATIO_MOST, _WAIT + np.nan_to_num(waits), 0.0)
+    score += np.where(waits > WAIT_RATIO_MOST, _WAIT + waits, 0.0)
     if trends.cpu_change is not None:
-        change = np.nan_to_num(trends.cpu_change)
+        change = trends.cpu_change  # NaN is not above a limit
         score += np.where(change > NEAR, SICK + np.minimum(change, 1.0), 0.0)
     of_incidents = np.zeros(len(cpus))
     for item in frame.incidents:

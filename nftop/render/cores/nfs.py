@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
-from nftop.model.frame import CpuTable, Frame, NfRow
+from nftop.model.column import Block
+from nftop.model.frame import CacheClass, CpuTable, Frame, NfRow
 from nftop.model.ids import format_cpu_list
-from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_bound, is_other
+from nftop.model.metrics.metric import ESTIMATE_BELOW, Metric, Unit, is_other
 from nftop.model.metrics.nf import NF_METRICS
 from nftop.model.missing import Missing, Reason
 from nftop.model.nf.kinds import NF_ADDRESSES
@@ -21,9 +22,7 @@ from nftop.render.base.table import (
     body_lines,
     fit_columns,
     header_line,
-    mark_cell,
     number_cell,
-    plain_cells,
     text_cell,
 )
 from nftop.render.base.text import cells as text_cells
@@ -35,14 +34,12 @@ from nftop.render.cores.harm import (
     NF_CELLS,
     SICK,
     RowTrends,
-    change_of,
-    change_tone,
     drops_of,
     nfs_by_harm,
     rate_cell,
 )
 from nftop.render.cores.rows import matching
-from nftop.render.cores.table import value_tone
+from nftop.render.cores.table import MarkedValue, change_cell, marked_cells
 
 _METRICS = {metric.id: metric for metric in NF_METRICS}
 
@@ -202,10 +199,12 @@ def _rows(
     def cells(col: TableColumn) -> Sequence[TableCell]:
         if col.metric is not None:
             return [(cell,) for cell in _metric_cells(nfs, col, col.metric, partial)]
+        if col.key == _CLASS.key:
+            return _class_cells(frame, nfs, col)
         drawn = [_CELLS[col.key](frame, nf, col, trends) for nf in nfs]
         if col is columns[0]:
             return [
-                (cell[0]._replace(tone=Tone.STRONG), *cell[1:]) if harm >= SICK else cell
+                (Span(cell[0].text, Tone.STRONG), *cell[1:]) if harm >= SICK else cell
                 for cell, (_, harm) in zip(drawn, ranked, strict=True)
             ]
         return drawn
@@ -216,28 +215,15 @@ def _rows(
 def _metric_cells(
     nfs: Sequence[NfRow], col: TableColumn, metric: Metric, partial: Sequence[frozenset[str]]
 ) -> list[Span]:
-    if _is_plain(metric):
-        readings = [nf.readings[metric.id] for nf in nfs]
-        spans = plain_cells(readings, metric.unit, col.width)
-    else:
-        pairs = zip(nfs, partial, strict=True)
-        spans = [metric_cell(nf, metric, col.width, own) for nf, own in pairs]
+    spans = metric_cells(nfs, metric, col.width, partial)
     if col.key not in (_SENT, _DROPS):
         return spans
     return [
-        span._replace(tone=Tone.BAD if drops else Tone.MUTED)
+        Span(span.text, Tone.BAD if drops else Tone.MUTED)
         if span.tone is Tone.PLAIN and bool(drops) is (col.key == _SENT)
         else span
         for span, drops in zip(spans, map(drops_of, nfs), strict=True)
     ]
-
-
-def _name_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
-    return (text_cell(nf.name, col.width),)
-
-
-def _cpus_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
-    return (text_cell(_cpu_list(nf.cpus) or Reason.UNDEFINED.mark, col.width),)
 
 
 _cpu_list = lru_cache(maxsize=256)(format_cpu_list)
@@ -245,11 +231,7 @@ _cpu_list = lru_cache(maxsize=256)(format_cpu_list)
 
 def usual_cell(nf: NfRow, col: TableColumn, trends: RowTrends) -> Span:
     """Cost against its median of the last minutes."""
-    change = change_of(trends.nf_costs, nf.key)
-    if isinstance(change, Missing):
-        return text_cell(Reason.UNDEFINED.mark, col.width, right=True, tone=Tone.MISSING)
-    tone = change_tone(change, costs=True, loses=drops_of(nf) > 0)
-    return number_cell(change, Unit.CHANGE, col.width, tone=tone)
+    return change_cell(trends.nf_costs.change(nf.key), col.width, loses=drops_of(nf) > 0)
 
 
 def _room_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
@@ -267,59 +249,50 @@ def _room_cells(_frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) 
 _LITTLE_ROOM, _LEAST_ROOM_PER_S = 0.01, 1e4
 
 
-def _trend_cells(_frame: Frame, nf: NfRow, col: TableColumn, trends: RowTrends) -> TableCell:
-    return rate_cell(trends, nf, col.width - 1)
-
-
-def _class_cells(frame: Frame, nf: NfRow, col: TableColumn, _trends: RowTrends) -> TableCell:
-    if not nf.classes:
-        return (Span(" " * col.width, Tone.PLAIN),)
-    first = nf.classes[0]
+def _class_cells(frame: Frame, nfs: Sequence[NfRow], col: TableColumn) -> list[TableCell]:
     styles = styles_of(frame.groups)
-    number = styles[first.name].number if first.name in styles else first.clos
-    return tuple(class_spans(first.name, number, col.width, Tone.PLAIN))
+
+    def cell(own: CacheClass) -> TableCell:
+        number = styles[own.name].number if own.name in styles else own.clos
+        return class_spans(own.name, number, col.width, Tone.PLAIN)
+
+    blank = (Span(" " * col.width, Tone.PLAIN),)
+    return [cell(nf.classes[0]) if nf.classes else blank for nf in nfs]
 
 
 _CELLS: Mapping[str, Callable[[Frame, NfRow, TableColumn, RowTrends], TableCell]] = {
-    _NAME.key: _name_cells,
-    _CPUS.key: _cpus_cells,
+    _NAME.key: lambda _frame, nf, col, _trends: (text_cell(nf.name, col.width),),
+    _CPUS.key: lambda _frame, nf, col, _trends: (
+        text_cell(_cpu_list(nf.cpus) or Reason.UNDEFINED.mark, col.width),
+    ),
     USUAL.key: lambda _frame, nf, col, trends: (usual_cell(nf, col, trends),),
     _ROOM.key: _room_cells,
     _ROOM_RATE.key: _room_cells,
-    TREND.key: _trend_cells,
-    _CLASS.key: _class_cells,
+    TREND.key: lambda _frame, nf, col, trends: rate_cell(trends, nf, col.width - 1),
 }
 
 
-def metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) -> Span:
-    """A number of a network function with its mark, as `cores.table` has those of CPUs.
+def metric_cells(
+    nfs: Sequence[NfRow], metric: Metric, width: int, partial: Sequence[frozenset[str]]
+) -> list[Span]:
+    """A number of each network function with its mark, as `cores.table` has those of CPUs.
 
-    A sum is an estimate where one of its cores is: `partial` is of `partial_coverages`.
+    A sum is an estimate where one of its cells is: `partial` has `partial_coverages` of each.
     """
-    reading = nf.readings[metric.id]
-    if isinstance(reading, Missing):
-        return mark_cell(reading.reason, width)
-    if _is_plain(metric):
-        return number_cell(reading, metric.unit, width)
-    return number_cell(
-        reading,
-        metric.unit,
-        width,
-        bound=is_bound(metric, saturated=nf.saturated, clock=nf.cpp_clock),
-        estimate=(metric.per_clock and is_other(nf.cpp_clock)) or metric.coverage in partial,
-        tone=value_tone(metric, reading, Tone.PLAIN, saturated=nf.saturated),
-    )
-
-
-def _is_plain(metric: Metric) -> bool:
-    """Whether its numbers have neither marks nor tones."""
-    return not metric.bounded and metric.bad_above is None and metric.coverage is None
+    values: list[MarkedValue] = []
+    for nf, own in zip(nfs, partial, strict=True):
+        reading = nf.readings[metric.id]
+        known = (0.0, reading.reason) if isinstance(reading, Missing) else (reading, 0)
+        estimate = (metric.per_clock and is_other(nf.cpp_clock)) or metric.coverage in own
+        values.append((*known, nf.saturated, nf.cpp_clock, estimate, Tone.PLAIN))
+    return [cell for (cell,) in marked_cells(metric, width - 1, values)]
 
 
 def low_coverages(cpus: CpuTable) -> dict[str, list[bool]]:
     """By coverage, whether it is partial on each row of the table; only those that are on some."""
-    low = {name: cpus.columns[name].values < ESTIMATE_BELOW for name in _COVERAGES}
-    return {name: rows.tolist() for name, rows in low.items() if rows.any()}
+    block = Block.of(cpus.columns)
+    low = (block.floats[block.rows_of(_COVERAGES)] < ESTIMATE_BELOW).tolist()
+    return {name: rows for name, rows in zip(_COVERAGES, low, strict=True) if True in rows}
 
 
 def partial_coverages(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from nftop.model.rdt.rdt import CacheDomain, IoWays
 from nftop.render.base import format as fmt
 from nftop.render.base.graph import area_rows, gauge_of
 from nftop.render.base.line import BLANK, Line, Span, Tone, class_tone, crop, line
-from nftop.render.base.table import reading_tone
+from nftop.render.base.table import LastResults, reading_tone
 from nftop.render.base.text import fit
 from nftop.render.cache.class_cells import class_spans, group_name
 from nftop.render.cache.way_cells import (
@@ -66,7 +67,9 @@ def resource_lines(
     widest = next((cells for cells in (3, 2) if _that_fit(domains, room, cells) == fitting), 1)
     shown = [item for item in every if item in fitting]
     used = [group for group in frame.groups if in_use(group)]
-    blocks = [map_lines(frame, used, domain, way_cells(domain, widest)) for domain in shown]
+    frames = _last_frames(used, [(domain, way_cells(domain, widest)) for domain in shown])
+    pairs = zip(shown, frames, strict=True)
+    blocks = [_map_lines(frame, used, domain, of_map) for domain, of_map in pairs]
     if joined:
         blocks.append(sockets)
     tall = max((len(block) for block in blocks), default=0)
@@ -125,29 +128,50 @@ def map_width(domain: CacheDomain, cells: int | None = None) -> int:
     return 1 + _NAME + ways + _USED + 1 + _GAUGE + _RATE
 
 
-def map_lines(
-    frame: Frame, used: Sequence[GroupRow], domain: CacheDomain, cells: int
+# Of a map: cells of a way, shares by class, its header, and what is below its classes.
+_MapFrame: TypeAlias = tuple[int, Mapping[str, Shares], Line, Sequence[Line]]
+
+
+def _frames(
+    used: Sequence[GroupRow], domains: Sequence[tuple[CacheDomain, int]]
+) -> list[_MapFrame]:
+    """What maps have beside the numbers of classes; `domains`: with the cells of a way."""
+    frames: list[_MapFrame] = []
+    for domain, cells in domains:
+        shares, width = shares_of(used, domain), map_width(domain, cells)
+        numbers = way_numbers(domain.ways or 0, cells)[-1]
+        head = f" {fit(f'L3 {domain.l3}', _NAME)}{numbers}{' MiB used/cap':>{_USED}}"
+        rate = f"{'GB/s':>{_GAUGE + 1 + _RATE}}"
+        foot = [_io_line(domain, cells)]
+        if shared := shared_text(used, shares):
+            foot.append(line(" ", Span(f"{_CONTESTED} {shared}", Tone.MUTED)))
+        top = crop(line(Span(head + rate, Tone.HEADER), fill=Tone.HEADER), width)
+        frames.append((cells, shares, top, [crop(item, width) for item in foot]))
+    return frames
+
+
+_last_frames = LastResults(
+    _frames,
+    lambda used, domains: (  # masks seldom change
+        tuple((own.name, row.l3, row.cbm, row.code) for own in used for row in own.caches),
+        tuple(domains),
+    ),
+)
+
+
+def _map_lines(
+    frame: Frame, used: Sequence[GroupRow], domain: CacheDomain, of_map: _MapFrame
 ) -> list[Line]:
     """Header, a line per class in use, the ways of devices, and what is shared."""
-    shares = shares_of(used, domain)
-    styles = styles_of(frame.groups)
-    ways = domain.ways or 0
-    numbers = way_numbers(ways, cells)[-1]
-    head = f" {fit(f'L3 {domain.l3}', _NAME)}{numbers}{' MiB used/cap':>{_USED}}"
-    rate = f"{'GB/s':>{_GAUGE + 1 + _RATE}}"
-    lines = [line(Span(head + rate, Tone.HEADER), fill=Tone.HEADER)]
-    harming = _harming(frame, domain)
+    cells, shares, head, foot = of_map
+    styles, harming = styles_of(frame.groups), _harming(frame, domain)
+    lines = [head]
     for group in used:
-        share, style = shares.get(group.name), styles[group.name]
-        row = _class_line(group, domain, share, style, cells)
+        row = _class_line(group, domain, shares.get(group.name), styles[group.name], cells)
         if (tone := harming.get(group.name)) is not None and row.spans[-1].tone is Tone.PLAIN:
             row = Line((*row.spans[:-1], row.spans[-1]._replace(tone=tone)))
-        lines.append(row)
-    lines.append(_io_line(domain, cells))
-    if shared := shared_text(used, shares):
-        lines.append(line(" ", Span(f"{_CONTESTED} {shared}", Tone.MUTED)))
-    width = map_width(domain, cells)
-    return [crop(item, width) for item in lines]
+        lines.append(crop(row, map_width(domain, cells)))
+    return [*lines, *foot]
 
 
 def _class_line(
@@ -304,6 +328,7 @@ def _facts(
     return line(" " * (room - 1 - whole.width), whole) if whole.width < room - 1 else BLANK
 
 
+_SPACE = Span(" ", Tone.PLAIN)
 _SOCKET_ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("mem", ("memory.read_bytes_per_s", "memory.write_bytes_per_s")),
     ("PCIe read", ("pcie.read_bytes_per_s",)),
@@ -318,37 +343,39 @@ def socket_lines(frame: Frame, past: PackagePast) -> list[Line]:
 
     A gauge is the share of the peak where that is known, a graph of ten minutes elsewhere.
     """
-    packages = [row for row in frame.packages if _has_value(row)][:4]
+    every = tuple(metric for _, metrics in _SOCKET_ROWS for metric in metrics)
+    packages = [row for row in frame.packages if not _is_absent(row, every)][:4]
     if not packages:
         return []
-    head = "".join(f"{f's{row.package} GB/s':>{_SOCKET - 5}}{'peak':>5}" for row in packages)
-    lines = [line(Span(fit("SOCKET", _LABEL) + head, Tone.HEADER), fill=Tone.HEADER)]
+    lines = [_socket_head(tuple(row.package for row in packages))]
     for label, metrics in _SOCKET_ROWS:
         if all(_is_absent(row, metrics) for row in packages):
             continue
-        cells = [_socket_cell(row, metrics, past) for row in packages]
-        spans = (span for cell in cells for span in cell.spans)
-        lines.append(Line((Span(fit(label, _LABEL), Tone.MUTED), *spans)))
+        spans = [Span(f"{label:<{_LABEL}}", Tone.MUTED)]
+        for row in packages:
+            spans += _socket_cell(row, metrics, past)
+        lines.append(Line(tuple(spans)))
     return lines
 
 
-def _has_value(row: PackageRow) -> bool:
-    return any(not _is_absent(row, metrics) for _, metrics in _SOCKET_ROWS)
+@lru_cache(maxsize=4)
+def _socket_head(packages: tuple[Package, ...]) -> Line:
+    head = "".join(f"{f's{package} GB/s':>{_SOCKET - 5}}{'peak':>5}" for package in packages)
+    return line(Span(fit("SOCKET", _LABEL) + head, Tone.HEADER), fill=Tone.HEADER)
 
 
 def _is_absent(row: PackageRow, metrics: Sequence[str]) -> bool:
     return all(isinstance(row.readings[metric], Missing) for metric in metrics)
 
 
-def _socket_cell(row: PackageRow, metrics: Sequence[str], past: PackagePast) -> Line:
+def _socket_cell(row: PackageRow, metrics: Sequence[str], past: PackagePast) -> Sequence[Span]:
     readings = [row.readings[metric] for metric in metrics]
     known = [item for item in readings if not isinstance(item, Missing)]
     is_link = metrics[0].startswith("upi.")
     absent = next((item for item in readings if isinstance(item, Missing)), None)
     # A sum without one of its values would be too small.
     if absent is not None and not (is_link and known):
-        mark = absent.reason.mark
-        return line(Span(f"{mark:>{_SOCKET - 5}}     ", Tone.MISSING))
+        return (Span(f"{absent.reason.mark:>{_SOCKET - 5}}     ", Tone.MISSING),)
     if metrics[0].endswith("ratio"):
         share: float | None = known[0]
         value, text = known[0], fmt.share(known[0], 6)
@@ -364,11 +391,9 @@ def _socket_cell(row: PackageRow, metrics: Sequence[str], past: PackagePast) -> 
         drawn = gauge_of(share, _GAUGE, Tone.WARN if high else Tone.PLAIN)
         tail = "" if metrics[0].endswith("ratio") else f"{share:>4.0%}"
     body = f"{text:>{_SOCKET - _GAUGE - 7}}"
-    space = Span(" ", Tone.PLAIN)
     mark = fmt.ESTIMATE if row.estimates.intersection(metrics) else " "
-    return Line(
-        (space, *drawn.spans, Span(f" {body}{mark}", Tone.PLAIN), Span(f"{tail:4}", Tone.MUTED))
-    )
+    number = Span(f" {body}{mark}", Tone.PLAIN)
+    return (_SPACE, *drawn.spans, number, Span(f"{tail:4}", Tone.MUTED))
 
 
 _SHARES: Mapping[str, tuple[str, ...]] = {

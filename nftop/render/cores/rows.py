@@ -7,7 +7,6 @@ the first row is selected, so that the worst rows stay in view.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from functools import lru_cache
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from nftop.model.frame import CpuTable
 from nftop.model.ids import Cpu, parse_cpu_list
 from nftop.model.missing import Missing
 from nftop.model.struct import dataclass
-from nftop.render.base.table import scroll
+from nftop.render.base.table import LastResults, scroll
 from nftop.render.cores.columns import BY_HARM, HARM, metric_of, sorts_down
 
 
@@ -130,22 +129,20 @@ def polled(cpus: CpuTable) -> Bools:
     return _polled(cpus.nf, cpus.thread)
 
 
-@lru_cache(maxsize=4)  # pollers seldom move
-def _polled(nfs: tuple[str | None, ...], threads: tuple[str | None, ...]) -> Bools:
+def _mask(nfs: tuple[str | None, ...], threads: tuple[str | None, ...]) -> Bools:
     pairs = zip(nfs, threads, strict=True)
     mask = np.fromiter((bool(nf or thread) for nf, thread in pairs), bool, len(nfs))
     mask.flags.writeable = False
     return mask
 
 
+_polled = LastResults(_mask)  # pollers seldom move
+
+
 def _rank(cpus: CpuTable, key: str) -> Floats:
     """A number to sort each row by; NaN where the row has none."""
     metric = metric_of(key)
     return cpus.columns[metric.id].values if metric else _LABEL_RANKS[key](cpus)
-
-
-def _rank_cpus(cpus: CpuTable) -> Floats:
-    return np.fromiter(cpus.topology.row_of, np.float64, len(cpus))
 
 
 def _rank_siblings(cpus: CpuTable) -> Floats:
@@ -174,7 +171,7 @@ def _word(value: object) -> str | None:
 
 
 _LABEL_RANKS: Mapping[str, Callable[[CpuTable], Floats]] = {
-    "cpu": _rank_cpus,
+    "cpu": lambda cpus: np.fromiter(cpus.topology.row_of, np.float64, len(cpus)),
     "smt": _rank_siblings,
     "thread": lambda cpus: _rank_names(cpus.thread),
     "nf": lambda cpus: _rank_names(cpus.nf),

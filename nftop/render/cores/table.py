@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +21,13 @@ from nftop.render.base import format as fmt
 from nftop.render.base import table
 from nftop.render.base.bars import bars
 from nftop.render.base.line import Click, Line, Span, Tone, line
-from nftop.render.base.table import TableCell, TableColumn
+from nftop.render.base.table import TableCell, TableColumn, text_cell
 from nftop.render.base.text import cells as text_cells
 from nftop.render.base.text import fit, printable
 from nftop.render.cache import class_cells
 from nftop.render.cache.way_cells import ClassStyle
 from nftop.render.cores.columns import BAR, GROUP, TREND, USUAL, columns_for, sorts_down
-from nftop.render.cores.harm import SICK, RowFacts, RowTrend, change_tone
+from nftop.render.cores.harm import SICK, RowFacts, change_tone
 from nftop.render.cores.rows import CpuRows, CpuView, arrange, rows_in_view
 from nftop.render.power.settings import TEXTS, fitted
 
@@ -112,20 +112,18 @@ def rest_line(
     more = "more, not compared" if facts.harm is not None and polled else "more"
 
     def counts(*, brief: bool, named: bool) -> Line:
-        pieces: list[Line] = []
+        pieces: list[Span | Line] = []
         if sick:
             text = f"{len(sick)} sick" if brief else f"{len(sick)} more sick"
             text += " (g)" if is_above and brief else " (g: go to them)" if is_above else ""
-            pieces.append(line(Span(f"   + {text}{f': {names}' if named else ''}", Tone.WARN)))
+            pieces.append(Span(f"   + {text}{f': {names}' if named else ''}", Tone.WARN))
         for count, what, short in (
             (well, f"well: within {NEAR:.0%} of usual", "well"),
             (others, more, "more"),
         ):
             if count:
-                text = f"{count} {noun}{'s' * (count != 1)} {what}"
-                pieces.append(
-                    line(Span(f"   + {f'{count} {short}' if brief else text}", Tone.MUTED))
-                )
+                text = f"{counted(count, noun)} {what}"
+                pieces.append(Span(f"   + {f'{count} {short}' if brief else text}", Tone.MUTED))
         if rows.folded:
             pieces.append(fold_line(cpus, rows.folded, brief=brief and not named))
         return line(*pieces)
@@ -234,11 +232,6 @@ def _cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
     return _CELLS[col.key](cpus, shown, col)
 
 
-@lru_cache(maxsize=2048)  # names and CPUs seldom change
-def _padded(text: str, width: int, *, right: bool) -> str:
-    return fit(text, width, right=right) + " "
-
-
 _cpu_list = lru_cache(maxsize=1024)(format_cpu_list)
 
 _NAMES: Mapping[str, Callable[[CpuTable, int], str | None]] = {
@@ -249,18 +242,31 @@ _NAMES: Mapping[str, Callable[[CpuTable, int], str | None]] = {
 
 def _metric_cells(cpus: CpuTable, shown: _Shown, width: int, metric: Metric) -> list[TableCell]:
     column = cpus.columns[metric.id]
+    return marked_cells(
+        metric,
+        width,
+        zip(
+            column.values[shown.at].tolist(),
+            column.reasons[shown.at].tolist(),
+            shown.saturated,
+            shown.clocks,
+            shown.doubted[metric.coverage, metric.per_clock],
+            shown.bases,
+            strict=True,
+        ),
+    )
+
+
+# Value, its reason, whether the core is saturated, clock, whether it is an estimate, tone.
+MarkedValue: TypeAlias = tuple[float, int, bool | None, Clock | None, bool, Tone]
+
+
+def marked_cells(metric: Metric, width: int, values: Iterable[MarkedValue]) -> list[TableCell]:
+    """Numbers in `width` cells, each with its mark behind it, or marks of why there is none."""
     exact, bound = (fmt.printer(metric.unit, width, bound=item) for item in (False, True))
     plain = not metric.bounded and metric.bad_above is None
     spans: list[TableCell] = []
-    for value, reason, saturated, clock, estimate, base in zip(
-        column.values[shown.at].tolist(),
-        column.reasons[shown.at].tolist(),
-        shown.saturated,
-        shown.clocks,
-        shown.doubted[metric.coverage, metric.per_clock],
-        shown.bases,
-        strict=True,
-    ):
+    for value, reason, saturated, clock, estimate, base in values:
         if reason:
             spans.append(_marks(width)[reason])
             continue
@@ -280,8 +286,8 @@ def _sibling_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[Tabl
     cells: list[TableCell] = []
     for row, takes, base in zip(shown.rows, busy.tolist(), shown.bases, strict=True):
         text = _cpu_list(cpus.topology.cpus[row].siblings) or Reason.UNDEFINED.mark
-        padded = _padded(text, col.width - 1, right=col.right)
-        cells.append((Span(padded[:-1] + SIBLING_MARK if takes else padded, base),))
+        cell = text_cell(text, col.width, right=col.right, tone=base)
+        cells.append((Span(cell.text[:-1] + SIBLING_MARK, base) if takes else cell,))
     return cells
 
 
@@ -297,7 +303,7 @@ def _class_cell(
     group: CacheClass | Missing, styles: Mapping[str, ClassStyle], base: Tone, width: int
 ) -> TableCell:
     if isinstance(group, Missing):
-        return (Span(_padded(fmt.mark(group.reason, width - 1), width - 1, right=False), base),)
+        return (text_cell(fmt.mark(group.reason, width - 1), width, tone=base),)
     number = styles[group.name].number if group.name in styles else group.clos
     return class_cells.class_spans(group.name, number, width, base)
 
@@ -310,7 +316,7 @@ def _cpu_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCel
         cpu = cpus.topology.cpus[row].cpu
         own = shown.facts.merged.get(cpu, (cpu,))
         text = str(cpu) if len(own) == 1 or own[1] in listed else _cpu_list(own)
-        cells.append((Span(_padded(text, col.width - 1, right=col.right), base),))
+        cells.append((text_cell(text, col.width, right=col.right, tone=base),))
     return cells
 
 
@@ -356,7 +362,7 @@ def _name_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCe
             tone = Tone.STRONG if style is None else style.hue
             if (col.key == "nf") == (text_cells(name) <= shown.nf_cells):
                 text = name if shown.is_marked else f"{_CULPRIT}{name}"
-        cells.append((Span(_padded(printable(text), col.width - 1, right=col.right), tone),))
+        cells.append((text_cell(printable(text), col.width, right=col.right, tone=tone),))
     return cells
 
 
@@ -365,13 +371,17 @@ def _usual_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableC
     cells: list[TableCell] = []
     for row in shown.rows:
         cpu = cpus.topology.cpus[row].cpu
-        trend = shown.facts.trends.cpus.get(cpu)
-        if trend is None or isinstance(trend.change, Missing):
-            cells.append((Span(f"{Reason.UNDEFINED.mark:>{col.width - 1}} ", Tone.MISSING),))
-            continue
-        tone = change_tone(trend.change, costs=True, loses=cpu in shown.facts.losing)
-        cells.append((table.number_cell(trend.change, Unit.CHANGE, col.width, tone=tone),))
+        change = shown.facts.trends.cpus.change(cpu)
+        cells.append((change_cell(change, col.width, loses=cpu in shown.facts.losing),))
     return cells
+
+
+def change_cell(change: Reading, width: int, *, loses: bool) -> Span:
+    """A cost against its median of the last minutes; `loses`: of a row that drops packets."""
+    if isinstance(change, Missing):
+        return text_cell(Reason.UNDEFINED.mark, width, right=True, tone=Tone.MISSING)
+    tone = change_tone(change, costs=True, loses=loses)
+    return table.number_cell(change, Unit.CHANGE, width, tone=tone)
 
 
 def _trend_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCell]:
@@ -383,7 +393,7 @@ def _trend_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableC
         if cpu in shown.facts.culprits:
             cells.append((Span(fit(f"{_CULPRIT}culprit", room) + " ", Tone.BAD),))
             continue
-        spans = shown.facts.trends.cpus.get(cpu, RowTrend()).spans
+        spans = shown.facts.trends.cpus.spans(cpu)
         drawn = sum(len(span.text) for span in spans)
         cells.append((Span(" " * max(0, room - drawn), Tone.PLAIN), *spans, Span(" ", Tone.PLAIN)))
     return cells
@@ -406,11 +416,9 @@ def _text_cells(cpus: CpuTable, shown: _Shown, col: TableColumn) -> list[TableCe
     cells: list[TableCell] = []
     for row, base in zip(shown.rows, shown.bases, strict=True):
         text = text_of(cpus, row)
-        if isinstance(text, Missing):
-            mark = _padded(fmt.mark(text.reason, width), width, right=col.right)
-            cells.append((Span(mark, Tone.MISSING),))
-        else:
-            cells.append((Span(_padded(fitted(text, width), width, right=col.right), base),))
+        drawn = fmt.mark(text.reason, width) if isinstance(text, Missing) else fitted(text, width)
+        tone = Tone.MISSING if isinstance(text, Missing) else base
+        cells.append((text_cell(drawn, col.width, right=col.right, tone=tone),))
     return cells
 
 

@@ -380,13 +380,8 @@ def _ways(
             state = way_state(shares, way, exclusive=exclusive)
         selected = here and way == editor.selection.way
         span = way_span(state, style, cell, selected=selected)
-        spans.append(span._replace(click=_way_click(row, way)))
+        spans.append(span._replace(click=Click("toggle_at", f"{row.line} {way} {row.group}")))
     return spans
-
-
-def _way_click(row: MaskRow, way: int) -> Click:
-    """Toggle a way: `clicked_way` reads the argument."""
-    return Click("toggle_at", f"{row.line} {way} {row.group}")
 
 
 def clicked_way(argument: str) -> tuple[MaskRow, int]:

@@ -40,7 +40,7 @@ _RESTORES = (
 
 def footprint_plan_text(plan: FootprintPlan, ways: Mapping[str, int]) -> list[str]:
     """What will be measured and written. `ways`: number of ways by line of schemata."""
-    lines = [f"footprint of {', '.join(_names(plan))}"]
+    lines = [f"footprint of {', '.join(map(printable, plan.experiment.watch.values()))}"]
     lines += [f"  {_named(item)}  {_counted(item)}" for item in plan.subjects]
     experiment = plan.experiment
     if not plan.writes:
@@ -64,10 +64,6 @@ def footprint_plan_text(plan: FootprintPlan, ways: Mapping[str, int]) -> list[st
     lines.append(f"duration  about {duration}; all is as before at the end")
     lines += [f"ends at once and restores: {harm_text(experiment)}", _RESTORES]
     return lines
-
-
-def _names(plan: FootprintPlan) -> list[str]:
-    return [printable(name) for name in plan.experiment.watch.values()]
 
 
 def _named(item: FootprintSubject) -> str:

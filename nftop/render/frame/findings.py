@@ -48,8 +48,8 @@ def finding_page_lines(
         lines += [line(Span(head, Tone.STRONG)), *paragraph(none, width), BLANK]
         return lines
     lines += [line(Span(f"{head}, the most severe first", Tone.STRONG)), BLANK]
-    for finding in _by_rule(frame.findings):
-        lines += _of_rule(frame, finding, width, settings, chosen)
+    for _, findings in groupby(frame.findings, key=lambda item: item.rule):
+        lines += _of_rule(frame, list(findings), width, settings, chosen)
     return lines
 
 
@@ -93,11 +93,6 @@ def setting_texts(name: str, settings: RuleSettings, nfs: Sequence[str] = ()) ->
             why = f", not in effect: that are {' and '.join(several)}" if several else ""
             texts.append(printable(f"{what} for {row.nf or 'all'}{why}"))
     return texts
-
-
-def _by_rule(findings: Sequence[Finding]) -> list[list[Finding]]:
-    """Findings of a frame, grouped by rule."""
-    return [list(finding) for _, finding in groupby(findings, key=lambda item: item.rule)]
 
 
 def _lead(finding: Finding) -> Line:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 from nftop.model.metrics.cpu import WAIT_RATIO_MOST
 from nftop.model.struct import dataclass
@@ -17,7 +16,8 @@ _GAP = "  "
 _EDGE_FROM = 90  # cells from which the tabs have a blank one before them
 
 
-class Hint(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Hint:
     """A key of the footer.
 
     Attributes:
@@ -85,7 +85,8 @@ def _joined(hints: tuple[Hint, ...], *, ascii_only: bool) -> Line:
     return line(*pieces) if pieces else BLANK
 
 
-class Tab(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Tab:
     """A screen: the key that opens it, its name and a short one."""
 
     key: str

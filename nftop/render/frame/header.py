@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import TypeAlias
 
 from nftop.model.clock import clock_of, date_time_of
-from nftop.model.frame import Frame, SelfCost, SourceState
+from nftop.model.frame import Frame, SelfCost
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reason
 from nftop.model.number_text import counted
@@ -19,7 +20,7 @@ from nftop.model.topology import Host, Topology
 from nftop.render.base import format as fmt
 from nftop.render.base.format import duration_text
 from nftop.render.base.line import Line, Span, Tone, crop, line, paragraph
-from nftop.render.base.table import EDGE, LastResults, indented
+from nftop.render.base.table import EDGE, indented
 from nftop.render.base.text import printable
 from nftop.render.frame.footer import Tabs
 
@@ -30,7 +31,8 @@ def banner_lines(position: Position, width: int, now_ns: int | None = None) -> l
     `now_ns`: wall time of the newest live frame; None: it is a replay.
     """
     if now_ns is None:
-        facts = (_time(position), "" if position.remote else _progress(position), _how(position))
+        progress = "" if position.remote else _progress(position)
+        facts = (date_time_of(position.at_ns), progress, _how(position))
         text = f" {'REMOTE' if position.remote else 'REPLAY'}  {'  '.join(filter(None, facts))}"
         loud = line(Span(f"{text:<{width}}", Tone.PAST))
     else:
@@ -56,10 +58,6 @@ def _past_line(position: Position, now_ns: int, width: int) -> Line:
         text = f" ◀ {age} AGO {clock_of(position.at_ns)}"
     text = f"{text:<{room}}{end}" if len(text) < room else f"{text:<{width}}"
     return line(Span(text, Tone.PAST))
-
-
-def _time(position: Position) -> str:
-    return date_time_of(position.at_ns)
 
 
 def _progress(position: Position) -> str:
@@ -142,50 +140,67 @@ def header_lines(frame: Frame, status: ViewStatus, width: int) -> list[Line]:
 
 def _header_line(frame: Frame, status: ViewStatus, width: int) -> Line:
     """The parts that fit: first the model and working sources are left out."""
-    host = tuple(badge_lines(frame.host))
-    name = line(Span("nftop ", Tone.ACCENT), Span(frame.host.name, Tone.STRONG))
-    mode = _mode(status.mode, status.interval_s, status.recording, unlocked=status.unlocked)
-    left = (line(" ", *_spaced((*host, name), " ")), *mode)
-    size = line(Span(f"{short_model(frame.host.model)} {size_of(frame.topology)}", Tone.MUTED))
-    short = line(Span(size_of(frame.topology), Tone.MUTED))
-    whole, faults = _sources(frame), _sources(frame, faults=True)
-    own = line(Span("self ", Tone.MUTED), own_ratio(frame.own)) if _is_measured(frame.own) else None
-    clock = line(time_of_day(frame), " ")
-    for middle, right in (
-        ((size,), (whole, own, clock)),
-        ((short,), (whole, own, clock)),
-        ((size,), (faults, own, clock)),
-        ((), (faults, own, clock)),
-        ((), (own, clock)),
-        ((), (clock,)),
-        ((), ()),
-    ):
-        start = line(*_spaced((left[0], *middle, *left[1:]), "  "))
-        end = line(*_spaced(filter(None, right), "  "))
-        if start.width + end.width + 1 <= width:
-            return line(start, " " * (width - start.width - end.width), end)
-    short = line(*_spaced((*left[:-1],), "  "))
-    # Whether a recording is written is known nowhere else; the host's name is.
-    rest = (line(" ", *_spaced(host, " ")), *mode[:-1]) if status.recording else left[:2]
-    return crop(short if short.width <= width else line(*_spaced(rest, " ")), width)
-
-
-def _sources(frame: Frame, *, faults: bool = False) -> Line | None:
-    """Sources with their state; `faults`: only those that are absent, partial or late."""
-    items = tuple(
-        _source(name, state.reason, partial=bool(state.detail), age=_age(state))
+    sources = tuple(
+        (name, state.reason, bool(state.detail), f"{state.late_s:.1f}s" if state.late_s else "")
         for name, state in frame.sources.items()
         if always_shown(name) or state.reason is not Reason.PRESENT or state.detail
-        if not faults or state.reason is not Reason.PRESENT or state.detail or state.late_s
     )
-    return _joined(items) if items else None
+    mode = _mode(status.mode, status.interval_s, status.recording, unlocked=status.unlocked)
+    own = own_ratio(frame.own) if _is_measured(frame.own) else ""
+    clock = f"{time_of_day(frame)} "
+    size = size_of(frame.topology)
+    before, ends = _before_clock(frame.host, size, mode, sources, own, len(clock), width)
+    return line(before, clock) if ends else before
 
 
-def _joined_lines(items: tuple[Line, ...]) -> Line:
-    return line(*_spaced(items, " "))
+# Of a source: name, reason, whether a part is absent, age.
+_SourceFacts: TypeAlias = tuple[str, Reason, bool, str]
 
 
-_joined = LastResults(_joined_lines)
+@lru_cache(maxsize=8)  # most of it stays from tick to tick
+def _before_clock(  # noqa: PLR0917 - of a cache
+    of: Host,
+    whole_size: str,
+    mode: tuple[Line, ...],
+    sources: tuple[_SourceFacts, ...],
+    self_ratio: str,
+    clock_cells: int,
+    width: int,
+) -> tuple[Line, bool]:
+    """The header up to the clock, and whether there is room for the clock."""
+    host = tuple(badge_lines(of))
+    name = line(Span("nftop ", Tone.ACCENT), Span(of.name, Tone.STRONG))
+    left = (line(" ", *_spaced((*host, name), " ")), *mode)
+    size = line(Span(f"{short_model(of.model)} {whole_size}", Tone.MUTED))
+    short = line(Span(whole_size, Tone.MUTED))
+    whole = _sources(sources)
+    faults = _sources([item for item in sources if item[1:] != (Reason.PRESENT, False, "")])
+    own = line(Span("self ", Tone.MUTED), self_ratio) if self_ratio else None
+    for middle, right, ends in (
+        ((size,), (whole, own), True),
+        ((short,), (whole, own), True),
+        ((size,), (faults, own), True),
+        ((), (faults, own), True),
+        ((), (own,), True),
+        ((), (), True),
+        ((), (), False),
+    ):
+        start = line(*_spaced((left[0], *middle, *left[1:]), "  "))
+        shown = [item for item in right if item is not None]
+        end = line(*_spaced(shown, "  "), "  " if shown else "")
+        if (room := width - start.width - end.width - clock_cells * ends) > 0:
+            return line(start, " " * room, end), ends
+    short = line(*_spaced((*left[:-1],), "  "))
+    # Whether a recording is written, the middle of `mode`, is known nowhere else; the name is.
+    rest = (line(" ", *_spaced(host, " ")), *mode[:-1]) if mode[1:-1] else left[:2]
+    return crop(short if short.width <= width else line(*_spaced(rest, " ")), width), False
+
+
+def _sources(items: Sequence[_SourceFacts]) -> Line | None:
+    lines = [
+        _source(name, reason, partial=partial, age=age) for name, reason, partial, age in items
+    ]
+    return line(*_spaced(lines, " ")) if lines else None
 
 
 def alert_lines(*sentences: str, width: int) -> list[Line]:
@@ -223,12 +238,8 @@ def _mode(
         if mode == "LIVE"
         else line(Span(f"{mode}{pace}", Tone.PAST if mode.startswith("○") else Tone.BADGE))
     )
-    lock = line(_lock(unlocked=unlocked))
+    lock = line(Span("READ-WRITE", Tone.ACCENT) if unlocked else Span("READ-ONLY", Tone.MUTED))
     return (state, line(Span(recording, Tone.BADGE)), lock) if recording else (state, lock)
-
-
-def _lock(*, unlocked: bool) -> Span:
-    return Span("READ-WRITE", Tone.ACCENT) if unlocked else Span("READ-ONLY", Tone.MUTED)
 
 
 def badge_lines(host: Host) -> list[Line]:
@@ -258,11 +269,6 @@ def _source(name: str, reason: Reason, *, partial: bool, age: str) -> Line:
     if reason is not Reason.PRESENT:
         return line(Span(name, Tone.MUTED), Span(reason.mark, Tone.MISSING))
     return line(Span(name, Tone.MUTED), Span(f"~{age}" if partial or age else "", Tone.WARN))
-
-
-def _age(state: SourceState) -> str:
-    """Age of its numbers if they are not of this tick: `1.2s`."""
-    return f"{state.late_s:.1f}s" if state.late_s else ""
 
 
 def _is_measured(own: SelfCost) -> bool:

@@ -268,7 +268,7 @@ def _effect_forms(incident: Incident) -> tuple[list[str], tuple[str, ...]]:
         shown.append(called[:1])
     for names_shown in (*shown, []):
         left = len(victims) - len(names_shown)
-        rest = f"{'+' * bool(names_shown)}{left} NF{'s' * (left > 1)}" if left else ""
+        rest = f"{'+' * bool(names_shown)}{counted(left, 'NF')}" if left else ""
         text = printable(" ".join(filter(None, (*names_shown, rest, price))))
         forms.append(f"→ {text}" if text else "")
     # The first victim alone is more than a price that is cut.

@@ -86,14 +86,12 @@ def _head(label: str, width: int) -> TableColumn:
     return TableColumn(label, label, width)
 
 
-def _cpu_text(cpu: int | None) -> str:
-    return Reason.SOURCE.mark if cpu is None else str(cpu)
-
-
 _QUEUES: tuple[EntryColumn[NfQueue], ...] = (
     EntryColumn(_name("QUEUES: PORT"), lambda queue: queue.port),
     EntryColumn(_head("QUEUE", 8), lambda queue: f"{queue.queue}{'' if queue.enabled else ' off'}"),
-    EntryColumn(_head("CPU", 5), lambda queue: _cpu_text(queue.cpu)),
+    EntryColumn(
+        _head("CPU", 5), lambda queue: str(Reason.SOURCE.mark if queue.cpu is None else queue.cpu)
+    ),
     EntryColumn(_head("Mpps", 8), lambda queue: queue.packets_per_s),
     EntryColumn(_head("USED", 8), lambda queue: queue.used_ratio, Unit.RATIO),
     EntryColumn(_head("missed/s", 9), lambda queue: queue.missed_packets_per_s, Unit.PER_S),
@@ -365,13 +363,9 @@ def _thread_cells(frame: Frame, nf: NfRow, thread: NfThread, column: TableColumn
     if label in _MONITORED:
         unit, reading_of = _MONITORED[label]
         return [number_cell(reading_of(thread), unit, width)]
-    ratios = {"SHARE": _share(thread, nf), "BUSY": thread.busy_ratio, "RUN": thread.run_ratio}
+    share = quotient(thread.packets_per_s, total(item.packets_per_s for item in nf.threads))
+    ratios = {"SHARE": share, "BUSY": thread.busy_ratio, "RUN": thread.run_ratio}
     return [number_cell(ratios[label], Unit.RATIO, width)]
-
-
-def _share(thread: NfThread, nf: NfRow) -> Reading:
-    """Share of all threads' packets; unknown if one thread has no number."""
-    return quotient(thread.packets_per_s, total(item.packets_per_s for item in nf.threads))
 
 
 def _bar_of(frame: Frame, row: int | None, cells: int) -> list[Span]:

@@ -91,7 +91,8 @@ def _note(
     )
     sentences = [f"rows match by kind, and that {use}: {which}"]
     if workload is None:
-        likely = workload_of(nf.kind, base_name(nf.name).rpartition("/")[2], _nodes(nf))
+        nodes = [] if isinstance(nf.nodes, Missing) else [node.name for node in nf.nodes]
+        likely = workload_of(nf.kind, base_name(nf.name).rpartition("/")[2], nodes)
         sentences.append(_WHICH)
         if likely is not None:
             sentences.append(f"by its name or nodes it may be {title_of(likely)}")
@@ -101,10 +102,6 @@ def _note(
     bytes_of = " or ".join(dict.fromkeys(str(row.frame_bytes) for row in matches))
     sentences.append(f"{', '.join(papers)}: {bytes_of}-byte frames")
     return "; ".join(sentences)
-
-
-def _nodes(nf: NfRow) -> list[str]:
-    return [] if isinstance(nf.nodes, Missing) else [node.name for node in nf.nodes]
 
 
 def _named(row: PaperRow) -> str:

@@ -18,13 +18,13 @@ from nftop.render.base.table import TableColumn, chosen_columns, fit_columns, he
 from nftop.render.base.text import cells as text_cells
 from nftop.render.cache.class_cells import class_spans, group_name
 from nftop.render.cache.way_cells import styles_of
-from nftop.render.cores.harm import RowTrend, RowTrends, nfs_by_harm, rate_cell
+from nftop.render.cores.harm import RowTrends, nfs_by_harm, rate_cell
 from nftop.render.cores.nfs import (
     TREND,
     USUAL,
     low_coverages,
     matching_nfs,
-    metric_cell,
+    metric_cells,
     partial_coverages,
     usual_cell,
 )
@@ -113,14 +113,12 @@ def in_order(frame: Frame, order: NfOrder, trends: RowTrends = NO_TRENDS) -> tup
         keys = {nf.key for nf in rows}
         return tuple(nf for nf, _ in nfs_by_harm(frame, trends) if nf.key in keys)
     col = next(item for item in _COLS if item.key == order.sort)
-    if col.metric is None and not _is_number(col.key):
+    if col.metric is None and col.key in NAMES:
         return tuple(sorted(rows, key=lambda nf: _label(nf, col), reverse=order.inverted))
     known, rest = [], []
     for nf in rows:
         reading = (
-            trends.nf_costs.get(nf.key, RowTrend()).change
-            if col.metric is None
-            else nf.readings[col.metric.id]
+            trends.nf_costs.change(nf.key) if col.metric is None else nf.readings[col.metric.id]
         )
         if isinstance(reading, Missing):
             rest.append(nf)
@@ -128,10 +126,6 @@ def in_order(frame: Frame, order: NfOrder, trends: RowTrends = NO_TRENDS) -> tup
             known.append((reading, nf))
     known.sort(key=lambda pair: pair[0], reverse=not order.inverted)
     return (*(nf for _, nf in known), *rest)
-
-
-def _is_number(key: str) -> bool:
-    return key not in NAMES
 
 
 @lru_cache(maxsize=8)
@@ -158,7 +152,7 @@ def _at_width(col: TableColumn, width: int) -> TableColumn:
 
 def order_header(columns: Sequence[TableColumn], order: NfOrder, width: int) -> Line:
     """The column headers; an arrow marks the one that rows are sorted by."""
-    numeric = bool(order.sort) and _is_number(order.sort)
+    numeric = bool(order.sort) and order.sort not in NAMES
     return crop(header_line(columns, order.sort, descending=numeric != order.inverted), width)
 
 
@@ -198,7 +192,7 @@ def nf_line(
 
 
 def _metric_cell(nf: NfRow, metric: Metric, width: int, partial: frozenset[str]) -> Span:
-    cell = metric_cell(nf, metric, width, partial)
+    (cell,) = metric_cells((nf,), metric, width, (partial,))
     shared = metric.id == "llc_occupancy_bytes" and nf.sharers and cell.tone is not Tone.MISSING
     return Span(cell.text[:-1] + SHARED, cell.tone) if shared else cell
 

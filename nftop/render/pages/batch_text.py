@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
-from nftop.model.frame import Frame, MonitorRow, NfRow, PackageRow
+from nftop.model.frame import Frame, MonitorRow, PackageRow
 from nftop.model.ids import Cpu, format_cpu_list
 from nftop.model.metrics.metric import Metric, Unit
 from nftop.model.metrics.package import PACKAGE_METRICS
@@ -46,7 +46,8 @@ _COLUMNS = tuple(
 
 def package_lines(frame: Frame, width: int) -> list[Line]:
     """Header and a line per package; nothing without values."""
-    if not any(_has_value(row) for row in frame.packages):
+    readings = (reading for row in frame.packages for reading in row.readings.values())
+    if all(isinstance(reading, Missing) for reading in readings):
         return []
     shown = [column for column in _COLUMNS if column.metric and _is_countable(frame, column.metric)]
     columns = (_SOCKET, *fit_columns(shown, width - _SOCKET.width, least=0))
@@ -60,10 +61,6 @@ def _is_countable(frame: Frame, metric: Metric) -> bool:
     """Whether some package's hardware can count it."""
     readings = (row.readings[metric.id] for row in frame.packages)
     return any(not isinstance(r, Missing) or r.reason is not Reason.HARDWARE for r in readings)
-
-
-def _has_value(row: PackageRow) -> bool:
-    return any(not isinstance(reading, Missing) for reading in row.readings.values())
 
 
 def _row(row: PackageRow, columns: Sequence[TableColumn], width: int) -> Line:
@@ -96,12 +93,13 @@ def frame_text(
     devices, cache classes, all CPUs, the reasons of absences, and the core counted in detail.
     """
     time = datetime.fromtimestamp(frame.wall_ns / 1e9, tz=UTC)
+    interval_s = None if frame.interval_s is None else round(frame.interval_s, 1)
     packages = package_lines(frame, width)
     devices = device_lines(by_traffic(frame.devices), width)
     classes = cache_lines(frame, width)
     lines = [
         line(time.strftime("%Y-%m-%dT%H:%M:%SZ")),
-        *header_lines(frame, ViewStatus(mode, _interval_s(frame), notice=frame.notice), width),
+        *header_lines(frame, ViewStatus(mode, interval_s, notice=frame.notice), width),
         *incident_text_lines(frame, width),
         *finding_text_lines(frame, width),
         BLANK,
@@ -123,10 +121,6 @@ def _focus(frame: Frame, width: int) -> list[Line]:
     rows = frame.cpus.topology.row_of
     cpu = None if frame.focus is None else next((c for c in frame.focus.cpus if c in rows), None)
     return [] if cpu is None else [BLANK, *core_lines(frame, rows[cpu], width, waited_s=0.0)]
-
-
-def _interval_s(frame: Frame) -> float | None:
-    return None if frame.interval_s is None else round(frame.interval_s, 1)
 
 
 def _reasons(frame: Frame, width: int) -> list[Line]:
@@ -217,7 +211,12 @@ def _rows(frame: Frame) -> Iterator[tuple[tuple[str, str, str, str], Sequence[Re
     for nf in frame.nfs:
         misses = total(_of_cpu(frame, cpu, ("llc_misses_per_s",))[0] for cpu in nf.cpus)
         yield (
-            ("process", str(nf.pid), nf.name, _groups_of(nf)),
+            (
+                "process",
+                str(nf.pid),
+                nf.name,
+                ", ".join(dict.fromkeys(item.monitor for item in nf.threads if item.monitor)),
+            ),
             (nf.readings["ipc"], misses, *(nf.readings[name] for name in _MONITORED)),
         )
     for group in frame.groups:
@@ -264,7 +263,3 @@ def _of_group(monitor: MonitorRow) -> list[Reading]:
     if isinstance(moved, Missing) or isinstance(near, Missing):
         return [used, near, moved if isinstance(moved, Missing) else near]
     return [used, near, max(moved - near, 0.0)]
-
-
-def _groups_of(nf: NfRow) -> str:
-    return ", ".join(dict.fromkeys(item.monitor for item in nf.threads if item.monitor))

@@ -36,8 +36,6 @@ from nftop.render.cores.detail import (
     sibling_lines,
 )
 from nftop.render.cores.table import SIBLING_BUSY_RATIO, SIBLING_MARK, estimates, saturated_text
-from nftop.render.editor.page import CHECK_MARKS
-from nftop.render.editor.rows import MARKS as EDITOR_MARKS
 from nftop.render.frame.findings import MARKS as FINDING_MARKS
 from nftop.render.frame.header import badge_lines, time_of_day
 from nftop.render.frame.provenance import caveat
@@ -67,12 +65,6 @@ class HelpSection(NamedTuple):
 
     title: str
     rows: Sequence[tuple[str, str]]
-
-
-EDITOR_HELP = (
-    HelpSection("Marks", (*EDITOR_MARKS, *CHECK_MARKS)),
-    HelpSection("In a verdict", VERDICT_MARKS),
-)
 
 
 def mark_sections() -> tuple[HelpSection, ...]:

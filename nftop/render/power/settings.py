@@ -15,6 +15,7 @@ from nftop.render.base.line import Line, Span, Tone, line, paragraph
 from nftop.render.base.text import cells, printable
 
 _GHZ = 1e9
+_SWITCHES: Mapping[Switch, str] = {True: "on", False: "off", None: "unknown"}
 LETTERS: Mapping[str, str] = MappingProxyType({"high": "H", "low": "L"})
 # Short names of preferences.
 _SHORT: Mapping[str, str] = MappingProxyType(
@@ -170,11 +171,7 @@ def _sst(table: CpufreqTable) -> list[str]:
 
 def _states(row: SstPackage) -> str:
     switches = (("BF", row.bf), ("TF", row.tf), ("CP", row.cp))
-    return ", ".join(f"SST-{name} {_switch(state)}" for name, state in switches)
-
-
-def _switch(state: Switch) -> str:
-    return {True: "on", False: "off", None: "unknown"}[state]
+    return ", ".join(f"SST-{name} {_SWITCHES[state]}" for name, state in switches)
 
 
 def _others(table: CpufreqTable) -> str:

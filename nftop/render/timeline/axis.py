@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import groupby
 
 import numpy as np
@@ -85,19 +86,28 @@ class TimeAxis:
         """float32 (points,): the mean of each part; NaN is a gap."""
         return _binned(series, self, points, None)
 
-    def labels(self) -> list[tuple[int, str]]:
+    def labels(self) -> tuple[tuple[int, str], ...]:
         """Cell and text of each round time, its ends left out."""
-        span_s = self.span_ns / NS_PER_S
-        room = max(1, self.cells // _CELLS_PER_LABEL)
-        step_s = next((step for step in _STEPS_S if span_s / step <= room), _STEPS_S[-1])
-        count = math.ceil(span_s / step_s)
-        labels = []
-        for number in range(1, count):
-            offset_ns = number * step_s * NS_PER_S
-            at_ns = self.first_ns + offset_ns if self.from_start else self.last_ns - offset_ns
-            sign = "+" if self.from_start else "-"
-            labels.append((self.cell(at_ns), f" {sign}{span_text(number * step_s)} "))
-        return labels
+        return _labels(self.from_zero)
+
+    @property
+    def from_zero(self) -> TimeAxis:
+        """An axis as long that begins at 0: what does not depend on the time of day."""
+        return TimeAxis(0, self.span_ns, self.cells, self.from_start)
+
+
+@lru_cache(maxsize=16)  # a span of time moves, but stays as long
+def _labels(axis: TimeAxis) -> tuple[tuple[int, str], ...]:
+    span_s = axis.span_ns / NS_PER_S
+    room = max(1, axis.cells // _CELLS_PER_LABEL)
+    step_s = next((step for step in _STEPS_S if span_s / step <= room), _STEPS_S[-1])
+    labels = []
+    for number in range(1, math.ceil(span_s / step_s)):
+        offset_ns = number * step_s * NS_PER_S
+        at_ns = offset_ns if axis.from_start else axis.last_ns - offset_ns
+        sign = "+" if axis.from_start else "-"
+        labels.append((axis.cell(at_ns), f" {sign}{span_text(number * step_s)} "))
+    return tuple(labels)
 
 
 def _binned(
@@ -117,14 +127,15 @@ def _binned(
         known = counts > 0
         result[known] = (sums[known] / counts[known]).astype(np.float32)
     # Parts without a tick have the value of the one that follows, if that is near.
-    taken = np.zeros(points, np.bool_)
-    taken[at[(at >= 0) & (at < points)]] = True
-    begins_ns = axis.first_ns + np.arange(points) * axis.span_ns // points
-    next_at = np.searchsorted(times, begins_ns)
-    known_next = np.minimum(next_at, len(times) - 1)
-    near = (next_at < len(times)) & (times[known_next] - begins_ns <= series.held_ns)
-    held = near & ~taken
-    result[held] = values[known_next[held]]
+    empty = np.ones(points, np.bool_)
+    empty[at[(at >= 0) & (at < points)]] = False
+    gaps = np.flatnonzero(empty)
+    begins_ns = axis.first_ns + gaps * axis.span_ns // points
+    next_at = times.searchsorted(begins_ns)
+    gaps, begins_ns, next_at = (item[next_at < len(times)] for item in (gaps, begins_ns, next_at))
+    if len(gaps):
+        held = times[next_at] - begins_ns <= series.held_ns
+        result[gaps[held]] = values[next_at[held]]
     return result
 
 

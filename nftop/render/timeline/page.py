@@ -14,6 +14,7 @@ from nftop.model.frame import Frame
 from nftop.model.incident import Incident, Severity
 from nftop.model.metrics.metric import Unit
 from nftop.model.missing import Missing, Reason, number_or
+from nftop.model.number_text import counted
 from nftop.model.struct import dataclass, field, replace
 from nftop.model.timeline import EventState, Strip, TimelineEvent, TimeSeries
 from nftop.render.base import format as fmt
@@ -41,7 +42,7 @@ from nftop.render.timeline.axis import (
     plain_glyphs,
     put_events,
 )
-from nftop.render.timeline.strip import drops_text, drops_tone
+from nftop.render.timeline.strip import drops_span
 
 MARKS: tuple[tuple[str, str], ...] = (
     ("● ▲ i", "incident: packets are lost, degraded, or only information"),
@@ -168,7 +169,7 @@ def _incident_text(incident: Incident, room: int) -> str:
     culprit = "" if incident.culprit is None else incident.culprit.key
     others = [item for item in incident.victims if not culprit or item.party.key != culprit]
     victims = [f"{item.party.name} {harm_text(item)}".rstrip() for item in others]
-    rest = f" +{len(victims) - 1} NF{'s' * (len(victims) > 2)}" if len(victims) > 1 else ""
+    rest = f" +{counted(len(victims) - 1, 'NF')}" if len(victims) > 1 else ""
     title = title_text(incident) if incident.culprit is not None else incident.title
     text = ""
     for named in (victims, [f"{victims[0]}{rest}"] if victims else []):
@@ -294,7 +295,7 @@ class _Graphs:
                 line(
                     self._label(name if index == 0 else "", label),
                     cells.line(ascii_only=self.ascii_only),
-                    self._value(now, drops_tone(self.strip) if loss else Tone.MUTED),
+                    self._value(now, drops_span(self.strip).tone if loss else Tone.MUTED),
                 )
             )
         return lines
@@ -347,7 +348,7 @@ class _Graphs:
 
     def _at_moment(self, series: TimeSeries, unit: Unit) -> str:
         if series is self.strip.drops:
-            return drops_text(self.strip)
+            return drops_span(self.strip).text
         at_ns = self.strip.last_ns if self.strip.cursor_ns is None else self.strip.cursor_ns
         value, _ = series.at(at_ns)
         return "-" if math.isnan(value) else fmt.number(value, unit, 6)

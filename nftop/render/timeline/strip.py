@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,25 +81,39 @@ def _strip_lines(strip: Strip, width: int, height: int, *, ascii_only: bool) -> 
         graph = _graph_lines(strip, axis, values, rows, ascii_only=ascii_only)
     else:
         why = "no number yet" if strip.unknown is None else strip.unknown.message
-        head = line(Span(f" drop/s {drops_text(strip):>4} {why}", Tone.MUTED))
+        head = line(Span(f" drop/s {drops_span(strip).text:>4} {why}", Tone.MUTED))
         graph = [crop(head, width), *[Line()] * (rows - 1)]
-    cells = axis_cells(axis, strip.events, strip.cursor_ns, strip.scanned_ns)
+    if strip.events or strip.cursor_ns is not None or strip.scanned_ns is not None:
+        cells = axis_cells(axis, strip.events, strip.cursor_ns, strip.scanned_ns)
+        drawn = cells.line(ascii_only=ascii_only)
+    else:
+        drawn = _bare_axis(axis.from_zero, ascii_only=ascii_only)
     left, right = _ends(strip)
     foot = line(
         Span(f" {left:<{_LEFT - 1}}", Tone.MUTED),
-        cells.line(ascii_only=ascii_only),
+        drawn,
         Span(f"{right:>{_RIGHT - 1}} ", Tone.MUTED),
     )
     return [*graph, foot]
 
 
-def drops_text(strip: Strip) -> str:
-    """Drops per second at the moment shown: a lower bound if some are unknown, a mark if all."""
-    drops, reason = strip.drops.at(_moment_ns(strip))
+@lru_cache(maxsize=8)
+def _bare_axis(axis: TimeAxis, *, ascii_only: bool) -> Line:
+    """The axis of a time without events."""
+    return axis_cells(axis, (), None).line(ascii_only=ascii_only)
+
+
+def drops_span(strip: Strip) -> Span:
+    """Drops per second at the moment shown: a lower bound if some are unknown, a mark if all.
+
+    Loud only where packets are lost then.
+    """
+    drops, reason = strip.drops.at(strip.last_ns if strip.cursor_ns is None else strip.cursor_ns)
     if math.isnan(drops):
-        return reason.mark or "-"
+        return Span(reason.mark or "-", Tone.MUTED)
     bound = "≥" * (reason is not Reason.PRESENT)
-    return bound + fmt.number(drops, Unit.PER_S, 6 - len(bound))
+    text = bound + fmt.number(drops, Unit.PER_S, 6 - len(bound))
+    return Span(text, Tone.BAD if drops > 0 else Tone.MUTED)
 
 
 def _graph_lines(
@@ -116,33 +131,14 @@ def _graph_lines(
         first, last = index == 0, index == rows - 1
         scale = fmt.number(top, Unit.PER_S, 4).replace(".0", "") if first else "0" if last else ""
         name = "" if not first else "drop/s" if len(scale) < 4 else "dr/s"
-        lines.append(
-            line(
-                Span(f" {name:<6}{scale:>4} ", Tone.MUTED),
-                cells.line(ascii_only=ascii_only),
-                _right(strip, first=first, second=index == 1, ascii_only=ascii_only),
-            )
-        )
+        # At the right the number at the moment shown, above its unit.
+        unit = Span("drop/s" if index == 1 else "", Tone.MUTED)
+        right, tone, _ = drops_span(strip) if first else unit
+        right = plain_glyphs(right) if ascii_only else right
+        left = Span(f" {name:<6}{scale:>4} ", Tone.MUTED)
+        row = cells.line(ascii_only=ascii_only)
+        lines.append(line(left, row, Span(f"{right:>{_RIGHT - 1}} ", tone)))
     return lines
-
-
-def _right(strip: Strip, *, first: bool, second: bool, ascii_only: bool) -> Span:
-    """Beside the graph: the number at the moment shown, and its unit."""
-    if first:
-        text = drops_text(strip)
-        tone = drops_tone(strip)
-        return Span(f"{plain_glyphs(text) if ascii_only else text:>{_RIGHT - 1}} ", tone)
-    return Span(f"{'drop/s' if second else '':>{_RIGHT - 1}} ", Tone.MUTED)
-
-
-def drops_tone(strip: Strip) -> Tone:
-    """Loud only where packets are lost at the moment shown."""
-    drops, _ = strip.drops.at(_moment_ns(strip))
-    return Tone.BAD if drops > 0 else Tone.MUTED
-
-
-def _moment_ns(strip: Strip) -> int:
-    return strip.last_ns if strip.cursor_ns is None else strip.cursor_ns
 
 
 def _ends(strip: Strip) -> tuple[str, str]:
@@ -157,8 +153,8 @@ def _ends(strip: Strip) -> tuple[str, str]:
 
 def _one_line(strip: Strip, width: int, *, ascii_only: bool) -> Line:
     cells = width - _ONE_LEFT - _ONE_RIGHT
-    right = f"{drops_text(strip):>7} {'dr/s':<5}"
-    tone = drops_tone(strip)
+    now, tone, _ = drops_span(strip)
+    right = f"{now:>7} {'dr/s':<5}"
     right = plain_glyphs(right) if ascii_only else right
     if cells < _LEAST:
         return line(Span(right.strip(), tone))

@@ -83,7 +83,7 @@ def core_lines(
     if focus is None:
         why = _no_level_3(frame, row, waited_s, frozen=frozen)
         lines += reason_lines({why: ["level 3, probes"]}, width)
-    lines += _absences(nodes, width)
+    lines += reason_lines(by_reason((words(item.name), item.reading) for item in nodes), width)
     if focus is not None:
         lines += _probe_lines(focus, width)
     return [crop(item, width) for item in lines]
@@ -257,11 +257,6 @@ def _coverage_lines(nodes: Sequence[TmaNode], focus: CoreDetail | None, width: i
     return paragraph(
         text, width, lead=line(Span(f"{fmt.ESTIMATE:<4}", Tone.MISSING)), tone=Tone.MUTED
     )
-
-
-def _absences(nodes: Sequence[TmaNode], width: int) -> list[Line]:
-    """Reasons why nodes have no number."""
-    return reason_lines(by_reason((words(node.name), node.reading) for node in nodes), width)
 
 
 def _no_level_3(frame: Frame, row: int, waited_s: float, *, frozen: bool) -> Missing:

@@ -408,14 +408,15 @@ def _that_can_be(frame: Frame) -> tuple[Section, ...]:
         if not any(isinstance(row.readings.get(metric.id), float) for row in frame.packages)
     }
     sections = (
-        replace(section, rows=tuple(row for row in section.rows if not _ids(row) <= never))
+        replace(
+            section,
+            rows=tuple(
+                row for row in section.rows if any(metric.id not in never for metric in row.metrics)
+            ),
+        )
         for section in _SECTIONS
     )
     return tuple(section for section in sections if section.rows) or _OF_PERF
-
-
-def _ids(row: TrafficRow) -> set[str]:
-    return {metric.id for metric in row.metrics}
 
 
 def _is_never(reading: Reading) -> bool:
@@ -463,7 +464,8 @@ def _section(
         for package in band
     }
     tops = _tops(section, band, series)
-    cells = [section.cells[at] or _unit(section.rows[0].main.unit) for at in kept]
+    unit = _UNITS.get(section.rows[0].main.unit, section.rows[0].main.unit.value)
+    cells = [section.cells[at] or unit for at in kept]
     lines = [_header(section, band, cells, shape, _scale(tops, span_s))]
     for row in section.rows:
         spans: list[Span | Line] = [Span(fit(f" {row.label}", _LABEL), Tone.PLAIN)]
@@ -474,10 +476,6 @@ def _section(
             spans.append(_graph(graph, tops.get(row.main.unit, 1.0), shape, len(kept)))
         lines.append(line(*spans))
     return lines
-
-
-def _unit(unit: Unit) -> str:
-    return _UNITS.get(unit, unit.value)
 
 
 def _points(shape: TrafficShape, cells: int) -> int:

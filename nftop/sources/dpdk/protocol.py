@@ -431,7 +431,9 @@ def _read_port(
         rx_errors=rx_errors,
         tx_errors=tx_errors,
         rx_nombuf=nombuf,
-        xstats=_xstats(stats, what) if everything else {},
+        xstats={text(k, what): number(v, f"a counter in {what}") for k, v in stats.items()}
+        if everything
+        else {},
     )
     plan = replace(
         facts,
@@ -439,13 +441,6 @@ def _read_port(
         basic=facts.basic or stats.get(_TOTALS[0], zero) is None,
     )
     return plan, port
-
-
-def _xstats(stats: dict[str, object], what: str) -> dict[str, int]:
-    """All counters by name."""
-    return {
-        text(name, what): number(value, f"a counter in {what}") for name, value in stats.items()
-    }
 
 
 def _maybe_mapping(value: object, what: str) -> dict[str, object]:

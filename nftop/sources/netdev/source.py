@@ -30,7 +30,7 @@ from nftop.sources.host import sysfs
 from nftop.sources.host.sysfs import OpenFile
 from nftop.sources.process.scan import is_nf
 
-_TUN = "/dev/net/tun"
+_TUN, _ONLINE = "/dev/net/tun", "sys/devices/system/cpu/online"
 _INTERFACE = re.compile(rb"^iff:\t(.+)$", re.MULTILINE)
 _FDINFO_BYTES = 4096
 
@@ -44,25 +44,26 @@ def owners(proc: Path, wanted: Collection[str]) -> Mapping[str, int]:
     """
     pids: dict[str, int] = {}
     for entry in sorted(sysfs.entries(proc), key=len):
-        if entry.isdecimal() and is_nf(_comms(proc / entry / "task")):
-            for name in _taps(proc / entry):
+        process = f"{proc}/{entry}"  # a text: a Path of each thread takes longer than to read it
+        if entry.isdecimal() and is_nf(_comms(f"{process}/task")):
+            for name in _taps(process):
                 if name in wanted:
                     pids.setdefault(name, int(entry))
     return pids
 
 
-def _comms(tasks: Path) -> list[str]:
+def _comms(tasks: str) -> list[str]:
     comms = []
     for tid in sysfs.entries(tasks):
         with suppress(OSError):
-            comms.append(sysfs.comm(tasks / tid))
+            comms.append(sysfs.comm(f"{tasks}/{tid}"))
     return comms
 
 
-def _taps(process: Path) -> list[str]:
+def _taps(process: str) -> list[str]:
     names = []
-    for handle in sysfs.entries(process / "fd"):
-        if sysfs.link_target(process / "fd" / handle) == _TUN:
+    for handle in sysfs.entries(f"{process}/fd"):
+        if sysfs.link_target(f"{process}/fd/{handle}") == _TUN:
             with suppress(OSError):
                 info = sysfs.read_up_to(f"{process}/fdinfo/{handle}", _FDINFO_BYTES)
                 names += [hit.decode("utf-8", "replace") for hit in _INTERFACE.findall(info)]
@@ -252,7 +253,9 @@ class NetdevSource:
     def read(self) -> NetdevTable | Missing:
         path = "proc/net/softnet_stat"
         try:
-            cpus, softnet = parse_softnet(self._text(path), self._online)
+            cpus, softnet = parse_softnet(
+                self._text(path), lambda: parse_cpu_list(self._text(_ONLINE).strip() or "0")
+            )
             path = "proc/net/dev"
             counts = parse_dev(self._text(path))
             path = "proc/net/snmp"
@@ -311,9 +314,6 @@ class NetdevSource:
             records = path in _RECORDS
             self._files[path] = OpenFile(f"{self._root}/{path}", _LIMIT_BYTES, records=records)
         return self._files[path].read().decode("utf-8", "replace")
-
-    def _online(self) -> Sequence[int]:
-        return parse_cpu_list(self._text("sys/devices/system/cpu/online").strip() or "0")
 
     def _number(self, path: str) -> int | None:
         """A counter; None if it is absent or can't be read."""

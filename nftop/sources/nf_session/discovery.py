@@ -168,7 +168,7 @@ def _namespaces(proc: Path, known: Mapping[str, str]) -> tuple[Mapping[str, str]
         if not pid.isdigit() or pid == "1":
             continue
         try:
-            namespaces[pid] = known.get(pid) or str(Path(entry.path, "ns", "mnt").readlink())
+            namespaces[pid] = known.get(pid) or os.readlink(f"{entry.path}/ns/mnt")  # noqa: PTH115
         except PermissionError:
             unseen += 1
         except OSError:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise, repeat
 from pathlib import Path
 from typing import TypeAlias
@@ -84,6 +85,7 @@ _EAL_SERVICE = re.compile(
 _NFS_WITHOUT_POLLERS = frozenset({"ovs-vswitchd", "ovs-vswitchd-dp"})
 
 
+@lru_cache(maxsize=1024)
 def role_of(thread: str) -> Role:
     """Role of a thread by its name; `NO_ROLE` if it has none."""
     for name, pattern in NF_PATTERNS.items():

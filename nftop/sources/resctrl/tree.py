@@ -290,15 +290,13 @@ def read_io_alloc(path: str, notes: list[str] | None = None) -> IoAlloc | None:
         return None
     masks = None
     if status == "enabled":  # otherwise reading fails with EINVAL
-        masks = _line(f"{path}/{line}/io_alloc_cbm", _io_masks, notes)
+        masks = _line(
+            f"{path}/{line}/io_alloc_cbm", lambda text: parse_domains(text.strip(), 16), notes
+        )
         if masks is None and notes is None:
             raise OSError(errno.EIO, "io_alloc is enabled, and its masks are not there")
     closids = _line(f"{path}/{line}/num_closids", parse_number, notes)
     return IoAlloc(line, status == "enabled", masks or {}, closids)
-
-
-def _io_masks(text: str) -> Mapping[int, int]:
-    return parse_domains(text.strip(), 16)
 
 
 def _line(path: str, parse: Callable[[str], T], notes: list[str] | None) -> T | None:

@@ -125,22 +125,24 @@ class HttpSession:
             raise NoAnswerError(Missing(Reason.ERROR, f"{shown}: {why}")) from None
 
     def _get(self, path: str, headers: Mapping[str, str]) -> HttpAnswer:
-        # Imported only if a server listens: it takes long, since it imports the parser of e-mail.
-        from http.client import HTTPConnection, HTTPException, RemoteDisconnected  # noqa: PLC0415
-
-        if self._connection is None or self._connection.sock is None:
+        connection = self._connection
+        if connection is None or connection.sock is None:
             connected = _connected(self._address, self._until_ns)
             try:
                 self._admit(connected)
+                # Imported only if a server listens: it takes long, for the parser of e-mail.
+                from http.client import HTTPConnection  # noqa: PLC0415
             except BaseException:
                 connected.close()
                 raise
-            self._connection = HTTPConnection(self._address.host, self._address.port)
-            self._connection.sock = connected
+            self._connection = connection = HTTPConnection(self._address.host, self._address.port)
+            connection.sock = connected
+        from http.client import HTTPException, RemoteDisconnected  # noqa: PLC0415 - likewise
+
         shown = self._address.shown
         try:
-            self._connection.request("GET", path, headers={"User-Agent": "nftop", **headers})
-            with self._connection.getresponse() as response:
+            connection.request("GET", path, headers={"User-Agent": "nftop", **headers})
+            with connection.getresponse() as response:
                 kind = response.getheader("Content-Type", "").lower()
                 location = response.getheader("Location", "")
                 return HttpAnswer(response.status, kind, self._body(response), location)
@@ -193,7 +195,9 @@ def _connected(address: Address, until_ns: int) -> socket.socket:
     IPv6 without a route, takes that of the others.
     """
     last: OSError = OSError("it has no address")
-    infos = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    # As bytes: of a text Python imports the tables of IDNA, although names here are ASCII.
+    host = address.host.encode("ascii")
+    infos = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM)
     for at, (family, kind, protocol, _, where) in enumerate(infos):
         connected = _Timed(family, kind, protocol)
         try:

@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields
 from itertools import accumulate, chain
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from nftop.model.missing import Missing, Reason
-from nftop.model.struct import field_names
+from nftop.model.struct import dataclass, field_names
 from nftop.store.format.column_bytes import (
     NUMBER_BYTES,
     REFERENCE_BYTES,
@@ -49,7 +49,8 @@ _KINDS: Mapping[str, frozenset[type]] = {
 }
 
 
-class _Memory(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Memory:
     """Memory of a collection in bytes: empty, and for each of its values."""
 
     empty: int

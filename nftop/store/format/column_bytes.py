@@ -16,12 +16,14 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 from numpy.typing import NDArray
+
+from nftop.model.struct import dataclass
 
 Numbers: TypeAlias = NDArray[Any]
 
@@ -64,7 +66,8 @@ def texts_bytes(texts: Iterable[str]) -> int:
     )
 
 
-class FieldValue(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class FieldValue:
     """Value of a field of a record that occurred once, in the sample before.
 
     Attributes:

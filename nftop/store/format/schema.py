@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any, Literal, NewType, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.masks import Cbm
 from nftop.model.sources import payloads
-from nftop.model.struct import field_names
+from nftop.model.struct import field_names, is_dataclass
 
 Shape: TypeAlias = str | tuple[Any, ...]
 Fields: TypeAlias = tuple[tuple[str, Shape], ...]
@@ -39,7 +39,7 @@ def shape_of(hint: Any) -> Shape:
         return shape_of(hint.__supertype__)
     if hint in _WORDS:
         return _WORDS[hint]
-    if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
+    if is_dataclass(hint):
         return ("record", hint.__name__)
     return _shape_of_generic(hint, get_origin(hint), get_args(hint))
 
@@ -87,7 +87,7 @@ def described() -> Mapping[str, Fields]:
     return {name: _fields(kind) for name, kind in sorted(classes().items())}
 
 
-_hints = cache(get_type_hints)
+_hints = cache(partial(get_type_hints, include_extras=True))  # cheaper; no type here has extras
 
 
 def _fields(kind: type) -> Fields:
@@ -102,7 +102,7 @@ def _types_within(kind: type) -> Iterator[type]:
 
 
 def _dataclasses(hint: Any) -> Iterator[type]:
-    if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
+    if is_dataclass(hint):
         yield hint
     for inner in get_args(hint):
         yield from _dataclasses(inner)

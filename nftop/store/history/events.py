@@ -72,8 +72,13 @@ class TotalRing:
     def series(self, total: str, first_ns: int, last_ns: int) -> TimeSeries:
         """One of `TOTALS` between two wall times, ends included."""
         low, high = first_ns // self.step_ns, last_ns // self.step_ns
-        at = np.flatnonzero((self._numbers >= low) & (self._numbers <= high))
-        at = at[np.argsort(self._numbers[at])]
+        if high - low < len(self._numbers):
+            wanted = np.arange(low, high + 1)
+            at = wanted % len(self._numbers)
+            at = at[self._numbers[at] == wanted]
+        else:
+            at = np.flatnonzero((self._numbers >= low) & (self._numbers <= high))
+            at = at[np.argsort(self._numbers[at])]
         values = self._values[TOTALS.index(total), at]
         reasons = self._reasons[at if total == TOTALS[0] else at[:0]]
         return TimeSeries(self._numbers[at] * self.step_ns, values, self.step_ns, reasons)
@@ -107,7 +112,8 @@ class EventHistory:
     def append(self, frame: Frame, *, incidents: bool = True) -> None:
         """Keep one frame: totals, changes and, unless another reader follows these, incidents."""
         drops, unknown = _drops(frame)
-        totals = (drops, _sent(frame), _memory(frame))
+        sent = _sum(nf.readings["tx_packets_per_s"] for nf in frame.nfs)[1]
+        totals = (drops, sent, _memory(frame))
         with self._lock:
             wall_ns = frame.wall_ns
             self.first_ns = wall_ns if self.first_ns is None else min(self.first_ns, wall_ns)
@@ -345,10 +351,6 @@ def _drops(frame: Frame) -> tuple[float, Missing | None]:
     others = len(lasting or gone) - 1
     more = f" and {others} more" if others else ""
     return total, Missing(why.reason, f"{name}{more}: {why.message}")
-
-
-def _sent(frame: Frame) -> float:
-    return _sum(nf.readings["tx_packets_per_s"] for nf in frame.nfs)[1]
 
 
 def _memory(frame: Frame) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from threading import Lock
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,10 @@ from nftop.derive.compare.window import (
     Track,
     Window,
     class_ipc,
+    core_values,
     is_renewed,
-    nf_misses,
-    nf_sample,
     nf_sources,
+    sample_of,
     source_of,
 )
 from nftop.model.column import Block, Floats
@@ -39,6 +39,7 @@ from nftop.model.metrics.pcm import PCM_CPU_METRICS
 from nftop.model.metrics.power import COUNTED_POWER_CPU_METRICS
 from nftop.model.metrics.tma import TMA_METRICS
 from nftop.model.missing import Missing, Reason, number_or
+from nftop.model.struct import dataclass
 from nftop.model.usual import KeyRows
 from nftop.store.format.zstd import compress, decompress
 
@@ -59,7 +60,7 @@ class SampleRings:
         self._caches = Ring(CACHE_KEPT, ticks)
         self._classes = Ring(CLASS_KEPT, ticks)
         self._times = ReadTimes()
-        self._misses: dict[str, tuple[float, ...]] = {}
+        self._misses: dict[str, list[float]] = {}
         self._metered_at_ns: dict[ClassKey, int] = {}
 
     def append(self, frame: Frame, covers_ns: int) -> None:
@@ -98,9 +99,11 @@ class SampleRings:
         readings = [nf.readings[SENT] for nf in frame.nfs]
         sent = [number_or(one, np.nan) for one in readings]
         self._sent.append(frame.monotonic_ns, covers_ns, _positions(keys), np.array([sent]))
-        values = np.array([[*nf_sample(frame, nf), 1.0] for nf in frame.nfs])
+        cores = core_values(frame.cpus, frame.nfs)
+        pairs = list(zip(frame.nfs, cores, strict=True))
+        values = np.array([[*sample_of(nf, own), 1.0] for nf, own in pairs])
         all_renewed = is_renewed(frame, frame.sources, renewed)
-        for at, nf in enumerate(frame.nfs):
+        for at, (nf, own) in enumerate(pairs):
             if not all_renewed:
                 new = [
                     is_renewed(frame, nf_sources(frame, nf, name), renewed) for name in NF_KEPT[:-1]
@@ -108,10 +111,10 @@ class SampleRings:
                 # What rests on more than its own counters, and of that there is nothing new.
                 values[at, :-1][~np.array(new)] = np.nan
                 values[at, -1] = is_renewed(frame, (source_of(nf),), renewed)
-            misses = nf_misses(frame, nf)
-            if misses == self._misses.get(nf.key):
+            # Misses may be counted in turns and held in between, unlike packets, their weight.
+            if own.misses == self._misses.get(nf.key):
                 values[at, _MISSES] = np.nan
-            self._misses[nf.key] = misses
+            self._misses[nf.key] = own.misses
         self._nfs.append(frame.monotonic_ns, covers_ns, _positions(keys), values.T)
 
     def _append_caches(self, frame: Frame, covers_ns: int) -> None:
@@ -137,24 +140,29 @@ HistorySeries: TypeAlias = NDArray[np.float32]
 _MATRICES = 64
 
 
-class _Matrix(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Matrix:
     """What `Ring.matrix` returned last for a metric, a number of parts and their length.
 
     Attributes:
-        keys: of its rows.
+        keys: of its rows, a tuple.
         row_of: rows of the ring then.
         until_ns: the time it was computed for.
         end: number of its last part; part n ends at n times the length of a part.
         newest: number of the part that the newest tick was in.
-        values: float32 (keys, parts).
+        values: float32 (parts, keys).
+        after: number of ticks there were. sums, counts: of the last part, see `_totals`.
     """
 
-    keys: list[Hashable]
+    keys: tuple[Hashable, ...]
     row_of: Mapping[Any, int]
     until_ns: int
     end: int
     newest: int
     values: NDArray[np.float32]
+    after: int
+    sums: NDArray[np.float64]
+    counts: NDArray[np.int64]
 
 
 # A block: so many bytes of a metric, 16 ticks of 512 CPUs, but at most so many ticks. Few bytes are
@@ -188,11 +196,12 @@ class _Values:
             self._whole.append([self._packed(values) for values in self._open])
 
     def of(self, metric: int, first: int, after: int) -> NDArray[np.float32]:
-        """Values of one metric of ticks first:after: (ticks, rows)."""
+        """Values of one metric of ticks first:after: (ticks, rows); valid until the next tick."""
         begin, last = first // self.block_ticks, after // self.block_ticks
         blocks = [self._block(metric, number) for number in range(begin, last + 1)]
         skipped = begin * self.block_ticks
-        return np.concatenate(blocks)[first - skipped : after - skipped]
+        values = blocks[0] if begin == last else np.concatenate(blocks)
+        return values[first - skipped : after - skipped]
 
     def _block(self, metric: int, number: int) -> NDArray[np.float32]:
         """Values of a block: (ticks, rows)."""
@@ -283,7 +292,7 @@ class Ring:
         edges = end_ns - step_ns * np.arange(points, -1, -1, dtype=np.int64)
         bounds = np.searchsorted(times, edges, side="right")
         after = bounds[1:]
-        means = _means_of_rows(values[bounds[0] :, None], bounds - bounds[0])[0]
+        means = _means(*_totals(values[bounds[0] :, None], bounds - bounds[0]))[:, 0]
         spoken_for = _spoken_for(times, covers, after, edges)
         held = np.where(spoken_for, values[np.minimum(after, len(values) - 1)], np.nan)
         return np.where(after > bounds[:-1], means, held).astype(np.float32)
@@ -299,41 +308,55 @@ class Ring:
         """`series` of several rows at once: float32 of shape (len(keys), points).
 
         Parts that are over do not change: from one tick to the next only those that are new, and
-        the one before them, are computed.
+        the one before them, are computed; what a tick adds to the last part is added to its sum.
         """
         step_ns = max(1, round(span_s * 1e9 / points)) if points > 0 else 1
+        keys = tuple(keys)
         with self._lock:
             times = self._times()
             first = self._values.count - len(times)
             if until_ns is not None:
-                times = times[: int(np.searchsorted(times, until_ns, side="right"))]
+                times = times[: int(times.searchsorted(until_ns, side="right"))]
             if not len(times) or points < 1:
                 return np.full((len(keys), points), np.nan, np.float32)
             until_ns = int(times[-1]) if until_ns is None else until_ns
             end = -(-until_ns // step_ns)  # number of the part that it is in
+            newest, after = -(-int(times[-1]) // step_ns), first + len(times)
             name = (metric, points, step_ns)
             kept = self._matrices.get(name)
             if (
                 kept is None
                 or kept.row_of is not self._row_of
                 or kept.until_ns > until_ns
-                or kept.keys != list(keys)
+                or (kept.keys is not keys and kept.keys != keys)
             ):
                 kept, fresh = None, points
             else:
                 fresh = min(points, end - kept.newest + 1)
-            edges = step_ns * np.arange(end - fresh, end + 1, dtype=np.int64)
-            bounds = np.searchsorted(times, edges, side="right")
-            values = self._selected(metric, keys, first + int(bounds[0]), first + int(bounds[-1]))
-            result = _means_of_rows(values, bounds - bounds[0])
-            if kept is not None and fresh < points:
-                gone = end - kept.end
-                result = np.hstack((kept.values[:, gone : gone + points - fresh], result))
+            # All ticks of the last part are still there.
+            whole = not first or times[0] <= (end - 1) * step_ns
+            if kept is not None and kept.end == kept.newest == newest == end and whole:
+                sums, counts, result = kept.sums, kept.counts, kept.values.copy()
+                for values in self._selected(metric, keys, kept.after, after):
+                    known = np.isfinite(values)
+                    sums, counts = sums + np.where(known, values, 0.0), counts + known
+                result[-1] = _means(sums, counts)
+            else:
+                edges = step_ns * np.arange(end - fresh, end + 1, dtype=np.int64)
+                bounds = first + times.searchsorted(edges, side="right")
+                values = self._selected(metric, keys, int(bounds[0]), int(bounds[-1]))
+                all_sums, all_counts = _totals(values, bounds - bounds[0])
+                result = _means(all_sums, all_counts)
+                sums, counts = all_sums[-1], all_counts[-1]
+                if kept is not None and fresh < points:
+                    gone = end - kept.end
+                    result = np.concatenate((kept.values[gone : gone + points - fresh], result))
             if len(self._matrices) > _MATRICES:
                 self._matrices.clear()
-            newest = -(-int(times[-1]) // step_ns)
-            self._matrices[name] = _Matrix(list(keys), self._row_of, until_ns, end, newest, result)
-        return result.copy()
+            self._matrices[name] = _Matrix(
+                keys, self._row_of, until_ns, end, newest, result, after, sums, counts
+            )
+        return result.copy().T
 
     def _selected(
         self, metric: str, keys: Sequence[Hashable], first: int, after: int
@@ -341,7 +364,8 @@ class Ring:
         """Values (ticks, len(keys)) of ticks first:after; NaN for a key without a row."""
         rows = self._rows(self._row_of, keys)
         values = self._values.of(self.metrics[metric], first, after)[:, rows]
-        values[:, rows < 0] = np.nan
+        if len(rows) and rows.min() < 0:
+            values[:, rows < 0] = np.nan
         return values
 
     def track(self, until_ns: int) -> Track:
@@ -354,7 +378,8 @@ class Ring:
 
     def _times(self) -> NDArray[np.int64]:
         """When the ticks were that are kept, oldest first."""
-        return self._times_ns[self._order()]
+        size, count = len(self._times_ns), self._values.count
+        return self._times_ns[:count] if count <= size else np.roll(self._times_ns, -(count % size))
 
     def _order(self) -> NDArray[np.int64]:
         size, count = len(self._times_ns), self._values.count
@@ -398,10 +423,12 @@ class Ring:
         self._columns.clear()
 
 
-def _means_of_rows(values: NDArray[Any], bounds: NDArray[np.intp]) -> NDArray[np.float32]:
-    """Means of values[a:b] without NaN for each two neighbours of `bounds`: float32 (rows, parts).
+def _totals(
+    values: NDArray[Any], bounds: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Sums and counts of values[a:b] without NaN for each two neighbours of `bounds`.
 
-    `values` is (ticks, rows); NaN where there is none.
+    `values` is (ticks, rows), NaN where there is none; the result (parts, rows).
     """
     values = values[: bounds[-1]]
     # A last row of zeros: an empty part may begin behind all ticks.
@@ -412,10 +439,14 @@ def _means_of_rows(values: NDArray[Any], bounds: NDArray[np.intp]) -> NDArray[np
     # Where a part is empty, reduceat gives the tick that follows.
     some = (bounds[:-1] < bounds[1:])[:, None]
     within = np.where(some, np.add.reduceat(known, bounds[:-1], dtype=np.int64), 0)
-    sums = np.add.reduceat(numbers, bounds[:-1])
+    return np.where(some, np.add.reduceat(numbers, bounds[:-1]), 0.0), within
+
+
+def _means(sums: NDArray[np.float64], counts: NDArray[np.int64]) -> NDArray[np.float32]:
+    """NaN where nothing was counted."""
     means = np.full(sums.shape, np.nan, np.float32)
-    np.divide(sums, within, out=means, where=within > 0, casting="same_kind")
-    return means.T
+    np.divide(sums, counts, out=means, where=counts > 0, casting="same_kind")
+    return means
 
 
 def _spoken_for(
@@ -483,14 +514,15 @@ class TickHistory:
         self._samples.append(frame, covers_ns)
         rows = frame.packages
         if rows:
-            readings = [
-                [row.readings.get(metric, _UNREPORTED) for row in rows] for metric in _OF_PACKAGES
+            numbers = [
+                [number_or(row.readings.get(metric, _UNREPORTED), np.nan) for row in rows]
+                for metric in _OF_PACKAGES
             ]
             self._packages.append(
                 frame.monotonic_ns,
                 covers_ns,
                 {row.package: index for index, row in enumerate(rows)},
-                np.array([[number_or(i, np.nan) for i in line] for line in readings]),
+                np.array(numbers),
             )
 
     def series(

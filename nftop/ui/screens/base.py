@@ -21,7 +21,7 @@ from nftop.ui.widgets.lines import ChangeBanner, Footer, Lines, LineScreen
 from nftop.ui.widgets.prompt import Prompt
 
 Result = TypeVar("Result")
-_last_hints = LastResults(hints)
+_last_hints, _last_footer = LastResults(hints), LastResults(footer_line)
 
 
 class BannerScreen(LineScreen[Result]):
@@ -135,7 +135,7 @@ class BannerScreen(LineScreen[Result]):
         """Draw the keys that work now, or a message; nothing while a prompt has their line."""
         footer = self.query_one(Footer)
         shown = _last_hints(self.key_rows, tuple(sorted(self.modes)))
-        foot = footer_line(
+        foot = _last_footer(
             shown, self.size.width, position=position, message=message, ascii_only=footer.ascii_only
         )
         footer.show([foot], 0 if self.prompting else height)

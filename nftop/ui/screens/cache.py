@@ -6,9 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from nftop.derive.compare.verdict import Verdict, last_verdict
 from nftop.derive.compare.window import ClassKey
 from nftop.model.change import Noticed
@@ -175,13 +172,8 @@ class CacheView(ScreenView):
         return lines[self._top : self._top + shown.room]
 
     def _trends(self, frame: Frame) -> Trends:
-        past = partial(self._past, until_ns=frame.monotonic_ns)
+        past = partial(self.session.history.class_series, until_ns=frame.monotonic_ns)
         return Trends(past, self.session.feed.interval_s)
-
-    def _past(
-        self, metric: str, key: ClassKey, points: int, span_s: float, *, until_ns: int
-    ) -> NDArray[np.float32]:
-        return self.session.history.class_series(metric, key, points, span_s, until_ns)
 
 
 register(ScreenRow("cache", "3", "Cache", CacheView, marks=(*CLASS_MARKS, *VERDICT_MARKS)))

@@ -126,7 +126,7 @@ class CoresView(ScreenView):
                 session.row,
                 session.view.sort,
                 session.history,
-                usual=session.usual,
+                usual=session.facts.trends.cpus.usual(session.cpu),
                 before=before,
                 interval_s=session.feed.interval_s,
                 width=layout.width,

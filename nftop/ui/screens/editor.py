@@ -125,7 +125,7 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             "preview": self._preview,
             "diff": self._diff,
             "sweep": self._sweep,
-            "help": self._help,
+            "help": lambda: self.open_help("editor", self._options),
             "reload": self._read,
             "copy": self._copy,
             "close": lambda: self._leave("close"),
@@ -321,9 +321,6 @@ class EditorScreen(BannerScreen[EditorModel | None]):
             model.begin_with(wanted)
         self._read()
         self.paint()
-
-    def _help(self) -> None:
-        self.open_help("editor", self._options)
 
     def _leave(self, how: str) -> None:
         if how == "close" and self.changes.dismiss():

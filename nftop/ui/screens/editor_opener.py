@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from nftop.model.change import ClassAction
 from nftop.model.frame import Frame
@@ -11,15 +12,13 @@ from nftop.model.incident import Incident
 from nftop.model.remedy import Remedy
 from nftop.render.base.text import printable
 from nftop.store.history.experiments import RecordedExperiment
-from nftop.ui.editor_model import EditorModel
 from nftop.ui.options import Options
 from nftop.ui.screens.base import BannerScreen
-from nftop.ui.screens.confirm import monitor_preview
-from nftop.ui.screens.editor import EditorScreen
-from nftop.ui.screens.experiment import ExperimentScreen
-from nftop.ui.screens.priority import PriorityScreen
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView
+
+if TYPE_CHECKING:
+    from nftop.ui.editor_model import EditorModel
 
 IN_THE_PAST = "nothing is changed in the past: End returns to now"
 _NOTHING = "they cannot be changed from here"
@@ -54,6 +53,8 @@ class EditorOpener:
 
     def sweep(self, group: str, l3: int | None) -> str:
         """Open the experiment with a class; returns why it cannot."""
+        from nftop.ui.screens.experiment import ExperimentScreen  # noqa: PLC0415 - see OPENED
+
         if self._session.player is not None:
             return self._recorded()
         why = self._why_not()
@@ -72,6 +73,8 @@ class EditorOpener:
 
     def _recorded(self) -> str:
         """Open the recording's experiment, as far as it is by now; returns why it cannot."""
+        from nftop.ui.screens.experiment import ExperimentScreen  # noqa: PLC0415 - see OPENED
+
         session = self._session
 
         def known() -> RecordedExperiment | None:
@@ -99,6 +102,8 @@ class EditorOpener:
 
     def priority(self, view: ScreenView) -> str:
         """Open the frequency editor of the selected CPU; returns why it cannot."""
+        from nftop.ui.screens.priority import PriorityScreen  # noqa: PLC0415 - see OPENED
+
         if self._session.past is not None:
             return IN_THE_PAST
         gate, options, cpu = self._main.changes.gate, self._options, view.session.cpu
@@ -113,6 +118,8 @@ class EditorOpener:
 
     def monitor(self, view: ScreenView) -> str:
         """Preview a monitoring group of the selected NF's threads; returns why it cannot."""
+        from nftop.ui.screens.confirm import monitor_preview  # noqa: PLC0415 - see OPENED
+
         if self._session.past is not None:
             return IN_THE_PAST
         changes, options, nf = self._main.changes, self._options, view.metered
@@ -149,6 +156,8 @@ class EditorOpener:
         model: EditorModel | None = None,
         wanted: Sequence[ClassAction] = (),
     ) -> None:
+        from nftop.ui.screens.editor import EditorScreen  # noqa: PLC0415 - see OPENED
+
         changes, session = self._main.changes, self._session
         if changes.gate is not None:
             screen = EditorScreen(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from textual import events
 from textual.app import ComposeResult
@@ -30,11 +30,9 @@ from nftop.ui.messages import (
 )
 from nftop.ui.options import Options
 from nftop.ui.recording_keys import GOING_BACK, RecordingKeys
+from nftop.ui.rule_control import RuleControl
 from nftop.ui.screens.base import BannerScreen
 from nftop.ui.screens.editor_opener import EditorOpener
-from nftop.ui.screens.incident import FindingsScreen, IncidentScreen, RuleControl
-from nftop.ui.screens.menu import ColumnMenu, SortMenu
-from nftop.ui.screens.page import DoctorScreen, PageScreen, PageText, PerfScreen
 from nftop.ui.screens.registry import DRILL_DOWN, main_keys, position, screen_keys, screens
 from nftop.ui.screens.view import ScreenView
 from nftop.ui.session_view import SessionView, focus_request
@@ -48,6 +46,9 @@ from nftop.ui.widgets.lines import (
     Panels,
 )
 from nftop.ui.widgets.prompt import Prompt
+
+if TYPE_CHECKING:
+    from nftop.ui.screens.page import PageText
 
 LEAST_DELAY_S, MOST_DELAY_S = 0.1, 3600.0
 
@@ -140,17 +141,17 @@ class MainScreen(BannerScreen[None]):
             "move": self._move,
             "last": lambda _: self._last(),
             "page": lambda by: self._move(by, paged=True),
-            "sort": self._sort,
+            "sort": lambda by: self._view.cycle_sort(by),  # noqa: PLW0108 - the view changes
             "sort_menu": lambda _: self._sort_menu(),
             "columns": lambda _: self._columns(),
             "group": lambda _: self._view.group(),
-            "jump": self._jump,
+            "jump": lambda by: self._view.next_cache(by),  # noqa: PLW0108 - the view changes
             "swap": lambda _: self._view.swap_card(),
             "screen": self._show,
             "open": lambda _: self._open(),
             "invert": lambda _: self._view.invert(),
             "fold": lambda _: self._session.change_view(folded=not self._session.view.folded),
-            "find_again": self._again,
+            "find_again": lambda by: self._view.find_next(by),  # noqa: PLW0108 - the view changes
             **self._recording_keys.acts,
             "record": self._record,
             **{name: partial(self._ask, name) for name in self._questions},
@@ -355,20 +356,18 @@ class MainScreen(BannerScreen[None]):
         else:
             self._recording_keys.acts["record"](by)
 
-    def _again(self, step: int) -> None:
-        self._view.find_next(step)
-
-    def _sort(self, step: int) -> None:
-        self._view.cycle_sort(step)
-
     def _sort_menu(self) -> None:
         """Open the menu of columns to sort by; what it changes is seen beside it."""
+        from nftop.ui.screens.menu import SortMenu  # noqa: PLC0415 - see OPENED
+
         self.app.push_screen(
             SortMenu(lambda: self._view, self.paint, self._options, self.changes),
             lambda _: self.paint(),
         )
 
     def _columns(self) -> None:
+        from nftop.ui.screens.menu import ColumnMenu  # noqa: PLC0415 - see OPENED
+
         state = self._view.columns
         if state is None:
             return
@@ -376,9 +375,6 @@ class MainScreen(BannerScreen[None]):
             ColumnMenu(self._view, state, self.paint, self._options, self.changes),
             lambda _: self.paint(),
         )
-
-    def _jump(self, by: int) -> None:
-        self._view.next_cache(by)
 
     def _show(self, number: int) -> None:
         self._up = number
@@ -419,12 +415,16 @@ class MainScreen(BannerScreen[None]):
 
     def _findings(self) -> None:
         """Open the page of findings; it follows the frames unless paused."""
+        from nftop.ui.screens.incident import FindingsScreen  # noqa: PLC0415 - see OPENED
+
         if self._session.frame is not None:
             screen = FindingsScreen(self._session, self._options, self.changes, self._rule_control)
             self.app.push_screen(screen, self._back)
 
     def _incident(self, chosen: str = "") -> None:
         """Open the page of an incident by id, or of the worst one."""
+        from nftop.ui.screens.incident import IncidentScreen  # noqa: PLC0415 - see OPENED
+
         screen = IncidentScreen(
             self._session,
             self._options,
@@ -443,6 +443,8 @@ class MainScreen(BannerScreen[None]):
             self.show_message("no row is selected")
 
     def _doctor(self) -> None:
+        from nftop.ui.screens.page import DoctorScreen  # noqa: PLC0415 - see OPENED
+
         examine = self._options.examine
         if examine is None:
             self.show_message("no doctor here: a replay reads nothing of a host")
@@ -451,6 +453,8 @@ class MainScreen(BannerScreen[None]):
 
     def _perf(self) -> None:
         """Open the page of perf's commands for the selected core."""
+        from nftop.ui.screens.page import PerfScreen  # noqa: PLC0415 - see OPENED
+
         tool, frame, row = self._options.perf_tool, self._session.frame, self._session.row
         if tool is None:
             self.show_message("no commands of perf here: they are for a live host")
@@ -487,6 +491,7 @@ class MainScreen(BannerScreen[None]):
 
     def _page(self, text_of: Callable[[Frame], PageText | None], toggle: str) -> None:
         """Open a page about the frame on screen; it follows the frames."""
+        from nftop.ui.screens.page import PageScreen  # noqa: PLC0415 - see OPENED
 
         def source() -> PageText | None:
             frame = self._session.frame

@@ -1,7 +1,8 @@
 """Registry of the screens: one row per screen, registered next to its class.
 
 Header, number keys, footer, help page and key table are built from the rows. Every module of this
-package is imported before the rows are read, so a new screen is a new file that calls `register`.
+package but those `OPENED` is imported before the rows are read, so a new screen is a new file that
+calls `register`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from nftop.render.base.table import LastResults
 from nftop.ui.key_bindings import KeyRow
 from nftop.ui.screens.view import ScreenView
 
+_PACKAGE = __name__.rpartition(".")[0]
+# Modules of pages, menus and editors, without a row. They are imported after the first frame, which
+# would wait for them, or at the key that opens them.
+OPENED = ("page", "incident", "menu", "confirm", "experiment", "editor", "priority")
 # Screen that Enter opens where the current one has nothing of its own to open.
 DRILL_DOWN = "topdown"
 
@@ -101,8 +106,14 @@ def main_keys() -> tuple[KeyRow, ...]:
     return tuple(dict.fromkeys((*screen_keys(), *own)))
 
 
+def import_opened() -> None:
+    """Import the modules OPENED."""
+    for name in OPENED:
+        import_module(f"{_PACKAGE}.{name}")
+
+
 @cache
 def _import_all() -> None:
-    package = __name__.rpartition(".")[0]
-    for info in pkgutil.iter_modules(import_module(package).__path__, f"{package}."):
-        import_module(info.name)
+    for info in pkgutil.iter_modules(import_module(_PACKAGE).__path__):
+        if info.name not in OPENED and info.name != "fleet":  # an application of its own
+            import_module(f"{_PACKAGE}.{info.name}")

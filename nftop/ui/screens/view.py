@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from nftop.model.frame import CacheClass, Focus, Frame, NfRow
 from nftop.model.rdt.rdt import ROOT
+from nftop.model.struct import dataclass
 from nftop.render.base.line import Line
 from nftop.render.cores.columns import (
     EVERY_COLUMN,
@@ -22,7 +23,8 @@ from nftop.ui.session_view import SessionView
 from nftop.ui.widgets.lines import MainLayout
 
 
-class SortState(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SortState:
     """Order of a table.
 
     Attributes:
@@ -50,7 +52,8 @@ def sorting_of_cpus(session: SessionView, table: CpuTableKind = "cores") -> Sort
     return SortState(tuple(columns.items()), view.sort, sorts_down(view.sort) != view.inverted)
 
 
-class ColumnState(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ColumnState:
     """Columns of a table.
 
     Attributes:

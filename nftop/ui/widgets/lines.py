@@ -93,24 +93,12 @@ class Ink:
             segments.append(Segment(" " * left, self._style_of(Tone.PLAIN)))
         return segments
 
-    def text(self, line: Line, width: int, console: Terminal) -> str:
-        """The line as text with the fewest escape codes; starts and ends without a style.
-
-        The line must not be wider than `width`.
-        """
+    def text(self, strip: LineStrip, console: Terminal) -> str:
+        """The strip as text with the fewest escape codes; starts and ends without a style."""
         self._prepare(console)
-        switches = self._switches
         pieces: list[str] = []
-        now: Tone | None = None
-        spans, starts = self.shown(line)
-        for text, tone, _ in spans:
-            if tone is not now:
-                # `or` would take the switch between equal styles for an unknown one.
-                code = switches.get((now, tone))
-                pieces.append(self._switch(now, tone) if code is None else code)
-                now = tone
-            pieces.append(text)
-        self._end(pieces, now, width - starts[-1])
+        now = self._add(pieces, None, strip.spans)
+        self._end(pieces, now, strip.width - strip.starts[-1])
         return "".join(pieces)
 
     def update(self, new: LineStrip, old: LineStrip, row: int, console: Terminal) -> str:
@@ -120,21 +108,20 @@ class Ink:
         of `row`, counted from 1.
         """
         self._prepare(console)
-        spans, starts, known = new.spans, new.starts, old.known.get
+        spans, starts = new.spans, new.starts
+        before: Iterable[Span | None] = old.spans
+        if starts != old.starts:
+            before = map(dict(zip(old.starts, old.spans, strict=False)).get, starts)
         pieces, now, done = list[str](), None, -1
-        for at, span in enumerate(spans):
-            if known(starts[at]) == span or not span.text:
+        for at, (span, known) in enumerate(zip(spans, before, strict=False)):
+            if span == known or not span.text:
                 continue
             if done < 0:
                 pieces.append(f"\x1b[{row};{starts[at] + 1}H")
             elif starts[at] - starts[done] > _PASSED_FROM:
                 pieces.append(f"\x1b[{starts[at] + 1}G")
                 done = at
-            for text, tone, _ in spans[done if done >= 0 else at : at + 1]:
-                if tone is not now:
-                    pieces.append(self._switch(now, tone))
-                    now = tone
-                pieces.append(text)
+            now = self._add(pieces, now, spans[done if done >= 0 else at : at + 1])
             done = at + 1
         left = new.width - starts[-1] if starts[-1] < old.starts[-1] else 0
         if left and done != len(spans):
@@ -148,6 +135,17 @@ class Ink:
             self._system = console.color_system
             self._codes.clear()
             self._switches.clear()
+
+    def _add(self, pieces: list[str], now: Tone | None, spans: Iterable[Span]) -> Tone | None:
+        """Text of the spans behind codes for their tones, `now` being that before; the last."""
+        for text, tone, _ in spans:
+            if tone is not now:
+                # `or` would take the switch between equal styles for an unknown one.
+                code = self._switches.get((now, tone))
+                pieces.append(self._switch(now, tone) if code is None else code)
+                now = tone
+            pieces.append(text)
+        return now
 
     def _end(self, pieces: list[str], now: Tone | None, left: int) -> None:
         """Codes for so many blank cells behind a line, and for no style."""
@@ -224,17 +222,16 @@ def _without_defaults(style: Style) -> Style:
 
 
 class LineStrip(Strip):
-    """A line in `width` cells; it must not be wider.
+    """A line in `width` cells, cropped if it is wider.
 
     `is_sent`: the terminal has it, unless something else was drawn over it since. `spans`,
-    `starts`, `known`: as `Ink.shown`, and the spans by their first cell, once it is compared.
+    `starts`: as `Ink.shown`.
     """
 
     __slots__ = [
         "ink",
         "is_sent",
         "is_whole",
-        "known",
         "line",
         "spans",
         "starts",
@@ -244,25 +241,22 @@ class LineStrip(Strip):
 
     def __init__(self, line: Line, width: int, ink: Ink) -> None:
         # `Strip.__init__` runs only if needed: see `__getattr__`.
+        self.spans, self.starts = ink.shown(line)
+        if self.starts[-1] > width:
+            line = crop(line, width)
+            self.spans, self.starts = ink.shown(line)
         self.line = line
         self.width = width
         self.ink = ink
         self.text_sent: str | None = None
         self.is_whole = False
         self.is_sent = False
-        self.known: dict[int, Span] = {}
-        self.spans: Sequence[Span] = ()
-        self.starts: list[int] = []
 
     def update(self, old: Strip | None, row: int, console: Terminal) -> str:
         """Codes that draw it on a row, counted from 1, where the terminal has the strip `old`."""
         self.is_sent = True
         if not isinstance(old, LineStrip) or not old.is_sent or old.ink is not self.ink:
             return f"\x1b[{row}H{self.render(console)}"
-        for strip in (self, old):
-            if not strip.known:
-                strip.spans, strip.starts = self.ink.shown(strip.line)
-                strip.known = dict(zip(strip.starts, strip.spans, strict=False))
         return self.ink.update(self, old, row, console)
 
     def __getattr__(self, name: str) -> Any:
@@ -279,7 +273,7 @@ class LineStrip(Strip):
 
     def render(self, console: Terminal) -> str:
         if self.text_sent is None:
-            self.text_sent = self.ink.text(self.line, self.width, console)
+            self.text_sent = self.ink.text(self, console)
         self.is_sent = True
         return self.text_sent
 
@@ -375,7 +369,7 @@ class Lines(Widget):
 
     def _make(self, y: int, width: int) -> LineStrip:
         """Strip of a line, cached until the line or the width changes."""
-        shown = crop(self._shown[y], width) if y < len(self._shown) else BLANK
+        shown = self._shown[y] if y < len(self._shown) else BLANK
         self._strips[y] = strip = LineStrip(shown, width, self._ink(shown.fill))
         return strip
 

@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.derive.cache.table import _of_nf, _summed
 from nftop.derive.compare.baseline import BaselineState, keep, step_baselines
 from nftop.derive.compare.verdict import _of_one_clock
-from nftop.derive.compare.window import CLOCKS, NF_KEPT, nf_sample
+from nftop.derive.compare.window import CLOCKS, NF_KEPT, core_values, sample_of
 from nftop.derive.findings.inputs import FindingInputs
 from nftop.derive.findings.poller_rules import core_ipc
 from nftop.model.ids import Cpu
@@ -144,9 +144,10 @@ def test_a_shared_cpu_has_no_ipc_to_compare_or_to_find_fault_with() -> None:
     shared, alone = HOSTS["a core's own cycles"], HOSTS["alone"]
     for host in (shared, alone):
         frame = fold(START, *(at_host(second, host) for second in (1, 2)))[-1]
-        sample_of = dict(zip(NF_KEPT, nf_sample(frame, frame.nfs[0]), strict=False))
-        assert np.isnan(sample_of["ipc"]) == host.shared
-        assert CLOCKS[int(sample_of["clock"])] == host.clock
+        (cores,) = core_values(frame.cpus, frame.nfs[:1])
+        numbers = dict(zip(NF_KEPT, sample_of(frame.nfs[0], cores), strict=False))
+        assert np.isnan(numbers["ipc"]) == host.shared
+        assert CLOCKS[int(numbers["clock"])] == host.clock
         values = core_ipc(FindingInputs(frame, {})).values
         assert values.reasons.tolist() == ([Reason.SOURCE] if host.shared else [0])
 

@@ -13,6 +13,7 @@ from nftop.render.base.text import (
     REPLACEMENT,
     ascii_only,
     fit,
+    is_narrow,
     printable,
     truncate,
     wrap,
@@ -48,6 +49,12 @@ def test_printable_text_is_inert(text: str) -> None:
         assert unicodedata.bidirectional(char) not in {"R", "AL", "AN", "RLO", "LRO", "RLI"}
     assert cell_len(shown) == sum(map(cell_len, shown)), "no cluster is narrower than its parts"
     assert printable(shown) == shown
+
+
+def test_what_is_narrow_takes_one_cell() -> None:
+    narrow = [char for char in map(chr, range(0x20, 0x3000)) if char.isprintable()]
+    narrow = [char for char in narrow if is_narrow(char)]
+    assert all(cell_len(char) == 1 for char in narrow) and {"→", "█", "⣿"} <= {*narrow}
 
 
 @given(nasty, st.integers(-3, 80))

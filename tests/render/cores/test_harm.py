@@ -26,6 +26,7 @@ from nftop.render.cores.harm import (
     drops_of,
     merged_culprits,
     nfs_by_harm,
+    pollers_of,
     rate_cell,
     row_facts,
     trend_columns,
@@ -117,7 +118,7 @@ def test_only_cores_that_may_be_full_are_compared_where_packets_are_dropped() ->
         nfs = tuple(replace(nf, saturated=verdict) if nf is lossy else nf for nf in base.nfs)
         now = with_cells(replace(base, cpus=cpus, nfs=nfs), "busy_cpp", dict.fromkeys(rows, NONE))
         trends = trends_of(now, past, past)
-        changes[verdict] = trends.cpus[lossy.cpus[0]].change
+        changes[verdict] = trends.cpus.change(lossy.cpus[0])
     assert not isinstance(changes[True], Missing) and changes[None] == changes[True]
     assert isinstance(changes[False], Missing)
 
@@ -125,10 +126,14 @@ def test_only_cores_that_may_be_full_are_compared_where_packets_are_dropped() ->
 def test_against_a_usual_value_of_zero_a_graph_has_no_change() -> None:
     values = np.full((2, 16), 2e6, np.float32)
     columns = trend_columns(
-        values, np.array([0.0, np.nan]), comparable=np.array([True, True]), costs=False
+        lambda: values,
+        np.array([0.0, np.nan]),
+        np.full(2, 2e6),
+        comparable=np.array([True, True]),
+        costs=False,
     )
     assert np.isnan(columns.change).all() and np.isnan(columns.usual).all()
-    without, of_zero = columns.graphs(slice(0, 2))[0]
+    without, of_zero = columns.graphs(values, slice(0, 2))[0]
     assert of_zero == without and without.strip("\u2800 ")
 
 
@@ -146,17 +151,19 @@ def test_waiting_is_sick() -> None:
 def test_the_change_is_against_the_median_and_only_where_it_is_judged() -> None:
     values = np.array([[210.0] * 9 + [231.0]] * 2, np.float32)
     usual = np.array([210.0, 210.0])
-    columns = trend_columns(values, usual, comparable=np.array([True, False]), costs=True)
+    newest, comparable = values[:, -1].astype(np.float64), np.array([True, False])
+    columns = trend_columns(lambda: values, usual, newest, comparable=comparable, costs=True)
     row_of = {"sick": 0, "silent": 1}
     trends = TrendTable(row_of, columns)
-    losing = TrendTable(row_of, columns, {"sick"})["sick"]
-    assert losing.spans[-1].tone is Tone.BAD and losing.spans[0].tone is Tone.MUTED
-    sick, silent = trends["sick"], trends["silent"]
-    assert sick.change == pytest.approx(0.10)
-    assert sick.spans[-1].tone is Tone.WARN and sick.spans[0].tone is Tone.MUTED
-    assert isinstance(silent.change, Missing)
-    assert {span.tone for span in silent.spans} == {Tone.MUTED}
-    assert sum(len(span.text) for span in sick.spans) == 5
+    losing = TrendTable(row_of, columns, {"sick"}).spans("sick")
+    assert losing[-1].tone is Tone.BAD and losing[0].tone is Tone.MUTED
+    sick, silent = trends.spans("sick"), trends.spans("silent")
+    assert trends.change("sick") == pytest.approx(0.10)
+    assert sick[-1].tone is Tone.WARN and sick[0].tone is Tone.MUTED
+    assert isinstance(trends.change("silent"), Missing)
+    assert {span.tone for span in silent} == {Tone.MUTED}
+    assert sum(len(span.text) for span in sick) == 5
+    assert isinstance(trends.change("other"), Missing) and trends.spans("other") == ()
 
 
 def test_cost_compares_with_what_is_usual_for_the_row() -> None:
@@ -167,8 +174,9 @@ def test_cost_compares_with_what_is_usual_for_the_row() -> None:
     def past(_metric: str, keys: Sequence[Any], points: int, _span_s: float) -> np.ndarray:
         return np.full((len(keys), points), now, np.float32)  # for longer than graphs are long
 
-    one = trends_of(replace(base, usual=usual({Cpu(1): now / 1.1})), past, past).cpus[Cpu(1)]
-    assert one.change == pytest.approx(0.1) and one.usual == pytest.approx(now / 1.1)
+    one = trends_of(replace(base, usual=usual({Cpu(1): now / 1.1})), past, past).cpus
+    assert one.change(Cpu(1)) == pytest.approx(0.1)
+    assert one.usual(Cpu(1)) == pytest.approx(now / 1.1)
 
 
 def test_without_history_nothing_is_usual() -> None:
@@ -179,8 +187,10 @@ def test_without_history_nothing_is_usual() -> None:
         return np.full((len(keys), points), np.nan, np.float32)
 
     trends = trends_of(base, past, past)
-    assert all(isinstance(item.change, Missing) for item in trends.cpus.values())
-    assert all(isinstance(item.usual, Missing) for item in trends.rates(18).values())
+    for cpu in pollers_of(base.cpus).cpus:
+        assert isinstance(trends.cpus.change(cpu), Missing) and trends.cpus.spans(cpu)
+    for nf in base.nfs:
+        assert isinstance(trends.rates(18).usual(nf.key), Missing)
 
 
 @pytest.mark.parametrize(

@@ -182,9 +182,8 @@ def test_network_functions_and_cpus_have_their_class_in_the_same_column_at_the_e
     width: int,
 ) -> None:
     shown = frame_of(table())
-    past = Histories(RowTrends(rates=lambda _: {}), nothing, nothing)
     columns = columns_for(width, shown.cpus, trends=True)
-    drawn = share_out(shown, ViewStatus(), past, rows=8, width=width, height=50)
+    drawn = share_out(shown, ViewStatus(), PAST, rows=8, width=width, height=50)
     (head,) = [item.text for item in drawn.top if "DROP/s" in item.text]
     cpus = header_line(columns).text
     assert columns[-1].key == "group"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+import numpy as np
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
@@ -16,7 +17,7 @@ from nftop.model.frame import Frame, NfRow
 from nftop.model.ids import Cpu
 from nftop.model.missing import Missing, Reading, Reason
 from nftop.model.nf.components import NfQueue, NfThread
-from nftop.render.cores.harm import RowTrend, RowTrends
+from nftop.render.cores.harm import RowTrends, TrendColumns, TrendTable
 from nftop.render.nfs.detail import explain_nf_lines, joined, nf_detail
 from nftop.render.nfs.papers import choices, reference_lines, title_of
 from nftop.render.nfs.table import NfOrder, in_order, nf_columns, nf_line, order_header
@@ -277,9 +278,9 @@ def _shares(nf: NfRow, threads: tuple[NfThread, ...]) -> list[str]:
 def test_rows_are_sorted_by_the_change_against_what_is_usual() -> None:
     shown = frame(8)
     first, second = shown.nfs[:2]
-    trends = RowTrends(
-        nf_costs={first.key: RowTrend(change=0.02), second.key: RowTrend(change=0.3)}
-    )
+    changes, graph = np.array([0.02, 0.3]), np.ones((2, 2), np.float32)
+    costs = TrendColumns(lambda: graph, changes, changes, changes > 0, costs=True)
+    trends = RowTrends(nf_costs=TrendTable({first.key: 0, second.key: 1}, costs))
     assert in_order(shown, NfOrder("usual"), trends)[:2] == (second, first)
     assert in_order(shown, NfOrder("usual", inverted=True), trends)[:2] == (first, second)
     # The order by harm knows them too.

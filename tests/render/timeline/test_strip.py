@@ -12,7 +12,7 @@ from nftop.model.timeline import EventKind, EventState, Strip, TimelineEvent, Ti
 from nftop.render.base.format import duration_text
 from nftop.render.base.line import Line, Tone
 from nftop.render.timeline.axis import Cells, TimeAxis, span_text
-from nftop.render.timeline.strip import drops_text, drops_tone, strip_lines
+from nftop.render.timeline.strip import drops_span, strip_lines
 
 S = 1_000_000_000
 NOW_NS = 1_790_000_000 * S
@@ -110,19 +110,19 @@ def test_the_number_at_a_moment_has_its_own_bound_and_a_gap_has_none() -> None:
     whole = strip(60)
     reasons = np.where(whole.drops.times_ns < NOW_NS - 300 * S, Reason.PERMISSION, Reason.PRESENT)
     drops = replace(whole.drops, reasons=reasons.astype(np.uint8))
-    assert drops_text(replace(whole, drops=drops, unknown=NO_IMISSED)) == "7.20M"
+    assert drops_span(replace(whole, drops=drops, unknown=NO_IMISSED)).text == "7.20M"
     earlier = replace(whole, drops=drops, cursor_ns=NOW_NS - 400 * S)
-    assert drops_text(earlier) == "≥0"
+    assert drops_span(earlier).text == "≥0"
     few = np.r_[0:200, 500:601]
     gap = TimeSeries(drops.times_ns[few], drops.values[few])
     for back, text in ((401, "0"), (399, "0"), (350, "-"), (100, "7.20M")):
         shown = replace(whole, drops=gap, cursor_ns=NOW_NS - back * S)
-        assert drops_text(shown) == text
-        assert (drops_tone(shown) is Tone.BAD) == (text == "7.20M")
+        assert drops_span(shown).text == text
+        assert (drops_span(shown).tone is Tone.BAD) == (text == "7.20M")
     nothing = replace(drops, values=np.full_like(drops.values, np.nan))
     unknown = replace(whole, drops=nothing, cursor_ns=NOW_NS - 400 * S)
-    assert drops_text(unknown) == Reason.PERMISSION.mark
-    assert drops_tone(unknown) is not Tone.BAD
+    assert drops_span(unknown).text == Reason.PERMISSION.mark
+    assert drops_span(unknown).tone is not Tone.BAD
 
 
 def test_interval_is_filled_where_ticks_are_rare_and_a_gap_stays() -> None:

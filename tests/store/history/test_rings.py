@@ -217,6 +217,15 @@ def test_a_matrix_from_tick_to_tick_is_that_of_a_ring_that_computes_it_at_once(
             result[:] = -1  # the caller's own
 
 
+def test_a_value_of_more_ticks_than_are_kept_is_the_mean_of_those() -> None:
+    ring = Ring(("x",), 4)
+    for tick in range(1, 9):
+        ring.append(START_NS + tick, 0, {"a": 0}, np.array([[tick]]))
+        until_ns = START_NS + tick
+        result = ring.matrix("x", ("a",), 2, 1e6, until_ns)
+        assert result[0, -1] == ring.series("x", "a", 2, 1e6, until_ns)[-1]
+
+
 def _values(rng: np.random.Generator, metrics: int, rows: int) -> Floats:
     """One tick: of the rows a third stays, a third is absent or minus zero, a third is noise."""
     values = np.full((metrics, rows), 0.1)

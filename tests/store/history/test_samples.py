@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nftop.derive.compare.window import CLOCKS, nf_sample
-from nftop.model.frame import Frame, SourceState
+from nftop.derive.compare.window import CLOCKS, core_values, sample_of
+from nftop.model.frame import Frame, NfRow, SourceState
 from nftop.model.ids import L3Domain
 from nftop.model.missing import Missing, Reason
 from nftop.model.rdt.rdt import ResctrlTable
@@ -21,6 +21,10 @@ from tests.story import Story
 
 FWD = "4242:1"
 VPP = ("vpp", L3Domain(0))
+
+
+def nf_sample(frame: Frame, nf: NfRow) -> list[float]:
+    return sample_of(nf, *core_values(frame.cpus, (nf,)))
 
 
 def read_at(base: Frame, tick: float) -> Frame:

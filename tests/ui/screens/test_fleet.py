@@ -346,9 +346,12 @@ async def test_keys_without_a_meaning_and_the_palette() -> None:
         assert run.feed.interval_s == 30.0
 
 
-async def test_a_fault_of_the_screen_is_a_failure() -> None:
+@pytest.mark.parametrize("is_quit", [False, True])
+async def test_a_fault_of_the_screen_is_a_failure(*, is_quit: bool) -> None:
     async with fleet(three()) as run:
         run.app.panic("a fault of the thread that reads the terminal")
+        if is_quit:  # by a key read after the fault, before the end
+            run.app.exit()
     assert run.app.return_code == FAILURE
 
 

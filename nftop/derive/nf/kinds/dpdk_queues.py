@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from nftop.derive.nf.rates import not_bound, where_it_runs
 from nftop.derive.threads import ThreadRate
@@ -258,7 +258,8 @@ def _queues_of(app: DpdkApp) -> _PortQueues:
     return tuple((port.port, port.rx_queues, port.bond_member) for port in app.ports)
 
 
-class _Assignment(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Assignment:
     """Which lcore polls which queue, and what of it does not fit the application's queues."""
 
     lcore_of: Mapping[Queue, Lcore]
