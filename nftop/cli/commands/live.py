@@ -213,8 +213,8 @@ def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
     wide_cells("\N{FULLWIDTH LATIN SMALL LETTER A}")
     # Counters may take all descriptors but these, which what is imported and read later has.
     spare = [os.dup(sys.stdin.fileno()) for _ in range(_SPARE)]
-    later = (lambda: [os.close(one) for one in spare], rows, printed_tables)
-    app = NftopApp(feed, history, options=drawn, later=later)
+    release: list[Callable[[], object]] = [partial(os.close, one) for one in spare]
+    app = NftopApp(feed, history, options=drawn, later=(*release, rows, printed_tables))
     first_frame.erase()
     with leaving_on_signal(app.leave, sys.stdin.fileno()):
         app.run()
