@@ -22,7 +22,7 @@ from tests.house import (
 
 # At most so many. Lines have slack while features are added; their target is 64,000.
 LIMITS = {
-    "lines": 114_040,
+    "lines": 114_060,
     "single_importer": 80,
     "single_importer_in_folder": 27,
     "top_level": 14,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -159,6 +160,28 @@ def test_a_screen_without_descriptors_opens_every_page(tmp_path: Path) -> None:
                 os.write(term.master, key.encode())
                 assert term.eventually(lambda end=pause: time.monotonic() > end)  # type: ignore[misc]
             assert term.child.poll() is None, term.text
+        os.write(term.master, b"\x03")
+        assert term.end() == 0
+    assert b"Traceback" not in term.raw
+
+
+@pytest.mark.parametrize("limit", [18, 24])
+def test_a_screen_with_few_descriptors_goes_on_after_all_is_imported(
+    limit: int, tmp_path: Path
+) -> None:
+    """What is imported and read after the first frame has descriptors of its own."""
+    command = [sys.executable, "-c", _LIMIT, str(limit), *NFTOP, "-d", "0.2"]
+    folders = {"XDG_DATA_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+    with terminal("", (120, 40), command=command, environ=folders) as term:
+        clocks = set[str]()
+
+        def goes_on() -> bool:
+            clocks.update(re.findall(r"\d\d:\d\d:\d\dZ", term.text))
+            return len(clocks) > 3
+
+        assert term.eventually(goes_on) and term.child.poll() is None, term.text
+        os.write(term.master, b"?")  # a page that is imported late
+        assert term.eventually(lambda: "quit" in term.text and "LIVE" not in term.text), term.text
         os.write(term.master, b"\x03")
         assert term.end() == 0
     assert b"Traceback" not in term.raw

@@ -44,7 +44,7 @@ def _nf_rows(tick: FoldTick) -> tuple[NfRow, ...]:
     return (
         *(
             with_cores(
-                nf_row(nf, topology, cycles, of_cores, pollers, of_all=own, times=times),
+                nf_row(nf, topology, cycles, of_cores, pollers, of_all_nfs=own, times=times),
                 nf,
                 host,
             )

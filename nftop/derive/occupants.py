@@ -224,17 +224,18 @@ def own_times(
     pollers: Mapping[int, Occupant],
     times: Mapping[str, Column],
     nf: NfRates | None = None,
-    of_all: Mapping[int, OwnTime | None] = MappingProxyType({}),
+    of_all_nfs: Mapping[int, OwnTime | None] = MappingProxyType({}),
 ) -> dict[int, OwnTime | None]:
     """By row, the time that the NFs there, or `nf`, had of their CPU.
 
-    `times` has the columns of `cpu.time`. `of_all`: the result for all NFs, if it is known.
+    `times` has the columns of `cpu.time`. `of_all_nfs`: the result for all, if it is known; it is
+    that of `nf` too where no other NF polls.
     """
     result = {}
     for row, occupant in pollers.items():
         cores = [core for item, core in occupant.cores if nf is None or item.key == nf.key]
-        if row in of_all and len(cores) == len(occupant.cores):
-            result[row] = of_all[row]
+        if row in of_all_nfs and len(cores) == len(occupant.cores):
+            result[row] = of_all_nfs[row]
         else:
             busy, steal = times["cpu_time_ratio"][row], times["steal_ratio"][row]
             result[row] = own_time(cores, busy, steal, times[TICKS][row])

@@ -1,4 +1,8 @@
-"""Imports of a library without another one, which it imports where it is installed."""
+"""Import a library while hiding an optional dependency of it.
+
+What the library could do with the dependency it can't do for the rest of the process: asyncio
+without `ssl` has no TLS.
+"""
 
 import sys
 from collections.abc import Iterator

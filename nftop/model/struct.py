@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 else:
     # msgspec imports typing_extensions if it is installed, for types that nftop does not use; with
     # `inspect`, which that imports, it takes a tenth of a short command's time.
-    with without("typing_extensions"):
+    try:
+        with without("typing_extensions"):
+            import msgspec
+    except ImportError:  # a release that needs it
         import msgspec
     from msgspec import field
     from msgspec.structs import replace as replace_struct

@@ -137,7 +137,7 @@ class NftopCommands(Provider):
 
     def _elsewhere(self, query: str) -> list[str]:
         """Keys of other screens that match a text, with their screen."""
-        from nftop.ui.key_table import key_tables, titles  # noqa: PLC0415 - of `page`, see OPENED
+        from nftop.ui.key_table import key_tables, titles  # noqa: PLC0415 - of `page`, see registry.OPENED
 
         names = titles()
         return [
@@ -467,7 +467,7 @@ class NftopApp(TerminalApp):
 
     def action_undo(self) -> None:
         """Revert the pending change; without one, preview the undo of the last kept change."""
-        from nftop.ui.screens.confirm import ConfirmScreen  # noqa: PLC0415 - see OPENED
+        from nftop.ui.screens.confirm import ConfirmScreen  # noqa: PLC0415 - see registry.OPENED
 
         if self.changes.take_back():
             return
@@ -560,7 +560,7 @@ class NftopApp(TerminalApp):
         """Import and read what the first frame did not need, while there are descriptors for it."""
 
         def load() -> None:
-            for step in (import_opened, *self._later):
+            for step in (*self._later, import_opened):
                 step()
 
         self.run_worker(load, name=_LOAD, thread=True, exit_on_error=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import time
 from dataclasses import replace
@@ -17,10 +18,16 @@ from syrupy.assertion import SnapshotAssertion
 from nftop.control import journal as journal_module
 from nftop.control.journal import BusyError, FileJournal, next_number, unfinished
 from nftop.control.journal_damage import DamagedJournalError
-from nftop.control.journal_entry import Entry, entry_of, finished, text_of
+from nftop.control.journal_entry import SHA256_OF_NOTHING, Entry, entry_of, finished, text_of
 from nftop.model.change import Cell, Change
 
 _TEXT = st.text(max_size=8)
+
+
+def test_the_checksum_of_nothing_is_that_of_nothing() -> None:
+    assert hashlib.sha256().hexdigest() == SHA256_OF_NOTHING
+
+
 _NAME = st.text(min_size=1, max_size=8)
 _NUMBERS = st.integers(0, 2**31 - 1)
 _DECIMALS = st.integers(0, 2**60).map(str)

@@ -33,6 +33,7 @@ from nftop.store.user.config_dir import folder_of, read_profiles
 
 # Threads of a screen at most: one per source, Textual's, the feed's and the terminal's.
 _SCREEN_THREADS = 25
+_SPARE = 3  # descriptors: an import takes one or two at a time, sources one in between
 _DOCTOR_WIDTH = 120  # of its output in a report
 
 if TYPE_CHECKING:
@@ -207,8 +208,13 @@ def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
     from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
 
     prepare_screen()
-    wide = partial(wide_cells, "\N{FULLWIDTH LATIN SMALL LETTER A}")  # reads the table of all
-    app = NftopApp(feed, history, options=drawn, later=(rows, printed_tables, wide))
+    # Its table is read now: the first frame has signs of other widths than ASCII's, and drawing
+    # opens no file, for which there may be no descriptor left.
+    wide_cells("\N{FULLWIDTH LATIN SMALL LETTER A}")
+    # Counters may take all descriptors but these, which what is imported and read later has.
+    spare = [os.dup(sys.stdin.fileno()) for _ in range(_SPARE)]
+    release: list[Callable[[], object]] = [partial(os.close, one) for one in spare]
+    app = NftopApp(feed, history, options=drawn, later=(*release, rows, printed_tables))
     first_frame.erase()
     with leaving_on_signal(app.leave, sys.stdin.fileno()):
         app.run()

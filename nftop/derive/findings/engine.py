@@ -75,7 +75,7 @@ class Watched:
         unknown_s: float64 (n,), seconds without a value.
         active: bool (n,), findings.
         texts: n texts of findings.
-        is_quiet: no subject is a finding or has been beyond the limit.
+        is_quiet: no subject is a finding, or counts towards one.
     """
 
     keys: tuple[FindingKey, ...] = ()

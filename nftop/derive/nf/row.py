@@ -28,7 +28,7 @@ def nf_row(
     counted: tuple[Column, Column],
     pollers: Mapping[int, Occupant],
     *,
-    of_all: Mapping[int, OwnTime | None],
+    of_all_nfs: Mapping[int, OwnTime | None],
     times: Mapping[str, Column],
 ) -> NfRow:
     """Packets as the NF counts them; CPP, busy CPP, IPP and IPC over all its polling cores.
@@ -42,12 +42,12 @@ def nf_row(
         cycles: of every CPU.
         counted: core cycles and instructions per second.
         pollers: by row.
-        of_all: `own_times` of all of them.
+        of_all_nfs: `own_times` of all network functions, by row.
         times: columns of `cpu.time.METRICS`.
     """
     rows = sorted({topology.row_of[core.cpu] for core in nf.cores if core.cpu in topology.row_of})
     here = {row: pollers[row] for row in rows if row in pollers}
-    own = own_times(here, times, nf, of_all)
+    own = own_times(here, times, nf, of_all_nfs)
     why_not = _why_not(nf, topology, here, own)
     reasons = (occupant.shared(own[row], nf) for row, occupant in here.items())
     shared = next(filter(None, reasons), None)

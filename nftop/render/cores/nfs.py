@@ -277,7 +277,7 @@ def metric_cells(
 ) -> list[Span]:
     """A number of each network function with its mark, as `cores.table` has those of CPUs.
 
-    A sum is an estimate where one of its cells is: `partial` has `partial_coverages` of each.
+    A sum is an estimate where one of its cores is: `partial` has `partial_coverages` of each.
     """
     values: list[MarkedValue] = []
     for nf, own in zip(nfs, partial, strict=True):

@@ -420,6 +420,7 @@ class Ring:
         times, covers = np.zeros(ticks, np.int64), np.zeros(ticks, np.int64)
         times[: len(order)], covers[: len(order)] = self._times_ns[order], self._covers_ns[order]
         self._row_of, self._times_ns, self._covers_ns = row_of, times, covers
+        self._matrices.clear()
         self._columns.clear()
 
 

@@ -53,7 +53,7 @@ class EditorOpener:
 
     def sweep(self, group: str, l3: int | None) -> str:
         """Open the experiment with a class; returns why it cannot."""
-        from nftop.ui.screens.experiment import ExperimentScreen  # noqa: PLC0415 - see OPENED
+        from nftop.ui.screens.experiment import ExperimentScreen  # noqa: PLC0415 - see registry.OPENED
 
         if self._session.player is not None:
             return self._recorded()
@@ -73,7 +73,7 @@ class EditorOpener:
 
     def _recorded(self) -> str:
         """Open the recording's experiment, as far as it is by now; returns why it cannot."""
-        from nftop.ui.screens.experiment import ExperimentScreen  # noqa: PLC0415 - see OPENED
+        from nftop.ui.screens.experiment import ExperimentScreen  # noqa: PLC0415 - see registry.OPENED
 
         session = self._session
 
@@ -102,7 +102,7 @@ class EditorOpener:
 
     def priority(self, view: ScreenView) -> str:
         """Open the frequency editor of the selected CPU; returns why it cannot."""
-        from nftop.ui.screens.priority import PriorityScreen  # noqa: PLC0415 - see OPENED
+        from nftop.ui.screens.priority import PriorityScreen  # noqa: PLC0415 - see registry.OPENED
 
         if self._session.past is not None:
             return IN_THE_PAST
@@ -118,7 +118,7 @@ class EditorOpener:
 
     def monitor(self, view: ScreenView) -> str:
         """Preview a monitoring group of the selected NF's threads; returns why it cannot."""
-        from nftop.ui.screens.confirm import monitor_preview  # noqa: PLC0415 - see OPENED
+        from nftop.ui.screens.confirm import monitor_preview  # noqa: PLC0415 - see registry.OPENED
 
         if self._session.past is not None:
             return IN_THE_PAST
@@ -156,7 +156,7 @@ class EditorOpener:
         model: EditorModel | None = None,
         wanted: Sequence[ClassAction] = (),
     ) -> None:
-        from nftop.ui.screens.editor import EditorScreen  # noqa: PLC0415 - see OPENED
+        from nftop.ui.screens.editor import EditorScreen  # noqa: PLC0415 - see registry.OPENED
 
         changes, session = self._main.changes, self._session
         if changes.gate is not None:

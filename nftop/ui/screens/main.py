@@ -358,7 +358,7 @@ class MainScreen(BannerScreen[None]):
 
     def _sort_menu(self) -> None:
         """Open the menu of columns to sort by; what it changes is seen beside it."""
-        from nftop.ui.screens.menu import SortMenu  # noqa: PLC0415 - see OPENED
+        from nftop.ui.screens.menu import SortMenu  # noqa: PLC0415 - see registry.OPENED
 
         self.app.push_screen(
             SortMenu(lambda: self._view, self.paint, self._options, self.changes),
@@ -366,7 +366,7 @@ class MainScreen(BannerScreen[None]):
         )
 
     def _columns(self) -> None:
-        from nftop.ui.screens.menu import ColumnMenu  # noqa: PLC0415 - see OPENED
+        from nftop.ui.screens.menu import ColumnMenu  # noqa: PLC0415 - see registry.OPENED
 
         state = self._view.columns
         if state is None:
@@ -415,7 +415,7 @@ class MainScreen(BannerScreen[None]):
 
     def _findings(self) -> None:
         """Open the page of findings; it follows the frames unless paused."""
-        from nftop.ui.screens.incident import FindingsScreen  # noqa: PLC0415 - see OPENED
+        from nftop.ui.screens.incident import FindingsScreen  # noqa: PLC0415 - see registry.OPENED
 
         if self._session.frame is not None:
             screen = FindingsScreen(self._session, self._options, self.changes, self._rule_control)
@@ -423,7 +423,7 @@ class MainScreen(BannerScreen[None]):
 
     def _incident(self, chosen: str = "") -> None:
         """Open the page of an incident by id, or of the worst one."""
-        from nftop.ui.screens.incident import IncidentScreen  # noqa: PLC0415 - see OPENED
+        from nftop.ui.screens.incident import IncidentScreen  # noqa: PLC0415 - see registry.OPENED
 
         screen = IncidentScreen(
             self._session,
@@ -443,7 +443,7 @@ class MainScreen(BannerScreen[None]):
             self.show_message("no row is selected")
 
     def _doctor(self) -> None:
-        from nftop.ui.screens.page import DoctorScreen  # noqa: PLC0415 - see OPENED
+        from nftop.ui.screens.page import DoctorScreen  # noqa: PLC0415 - see registry.OPENED
 
         examine = self._options.examine
         if examine is None:
@@ -453,7 +453,7 @@ class MainScreen(BannerScreen[None]):
 
     def _perf(self) -> None:
         """Open the page of perf's commands for the selected core."""
-        from nftop.ui.screens.page import PerfScreen  # noqa: PLC0415 - see OPENED
+        from nftop.ui.screens.page import PerfScreen  # noqa: PLC0415 - see registry.OPENED
 
         tool, frame, row = self._options.perf_tool, self._session.frame, self._session.row
         if tool is None:
@@ -491,7 +491,7 @@ class MainScreen(BannerScreen[None]):
 
     def _page(self, text_of: Callable[[Frame], PageText | None], toggle: str) -> None:
         """Open a page about the frame on screen; it follows the frames."""
-        from nftop.ui.screens.page import PageScreen  # noqa: PLC0415 - see OPENED
+        from nftop.ui.screens.page import PageScreen  # noqa: PLC0415 - see registry.OPENED
 
         def source() -> PageText | None:
             frame = self._session.frame

@@ -122,6 +122,19 @@ def test_the_map_in_two_lines_shows_that_more_share_a_way() -> None:
     assert "+" not in compact_lines(two, two.domains[0], 80)[1].text
 
 
+def test_the_map_follows_masks_and_classes() -> None:
+    def shares(**masks: int) -> bool:
+        shown = classes(root=0x700, **masks)
+        lines = resource_lines(shown, 120, 20, lambda *_: np.zeros(12, np.float32))
+        return any(item.text.startswith(" \u2571 ") for item in lines)
+
+    for _ in range(2):
+        assert shares(vpp=0x0FF, ovs=0x00F)
+        assert not shares(vpp=0x0F0, ovs=0x00F)
+        assert shares(vpp=0x0FF, ovs=0x00F)
+        assert not shares(vpp=0x0FF)
+
+
 def test_one_class_that_shares_ways_with_several_is_the_subject() -> None:
     shown = classes(root=0x800, vpp=0b1110000, ovs=0b0001100, tenant=0b0111000)
     text = shared_text(shown.groups, shares_of(shown.groups, shown.domains[0]))

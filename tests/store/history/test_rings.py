@@ -217,6 +217,19 @@ def test_a_matrix_from_tick_to_tick_is_that_of_a_ring_that_computes_it_at_once(
             result[:] = -1  # the caller's own
 
 
+def test_a_matrix_survives_no_change_of_rows_and_back() -> None:
+    rows, others, ring = {"a": 0}, {"b": 0}, Ring(("x",), 600)
+    for tick in range(1, 6):
+        ring.append(START_NS + tick, 0, rows, np.array([[float(tick)]]))
+    assert ring.matrix("x", ("a",), 1, 1e6)[0, 0] == 3.0
+    ring.append(START_NS + 6, 0, others, np.array([[50.0]]))
+    for tick in (7, 8):
+        ring.append(START_NS + tick, 0, rows, np.array([[10.0 * tick]]))
+    expected = ring.series("x", "a", 1, 1e6)
+    assert _is(ring.matrix("x", ("a",), 1, 1e6)[0], *expected.tolist())
+    assert expected[0] == 75.0
+
+
 def test_a_value_of_more_ticks_than_are_kept_is_the_mean_of_those() -> None:
     ring = Ring(("x",), 4)
     for tick in range(1, 9):
