@@ -247,8 +247,8 @@ MAY: Mapping[str, str] = {
     "cli/commands/serve.py": "signal.SIG*",
     "cli/commands/fleet.py": "pathlib.Path sys.stdin sys.stdout",
     "cli/commands/live.py": "io.TextIOWrapper os.environ shutil.get_terminal_size sys.stdin "
-    "sys.stdout sys.__stdout__ sys.__stderr__ gc.get_freeze_count gc.freeze gc.enable os.dup "
-    "os.close",
+    "sys.stdout sys.__stdout__ sys.__stderr__ gc.get_freeze_count gc.freeze gc.enable os.open "
+    "os.devnull os.O_RDONLY os.O_CLOEXEC os.close",
     "__main__.py": "os.environ signal.signal signal.SIG* sys.argv sys.exit sys.excepthook "
     "traceback.* gc.disable",
 }

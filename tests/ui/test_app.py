@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import sys
-import threading
 import time
 
 import pytest
@@ -134,11 +133,17 @@ async def test_a_size_is_taken_though_its_timer_is_late(monkeypatch: pytest.Monk
         await run.resize((40, 8))
 
 
-async def test_what_the_first_frame_does_not_need_is_loaded_after_it() -> None:
-    loaded = threading.Event()
-    app = NftopApp(StepFeed(frame(8)), TickHistory(), later=(loaded.set,))
+async def test_what_the_first_frame_does_not_need_is_loaded_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Modules come last: what is before them releases descriptors for them."""
+    steps = list[str]()
+    monkeypatch.setattr("nftop.ui.app.import_opened", lambda: steps.append("modules"))
+    later = (lambda: steps.append("released"), lambda: steps.append("papers"))
+    app = NftopApp(StepFeed(frame(8)), TickHistory(), later=later)
     async with app.run_test() as pilot:
-        await Running(app, pilot, StepFeed()).until(loaded.is_set)
+        await Running(app, pilot, StepFeed()).until(lambda: "modules" in steps)
+    assert steps == ["released", "papers", "modules"]
     assert app.exit_message == "" and not app.return_code
 
 

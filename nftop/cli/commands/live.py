@@ -212,7 +212,7 @@ def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
     # opens no file, for which there may be no descriptor left.
     wide_cells("\N{FULLWIDTH LATIN SMALL LETTER A}")
     # Counters may take all descriptors but these, which what is imported and read later has.
-    spare = [os.dup(sys.stdin.fileno()) for _ in range(_SPARE)]
+    spare = [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(_SPARE)]
     release: list[Callable[[], object]] = [partial(os.close, one) for one in spare]
     app = NftopApp(feed, history, options=drawn, later=(*release, rows, printed_tables))
     first_frame.erase()
