@@ -166,7 +166,7 @@ def test_a_screen_without_descriptors_opens_every_page(tmp_path: Path) -> None:
 
 
 def test_a_screen_with_few_descriptors_goes_on_after_all_is_imported(tmp_path: Path) -> None:
-    """What is imported and read after the first frame has descriptors of its own."""
+    """Imports and reads after the first frame use reserved descriptors."""
     command = [sys.executable, "-c", _LIMIT, "24", *NFTOP, "-d", "0.2"]
     folders = {"XDG_DATA_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
     with terminal("", (120, 40), command=command, environ=folders) as term:

@@ -233,7 +233,8 @@ def entry_of(name: str, text: str) -> Entry:
 def seal(raw: Mapping[str, Any]) -> str:
     """An object as a line of JSON with its checksum."""
     body = json.dumps(raw)
-    return f'{body[:-1]}, "sha256": "{_digest(body)}"}}\n'
+    checksum = digest(body.encode("ascii"))
+    return f'{body[:-1]}, "sha256": "{checksum}"}}\n'
 
 
 def unseal(text: str) -> tuple[dict[str, Any], bool]:
@@ -250,13 +251,9 @@ def unseal(text: str) -> tuple[dict[str, Any], bool]:
     if match is None:
         return _parsed(line), False
     body = f"{line[: match.start()]}}}"
-    if _digest(body) != match[1]:
+    if digest(body.encode("ascii")) != match[1]:
         raise InvalidError("checksum")
     return _parsed(body), True
-
-
-def _digest(body: str) -> str:
-    return digest(body.encode("ascii"))
 
 
 def digest(data: bytes) -> str:

@@ -509,7 +509,7 @@ class Live:
         core = (focus.core, focus.node) != (before.core, before.node)
         culprits = (focus.culprits, focus.memory) != (before.culprits, before.memory)
         for source in self._sources:
-            # In this order: it takes long to test for a protocol.
+            # Comparisons first: isinstance with a protocol is slow.
             if core and isinstance(source, Focusing):
                 source.focus(focus.core, focus.node)
             if focus.processes != before.processes and isinstance(source, ProcessFocusing):

@@ -1,4 +1,4 @@
-"""What papers measured is read after the first frame: painting reads no file."""
+"""Tables of papers are read after the first frame, and painting opens no file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_the_application_reads_papers_after_its_first_frame(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def build(*_: object, later: Sequence[Callable[[], object]], **__: object) -> None:
-        # The first frame has signs of other widths than ASCII's, and drawing opens no file.
+        # The table of widths has been read: the first frame has wide characters.
         wide, before = wide_cells.cache_info().currsize, rows.cache_info().currsize
         for step in later:
             step()

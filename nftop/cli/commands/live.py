@@ -208,10 +208,9 @@ def screen(feed: Feed, history: TickHistory, drawn: Options) -> int:
     from nftop.ui.app import NftopApp  # noqa: PLC0415 - Textual is half of the start-up time
 
     prepare_screen()
-    # Its table is read now: the first frame has signs of other widths than ASCII's, and drawing
-    # opens no file, for which there may be no descriptor left.
+    # Reads the table of widths: drawing opens no file, since no descriptor may be left for it.
     wide_cells("\N{FULLWIDTH LATIN SMALL LETTER A}")
-    # Counters may take all descriptors but these, which what is imported and read later has.
+    # Reserved for imports and files after the first frame: counters may use all others.
     spare = [os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(_SPARE)]
     release: list[Callable[[], object]] = [partial(os.close, one) for one in spare]
     app = NftopApp(feed, history, options=drawn, later=(*release, rows, printed_tables))

@@ -77,12 +77,11 @@ def printer(unit: Unit, width: int, *, bound: bool = False) -> Callable[[float],
     form, before = _FORMS[unit], BOUND if bound else ""
     suffix = form.suffix.replace("%", "%%")
     steps = [(end, 1.0, f"{before}%.{decimals}f{suffix}") for end, decimals in form.steps]
-    if steps[-1][0] == DIGITS[-1][0]:
-        steps += [
-            (end, by, f"{before}%.{decimals}f{letter}{suffix}")
-            for by, letter in PREFIXES
-            for end, decimals in DIGITS
-        ]
+    steps += [
+        (end, by, f"{before}%.{decimals}f{letter}{suffix}")
+        for by, letter in PREFIXES
+        for end, decimals in DIGITS
+    ]
     factor, limit = form.factor, steps[-1][0] * steps[-1][1]
     least = 10.0 ** -form.steps[0][1]  # less could print as zero
     zero = _cell(0.0, unit, width, bound=bound)

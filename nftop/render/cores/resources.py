@@ -128,14 +128,14 @@ def map_width(domain: CacheDomain, cells: int | None = None) -> int:
     return 1 + _NAME + ways + _USED + 1 + _GAUGE + _RATE
 
 
-# Of a map: cells of a way, shares by class, its header, and what is below its classes.
+# Of a map: cells of a way, shares by class, its header, and the lines below its classes.
 _MapFrame: TypeAlias = tuple[int, Mapping[str, Shares], Line, Sequence[Line]]
 
 
 def _frames(
     used: Sequence[GroupRow], domains: Sequence[tuple[CacheDomain, int]]
 ) -> list[_MapFrame]:
-    """What maps have beside the numbers of classes; `domains`: with the cells of a way."""
+    """Shares, header and footer of each map. `domains`: each with the number of cells of a way."""
     frames: list[_MapFrame] = []
     for domain, cells in domains:
         shares, width = shares_of(used, domain), map_width(domain, cells)

@@ -87,7 +87,7 @@ def described() -> Mapping[str, Fields]:
     return {name: _fields(kind) for name, kind in sorted(classes().items())}
 
 
-_hints = cache(partial(get_type_hints, include_extras=True))  # cheaper; no type here has extras
+_hints = cache(partial(get_type_hints, include_extras=True))  # cheaper; no type here is Annotated
 
 
 def _fields(kind: type) -> Fields:
